@@ -122,7 +122,9 @@ def _warm(plan: Plan, what: str, turn: Round, cores: Cores, limit_s: float) -> N
         values.append(next(iter(turn(cores).values())))
         spent += time.monotonic() - begin
     if values:
-        plan.say(f"{what}: warm after {spent:.0f} s: {' '.join(f'{one:,.0f}' for one in values)}")
+        plan.say(
+            f"{what}: warm after {spent:.0f} s: {' '.join(f'{value:,.0f}' for value in values)}"
+        )
 
 
 def _paces(rounds: list[Figures]) -> str:

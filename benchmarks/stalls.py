@@ -238,7 +238,7 @@ class Stalls:
         yield "the same, of one setting", DescribeConfigsRequest(with_one), 4, 1
         ends = [ListOffsetsPartition(number, timestamp=-1) for number in (0, 1)]
         offsets = ListOffsetsRequest(
-            -1, topics=[ListOffsetsTopic(one, ends) for one in self._names]
+            -1, topics=[ListOffsetsTopic(name, ends) for name in self._names]
         )
         yield f"ListOffsets of {2 * TOPICS} partitions", offsets, 6, 3
         places = [FetchPartition(number, partition_max_bytes=1 << 20) for number in (0, 1)]
@@ -270,7 +270,7 @@ class Stalls:
 
     def _create(self, topics: list[CreatableTopic]) -> None:
         answer = self._call(CreateTopicsRequest(topics), 7)
-        _check(one.error_code for one in answer.topics)
+        _check(topic.error_code for topic in answer.topics)
 
     def _wide(self) -> None:
         """One topic of many partitions, and a second later a small one, and again."""
@@ -288,7 +288,7 @@ class Stalls:
 
     def _delete(self, names: list[str]) -> None:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in names])
-        _check(one.error_code for one in self._call(request, 6).responses)
+        _check(response.error_code for response in self._call(request, 6).responses)
 
     def _produce(self, who: Identity) -> None:
         data = [
@@ -303,7 +303,11 @@ class Stalls:
         ]
         request = ProduceRequest(who.transactional_id, -1, 60_000, data)
         answer = self._call(request, 9)
-        _check(one.error_code for topic in answer.responses for one in topic.partition_responses)
+        _check(
+            partition_response.error_code
+            for topic in answer.responses
+            for partition_response in topic.partition_responses
+        )
 
     def _transaction(self) -> None:
         with Wire(self._broker.address) as wire:
@@ -343,7 +347,7 @@ class Stalls:
         topics = [OffsetCommitRequestTopic(name, partitions=places) for name in self._committed]
         request = OffsetCommitRequest(OFFSETS_GROUP, member_id="", topics=topics)
         answer = self._call(request, 8)
-        _check(one.error_code for topic in answer.topics for one in topic.partitions)
+        _check(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
     def _join(self) -> None:
         """Each group has one member, and an assignment."""
@@ -381,7 +385,7 @@ class Stalls:
 
     def _create_missing(self) -> None:
         """As many partitions as there may be."""
-        known = {one.name for one in self._call(MetadataRequest(topics=None), 12).topics}
+        known = {topic.name for topic in self._call(MetadataRequest(topics=None), 12).topics}
         missing = [name for name in self._names if name not in known]
         for first in range(0, len(missing), TOPICS_OF_A_REQUEST):
             names = missing[first : first + TOPICS_OF_A_REQUEST]

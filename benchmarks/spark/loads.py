@@ -112,7 +112,9 @@ def figures(batches: list[Progress]) -> dict[str, float]:
     """Medians over the micro-batches: the parts of each in ms as Spark calls them, and rows/s."""
     durations = [batch["durationMs"] for batch in batches]
     names = {name for duration in durations for name in duration}
-    found = {name: statistics.median(one.get(name, 0) for one in durations) for name in names}
+    found = {
+        name: statistics.median(duration.get(name, 0) for duration in durations) for name in names
+    }
     rows = statistics.median(batch["numInputRows"] for batch in batches)
     return found | {"rows_per_s": 1000 * rows / found[MS_FIGURE]}
 

@@ -42,8 +42,10 @@ async def load(servers: str, all_purchases: list[Purchase]) -> None:
         )
     async with Producer(servers, linger_ms=20, batch_size=65_536) as producer:
         sent = [
-            await producer.send(PURCHASES, key=one.customer.encode(), value=one.encode())
-            for one in all_purchases
+            await producer.send(
+                PURCHASES, key=all_purchase.customer.encode(), value=all_purchase.encode()
+            )
+            for all_purchase in all_purchases
         ]
         await asyncio.gather(*sent)
 

@@ -49,7 +49,10 @@ async def billed(servers: str) -> int:
     """How many purchases the group has committed; 0 while the broker is away."""
     try:
         async with Admin(servers, request_timeout_ms=2_000) as admin:
-            return sum(one.offset for one in (await admin.list_group_offsets(GROUP)).values())
+            return sum(
+                list_group_offset.offset
+                for list_group_offset in (await admin.list_group_offsets(GROUP)).values()
+            )
     except KafkaError:
         return 0
 
@@ -64,7 +67,9 @@ async def read_all(servers: str, topic: str) -> list[dict[str, Any]]:
         ends = await consumer.end_offsets(partitions)
         await consumer.assign(partitions)
         await consumer.seek_to_beginning(*partitions)
-        while not all([await consumer.position(one) >= ends[one] for one in partitions]):
+        while not all(
+            [await consumer.position(partition) >= ends[partition] for partition in partitions]
+        ):
             for record in await consumer.poll(timeout_ms=500, max_records=10_000):
                 assert record.value is not None
                 found.append(json.loads(record.value))
@@ -78,6 +83,8 @@ async def audit(servers: str, purchases: list[Purchase]) -> Audit:
     cds = {purchase.id: purchase.cds for purchase in purchases}
     invoices = await read_all(servers, INVOICES)
     shipments = await read_all(servers, SHIPMENTS)
-    result.check(INVOICES, cents, [(one["purchase"], one["cents"]) for one in invoices])
-    result.check(SHIPMENTS, cds, [(one["purchase"], one["cds"]) for one in shipments])
+    result.check(INVOICES, cents, [(invoice["purchase"], invoice["cents"]) for invoice in invoices])
+    result.check(
+        SHIPMENTS, cds, [(shipment["purchase"], shipment["cds"]) for shipment in shipments]
+    )
     return result

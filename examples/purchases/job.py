@@ -31,8 +31,10 @@ async def load_once(servers: str) -> None:
             if await admin.list_group_offsets(LOADING):
                 return
             async with producer.transaction():
-                for one in purchases():
-                    await producer.send(PURCHASES, key=one.customer.encode(), value=one.encode())
+                for purchase in purchases():
+                    await producer.send(
+                        PURCHASES, key=purchase.customer.encode(), value=purchase.encode()
+                    )
                 loaded = {TopicPartition(PURCHASES, 0): OffsetAndMetadata(0)}
                 await producer.send_offsets_to_transaction(loaded, LOADING)
     print("loaded", flush=True)

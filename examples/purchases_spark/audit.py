@@ -23,9 +23,9 @@ def days(purchases: list[Purchase]) -> list[Day]:
     """The revenue as the data has it."""
     cents: defaultdict[str, int] = defaultdict(int)
     count: defaultdict[str, int] = defaultdict(int)
-    for one in purchases:
-        day = f"{one.date[:4]}-{one.date[4:6]}-{one.date[6:]}"
-        cents[day] += one.cents
+    for purchase in purchases:
+        day = f"{purchase.date[:4]}-{purchase.date[4:6]}-{purchase.date[6:]}"
+        cents[day] += purchase.cents
         count[day] += 1
     return [Day(day, cents[day], count[day]) for day in sorted(cents)]
 
@@ -35,6 +35,6 @@ async def audit_all(servers: str, purchases: list[Purchase]) -> tuple[Audit, lis
     result = await audit(servers, purchases)
     written = [Day(**value) for value in await read_all(servers, REVENUE)]
     result.check(
-        REVENUE, {one.day: one for one in days(purchases)}, [(one.day, one) for one in written]
+        REVENUE, {day.day: day for day in days(purchases)}, [(one.day, one) for one in written]
     )
     return result, sorted(written)

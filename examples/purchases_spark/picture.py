@@ -86,7 +86,7 @@ def _revenue(written: Sequence[Day], expected: Sequence[Day]) -> Chart:
 
 def _run(watch: Watch, kills: Sequence[Kill]) -> Chart:
     end = max(watch.batches[-1].seconds, watch.billed[-1].seconds)
-    most = max(one.purchases for one in watch.batches)
+    most = max(batch.purchases for batch in watch.batches)
     second = alt.X(
         "seconds:Q",
         title="seconds since the start",
@@ -116,7 +116,7 @@ def _run(watch: Watch, kills: Sequence[Kill]) -> Chart:
         legend=alt.Legend(orient="bottom-right", offset=12),
     )
     dots = (
-        alt.Chart(alt.InlineData(values=[_dot(one) for one in watch.batches]))
+        alt.Chart(alt.InlineData(values=[_dot(batch) for batch in watch.batches]))
         .mark_point(filled=True, size=70, opacity=0.9, stroke="white", strokeWidth=0.8)
         .encode(
             x=second,
@@ -159,7 +159,7 @@ def _killed(kills: Sequence[Kill], batches: Sequence[Batch], second: alt.X) -> l
 
 def _next(kill: Kill, batches: Sequence[Batch]) -> float:
     """When the next micro-batch was committed; one that was seen right after may be from before."""
-    later = (one.seconds for one in batches[kill.batches :])
+    later = (batch.seconds for batch in batches[kill.batches :])
     return min((at for at in later if at > kill.seconds + NOTICED_S), default=kill.seconds)
 
 

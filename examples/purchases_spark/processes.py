@@ -112,8 +112,10 @@ class Driver:
 
 def kill_task_worker(ancestor: int) -> bool:
     """SIGKILL one Python worker below the process `ancestor`; whether there was one."""
-    workers = [one.pid for one in descendants(ancestor) if TASK_WORKER in one.command]
-    parents = {one.parent for one in processes()}
+    workers = [
+        descendant.pid for descendant in descendants(ancestor) if TASK_WORKER in descendant.command
+    ]
+    parents = {process.parent for process in processes()}
     for pid in workers:
         if pid not in parents:
             os.kill(pid, signal.SIGKILL)
@@ -133,13 +135,13 @@ def processes() -> list[Process]:
 
 def descendants(pid: int) -> Iterator[Process]:
     children: dict[int, list[Process]] = {}
-    for one in processes():
-        children.setdefault(one.parent, []).append(one)
+    for process in processes():
+        children.setdefault(process.parent, []).append(process)
     found = [*children.get(pid, [])]
     while found:
-        one = found.pop()
-        yield one
-        found += children.get(one.pid, [])
+        process = found.pop()
+        yield process
+        found += children.get(process.pid, [])
 
 
 def _conf(name: str, value: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ def report(console: Console, run: Run, result: Audit, written: list[Day], second
     table = Table(title="purchases -> Spark -> invoices, shipments, revenue", show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
-    sinks = [one.sink for one in run.watch.batches]
+    sinks = [batch.sink for batch in run.watch.batches]
     rows = (
         ("purchases", f"{run.purchases:,}"),
         ("invoices and shipments", f"{result.results - len(written):,}"),
@@ -24,7 +24,7 @@ def report(console: Console, run: Run, result: Audit, written: list[Day], second
             "micro-batches committed, bills / revenue",
             _two(sinks.count("bills"), sinks.count("revenue")),
         ),
-        ("kill -9", ", ".join(one.what for one in run.kills)),
+        ("kill -9", ", ".join(kill.what for kill in run.kills)),
         ("attempts of tasks that failed", str(run.driver.lost_tasks())),
         ("times the job was started again", str(run.restarts)),
         ("duplicates", str(result.duplicates)),

@@ -80,8 +80,8 @@ class Watch:
                 for number in range(PARTITIONS[topic])
             ]
             await consumer.assign(partitions)
-            for one in partitions:
-                consumer.seek(one, self.positions.get(one, 0))
+            for partition in partitions:
+                consumer.seek(partition, self.positions.get(partition, 0))
             while True:
                 for record in await consumer.poll(timeout_ms=200, max_records=5_000):
                     assert record.value is not None

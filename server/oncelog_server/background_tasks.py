@@ -213,8 +213,8 @@ class BackgroundTasks:
         `forgotten`."""
         for topic in delta.topics_deleted:
             self._deleted[topic.name] = None
-            for one in topic.partitions if self._refused_work else ():
-                name = TopicPartition(topic.name, one.partition)
+            for partition in topic.partitions if self._refused_work else ():
+                name = TopicPartition(topic.name, partition.partition)
                 self._refused_work.discard(_retention_of(name))
 
     async def forgotten(self, topics: Collection[str]) -> None:

@@ -156,7 +156,11 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
     except InvalidConnectionLimits as error:
         found.append(("max.connections.per.ip.overrides", str(error)))
     metrics_port = settings.oncelog_metrics_port
-    taken = [one for one in _client_listeners(settings) if one.port == metrics_port > 0]
+    taken = [
+        client_listener
+        for client_listener in _client_listeners(settings)
+        if client_listener.port == metrics_port > 0
+    ]
     for listener in taken:
         if shares_an_address(listener.host, settings.oncelog_metrics_host):
             reason = f"is the port of listener {listener.name} too: give each a port of its own"

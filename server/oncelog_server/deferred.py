@@ -212,7 +212,7 @@ def pass_on(answer: T | Deferred[T], later: Deferred[T]) -> None:
 
 def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
     """All answers in their order, once the last of them is there."""
-    missing = [one for one in answers if isinstance(one, Deferred) and not one.done]
+    missing = [answer for answer in answers if isinstance(answer, Deferred) and not answer.done]
     left = len(missing)
     if not left:
         return _values(answers)
@@ -235,4 +235,4 @@ def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
 
 
 def _values(answers: Sequence[T | Deferred[T]]) -> list[T]:
-    return [one.value if isinstance(one, Deferred) else one for one in answers]
+    return [answer.value if isinstance(answer, Deferred) else answer for answer in answers]

@@ -23,7 +23,9 @@ class NewerLogs:
                 f"{leader_epoch}"
             )
         # A marker alone proves nothing: an operator may have written it.
-        producer_id = max((one.producer_id for one in log.producers if one.batches), default=-1)
+        producer_id = max(
+            (producer.producer_id for producer in log.producers if producer.batches), default=-1
+        )
         if producer_id >= self._next_producer_id:
             self.found.append(
                 f"{log.directory} has records of producer id {producer_id}, and the metadata has "

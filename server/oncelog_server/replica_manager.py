@@ -188,7 +188,7 @@ class ReplicaManager:
         topic = self._image.topics.get(name)
         if topic is None:
             return True
-        names = [TopicPartition(name, one.partition) for one in topic.partitions]
+        names = [TopicPartition(name, partition.partition) for partition in topic.partitions]
         opened = [one for one in map(self._partitions.get, names) if one is not None]
         if any(one.log.log_end_offset for one in opened):
             return False

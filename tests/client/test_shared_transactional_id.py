@@ -45,7 +45,8 @@ class Pair:
             self.consumers.append(await self.stack.enter_async_context(consumer))
             await consumer.subscribe([self.source])
         await poll_until(
-            self.consumers, lambda: all(len(one.assignment()) == 1 for one in self.consumers)
+            self.consumers,
+            lambda: all(len(consumer.assignment()) == 1 for consumer in self.consumers),
         )
         for consumer in self.consumers:
             await consumer.reset_to_last_committed()

@@ -19,7 +19,8 @@ from tests.client.reading import eventually
 def entries(batches: list[LoggedBatch]) -> list[tuple[int, bool | None, list[bytes | None]]]:
     """Last sequence number, how it ends, values: of each batch."""
     return [
-        (one.last_sequence, one.committed, [value for _, value in one.records]) for one in batches
+        (batch.last_sequence, batch.committed, [value for _, value in batch.records])
+        for batch in batches
     ]
 
 
@@ -48,7 +49,7 @@ async def test_two_processes_append_one_after_the_other_under_one_epoch(
         (2, None, [b"2"]),
         (-1, True, []),
     ]
-    assert {(one.producer_id, one.producer_epoch) for one in batches} == {parent[1:]}
+    assert {(batch.producer_id, batch.producer_epoch) for batch in batches} == {parent[1:]}
     assert await log.read(batches[1].next_offset) == batches[2:]
     assert await log.read(batches[-1].next_offset) == []
     assert (await admin.list_group_offsets(name, require_stable=True))[place][:2] == (7, "seven")
@@ -62,7 +63,7 @@ async def test_a_sequence_number_that_was_written_is_not_written_again(
     log = admin.state_log(TopicPartition(name, 0))
     for _ in range(2):
         await log.commit(parent, 0, [(b"k", b"0")])
-    assert [one for one in entries(await log.read()) if one[2]] == [(0, None, [b"0"])]
+    assert [entry for entry in entries(await log.read()) if entry[2]] == [(0, None, [b"0"])]
 
 
 async def test_a_fenced_parent_appends_nothing_and_what_it_left_open_is_aborted_by_then(
@@ -82,7 +83,7 @@ async def test_a_fenced_parent_appends_nothing_and_what_it_left_open_is_aborted_
     with pytest.raises(ProducerFencedError):
         await log.commit(parent, 1, [(b"k", b"1")])
     await log.commit(newer, 0, [(b"k", b"2")])
-    values = [one[2] for one in entries(await log.read()) if one[2]]
+    values = [entry[2] for entry in entries(await log.read()) if entry[2]]
     assert values == [[b"open"], [b"2"]]
 
 
@@ -100,4 +101,4 @@ async def test_what_was_deleted_is_passed_over(admin: Admin, name: str) -> None:
     await eventually(ended)
     before = (await log.read())[4].base_offset
     await admin.delete_records({place: before})
-    assert [one[2] for one in entries(await log.read()) if one[2]] == [[b"2"]]
+    assert [entry[2] for entry in entries(await log.read()) if entry[2]] == [[b"2"]]

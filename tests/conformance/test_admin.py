@@ -29,7 +29,7 @@ from tests.conformance.waiting import poll_until, read, wait_until
 def outcome(futures: dict[Any, Any]) -> list[str]:
     """The name of the error of each future, NO_ERROR for none, in order."""
     errors = [future.exception(ANSWER_TIMEOUT_S) for future in futures.values()]
-    return ["NO_ERROR" if one is None else one.args[0].name() for one in errors]
+    return ["NO_ERROR" if error is None else error.args[0].name() for error in errors]
 
 
 def topic_names(admin: Any) -> set[str]:
@@ -121,7 +121,7 @@ def test_confluent_groups(
     wait_until(lambda: describe().state == ConsumerGroupState.STABLE, "the group is stable")
     described = describe()
     assert described.partition_assignor == "range"
-    assert [len(one.assignment.topic_partitions) for one in described.members] == [3]
+    assert [len(member.assignment.topic_partitions) for member in described.members] == [3]
     assert outcome(admin.delete_consumer_groups([topic])) == ["NON_EMPTY_GROUP"]
     listed = admin.list_consumer_groups().result(ANSWER_TIMEOUT_S).valid
     assert topic in [one.group_id for one in listed]
@@ -187,13 +187,13 @@ async def test_aiokafka_admin(target: Target, name: str) -> None:
     await admin.start()
     try:
         created = await admin.create_topics([aiokafka.admin.NewTopic(name, 2, 1)])
-        assert [one[1] for one in created.topic_errors] == [0]
+        assert [topic_error[1] for topic_error in created.topic_errors] == [0]
         described = await admin.describe_topics([name])
         assert described[0]["topic"] == name
         cluster = await admin.describe_cluster()
         assert [one["node_id"] for one in cluster["brokers"]] == [1]
         deleted = await admin.delete_topics([name])
-        assert [one[1] for one in deleted.topic_error_codes] == [0]
+        assert [topic_error_code[1] for topic_error_code in deleted.topic_error_codes] == [0]
     finally:
         await admin.close()
 
@@ -211,5 +211,8 @@ def test_offsets_of_an_idle_group_can_be_changed(admin: Any, topic: str) -> None
     wanted = Offsets(topic, [TopicPartition(topic, 0, 7), TopicPartition(topic, 2, 9)])
     admin.alter_consumer_group_offsets([wanted])[topic].result(ANSWER_TIMEOUT_S)
     found = admin.list_consumer_group_offsets([Offsets(topic)])[topic].result(ANSWER_TIMEOUT_S)
-    offsets = {one.partition: one.offset for one in found.topic_partitions}
+    offsets = {
+        topic_partition.partition: topic_partition.offset
+        for topic_partition in found.topic_partitions
+    }
     assert offsets == {0: 7, 2: 9}

@@ -158,7 +158,10 @@ def test_h51_nor_are_they_part_of_a_clients_transaction(
 ) -> None:
     find_coordinator(wire, topic, key_type=0)
     who = new_identity(wire, topic)
-    told = [code(one) for one in add_partitions(wire, who, (internal, 0), (topic, 0))]
+    told = [
+        code(add_partition)
+        for add_partition in add_partitions(wire, who, (internal, 0), (topic, 0))
+    ]
     assert told == ["TOPIC_AUTHORIZATION_FAILED", "OPERATION_NOT_ATTEMPTED"]
     ended = end_transaction(wire, who, commit=True)
     assert code(ended.error_code) == "INVALID_TXN_STATE"

@@ -151,7 +151,9 @@ def test_the_same_work_leaves_the_same_figure(
 def test_only_what_has_no_figure_of_its_own_in_a_test_is_not_compared() -> None:
     """Times, and what depends on who is connected when."""
     compared = {name for name, _ in SAME}
-    left = {one.name for one in metrics.METRICS if one.name.startswith("kafka_")} - compared
+    left = {
+        metric.name for metric in metrics.METRICS if metric.name.startswith("kafka_")
+    } - compared
     assert left == {
         *OF_EXPORTERS,
         metrics.CONNECTIONS.name,

@@ -111,7 +111,11 @@ def committed(its_admin: Any, topic: str) -> dict[int, int]:
         found = its_admin.list_consumer_group_offsets(asked)[GROUP].result()
     except KafkaException:
         return {}
-    return {one.partition: one.offset for one in found.topic_partitions if one.topic == topic}
+    return {
+        topic_partition.partition: topic_partition.offset
+        for topic_partition in found.topic_partitions
+        if topic_partition.topic == topic
+    }
 
 
 def test_mirror_maker_copies_a_topic_once_and_moves_a_group(

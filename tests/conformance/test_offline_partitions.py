@@ -112,7 +112,7 @@ def metadata(wire: Wire, version: int) -> dict[int, Any]:
     request = MetadataRequest([MetadataRequestTopic(name=TOPIC)], False)
     (topic,) = wire.call(request, version).topics
     assert topic.error_code == ErrorCode.NONE
-    return {one.partition_index: one for one in topic.partitions}
+    return {partition.partition_index: partition for partition in topic.partitions}
 
 
 @pytest.mark.parametrize("version", [1, 12])

@@ -61,7 +61,7 @@ def rest(partition: int, first: int = 0) -> list[tuple[int, int, bytes]]:
 
 
 def found(records: list[Received]) -> list[tuple[int, int, bytes | None]]:
-    return sorted((one.partition, one.offset, one.value) for one in records)
+    return sorted((record.partition, record.offset, record.value) for record in records)
 
 
 def all_of(
@@ -72,7 +72,7 @@ def all_of(
 
     def is_over() -> bool:
         records.extend(reader.poll(0.2))
-        return {one.partition for one in records if one.offset == LAST} >= {*partitions}
+        return {record.partition for record in records if record.offset == LAST} >= {*partitions}
 
     wait_until(is_over, "the last record of each partition")
     return found(records)
@@ -171,5 +171,8 @@ def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
     for first in (2, 3):
         data = fetch(wire, topic, first, committed=True)
         assert data.log_start_offset == 2
-        assert [one.first_offset for one in data.aborted_transactions or ()] == [0]
+        assert [
+            aborted_transaction.first_offset
+            for aborted_transaction in data.aborted_transactions or ()
+        ] == [0]
     assert last_stable_offset(wire, topic) == 5

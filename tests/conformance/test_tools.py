@@ -160,8 +160,8 @@ def test_verifiable_producer_and_consumer(target: Target, kafka_jars: str, topic
     consumed = run_tool(
         "verifiable-consumer", *server, "--group-id", topic, "--max-messages", "1000"
     )
-    assert sum(one["count"] for one in events(consumed.lines, "records_consumed")) == 1000
-    assert all(one["success"] for one in events(consumed.lines, "offsets_committed"))
+    assert sum(event["count"] for event in events(consumed.lines, "records_consumed")) == 1000
+    assert all(event["success"] for event in events(consumed.lines, "offsets_committed"))
 
 
 def test_console_producer_and_consumer(

@@ -129,14 +129,14 @@ def test_each_topic_of_a_request_has_its_own_outcome(wire: Wire, name: str, topi
         new(f"{name}-default", partitions=-1, replicas=-1),
     ]
     results = wire.call(CreateTopicsRequest(wanted)).topics
-    assert {one.name: ErrorCode(one.error_code).name for one in results} == {
+    assert {result.name: ErrorCode(result.error_code).name for result in results} == {
         topic: "TOPIC_ALREADY_EXISTS",
         f"{name}_b": "INVALID_TOPIC_EXCEPTION",
         f"{name}-twice": "INVALID_REQUEST",
         "__cluster_metadata": "INVALID_REQUEST",
         f"{name}-default": "NONE",
     }
-    made = next(one for one in results if one.name == f"{name}-default")
+    made = next(result for result in results if result.name == f"{name}-default")
     assert (made.num_partitions, made.replication_factor) == (1, 1)
 
 
@@ -144,7 +144,7 @@ def test_to_validate_is_to_create_nothing(wire: Wire, name: str) -> None:
     request = CreateTopicsRequest([new(name, 2, **configs(retention_ms="5"))], validate_only=True)
     (result,) = wire.call(request).topics
     assert (result.error_code, result.num_partitions) == (0, 2)
-    shown = {one.name: (one.value, one.config_source) for one in result.configs}
+    shown = {config.name: (config.value, config.config_source) for config in result.configs}
     assert shown["retention.ms"] == ("5", 1)
     looked = wire.call(MetadataRequest([MetadataRequestTopic(name=name)], False), 9)
     assert looked.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -180,7 +180,9 @@ def test_topics_are_deleted_by_name_or_id_but_not_by_both(
         DeleteTopicState(None, described.topic_id),
     ]
     results = wire.call(DeleteTopicsRequest(wanted, timeout_ms=TIMEOUT_MS)).responses
-    outcomes = {(one.name, one.topic_id): ErrorCode(one.error_code).name for one in results}
+    outcomes = {
+        (result.name, result.topic_id): ErrorCode(result.error_code).name for result in results
+    }
     assert outcomes == {
         (None, bytes(16)): "INVALID_REQUEST",
         (f"{name}-both", described.topic_id): "INVALID_REQUEST",
@@ -199,21 +201,21 @@ def describe(wire: Wire, kind: int, name: str) -> Any:
 def own_settings(wire: Wire, topic: str) -> dict[str, str]:
     """Those the topic has of its own."""
     entries = describe(wire, TOPIC, topic).configs
-    return {one.name: one.value for one in entries if one.config_source == 1}
+    return {entry.name: entry.value for entry in entries if entry.config_source == 1}
 
 
 def test_a_topic_is_described_with_kafkas_names_types_and_values(wire: Wire, topic: str) -> None:
     result = describe(wire, TOPIC, topic)
-    found = {one.name: one for one in result.configs}
+    found = {config.name: config for config in result.configs}
     assert found["retention.ms"].value == "604800000"
     assert found["retention.ms"].config_type == 5
-    assert [one.name for one in found["cleanup.policy"].synonyms] == ["log.cleanup.policy"]
+    assert [synonym.name for synonym in found["cleanup.policy"].synonyms] == ["log.cleanup.policy"]
     assert found["cleanup.policy"].value == "delete"
     assert found["flush.ms"].value == "9223372036854775807"
     assert found["min.cleanable.dirty.ratio"].value == "0.5"
     assert found["leader.replication.throttled.replicas"].value == ""
-    assert not any(one.read_only or one.is_sensitive for one in result.configs)
-    assert all(one.documentation for one in result.configs)
+    assert not any(config.read_only or config.is_sensitive for config in result.configs)
+    assert all(config.documentation for config in result.configs)
 
 
 def wait_for_settings(wire: Wire, topic: str, own: dict[str, str]) -> None:
@@ -222,7 +224,7 @@ def wait_for_settings(wire: Wire, topic: str, own: dict[str, str]) -> None:
 
 
 def change(name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC) -> Any:
-    entries = [changing.AlterableConfig(*one) for one in changes]
+    entries = [changing.AlterableConfig(*change) for change in changes]
     return changing.AlterConfigsResource(kind, name, entries)
 
 
@@ -264,7 +266,7 @@ def test_changes_that_cannot_be(
 
 def test_replacing_forgets_what_is_not_named(wire: Wire, topic: str) -> None:
     for own in ({"retention.ms": "5", "flush.ms": "6"}, {"flush.ms": "7"}, {}):
-        entries = [replacing.AlterableConfig(*one) for one in own.items()]
+        entries = [replacing.AlterableConfig(*item) for item in own.items()]
         resource = replacing.AlterConfigsResource(TOPIC, topic, entries)
         (result,) = wire.call(replacing.AlterConfigsRequest([resource])).responses
         assert (result.error_code, result.error_message) == (0, None)
@@ -289,7 +291,7 @@ def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire
     """Kafka changes some while it runs; of those that it does not, it says the same."""
     own = describe(wire, BROKER, "1")
     assert own.error_code == 0
-    found = {one.name: one for one in own.configs}
+    found = {config.name: config for config in own.configs}
     assert found["num.partitions"].read_only
     assert found["socket.request.max.bytes"].value == "104857600"
     resource = change("1", ("socket.request.max.bytes", SET, "5"), kind=BROKER)
@@ -301,10 +303,10 @@ def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire
 def test_partitions_page_by_page(wire: Wire, topic: str) -> None:
     topics = [TopicRequest(topic), TopicRequest(f"{topic}-none")]
     first = wire.call(DescribeTopicPartitionsRequest(topics, 2))
-    assert [len(one.partitions) for one in first.topics if one.error_code == 0] == [2]
+    assert [len(topic.partitions) for topic in first.topics if topic.error_code == 0] == [2]
     assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == (topic, 2)
     every = wire.call(DescribeTopicPartitionsRequest(topics))
-    assert {one.name: one.error_code for one in every.topics} == {
+    assert {topic.name: topic.error_code for topic in every.topics} == {
         topic: ErrorCode.NONE,
         f"{topic}-none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
@@ -319,10 +321,12 @@ def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) 
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=True,
     )
-    found = {one.name: one.topic_authorized_operations for one in wire.call(request, 12).topics}
+    found = {
+        topic.name: topic.topic_authorized_operations for topic in wire.call(request, 12).topics
+    }
     assert found[missing] == found[topic] > 0
     pages = DescribeTopicPartitionsRequest([TopicRequest(topic), TopicRequest(missing)], 10)
-    told = {one.name: one.topic_authorized_operations for one in wire.call(pages).topics}
+    told = {topic.name: topic.topic_authorized_operations for topic in wire.call(pages).topics}
     assert told == found
 
 

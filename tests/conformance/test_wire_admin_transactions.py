@@ -54,7 +54,10 @@ def listed(wire: Wire, version: int = 2, **filters: Any) -> ListTransactionsResp
 
 
 def ids(wire: Wire, version: int = 2, **filters: Any) -> set[str]:
-    return {one.transactional_id for one in listed(wire, version, **filters).transaction_states}
+    return {
+        transaction_state.transactional_id
+        for transaction_state in listed(wire, version, **filters).transaction_states
+    }
 
 
 def opened(wire: Wire, topic: str, *places: tuple[str, int]) -> Identity:
@@ -114,7 +117,7 @@ def test_what_the_coordinator_knows_of_a_transaction(wire: Wire, topic: str) -> 
     assert (state.transaction_state, state.transaction_timeout_ms) == ("Ongoing", 30_000)
     assert before_ms < state.transaction_start_time_ms <= before_ms + 60_000
     assert (state.producer_id, state.producer_epoch) == (who.producer_id, who.producer_epoch)
-    assert [(one.topic, sorted(one.partitions)) for one in state.topics] == [(topic, [0, 2])]
+    assert [(topic.topic, sorted(topic.partitions)) for topic in state.topics] == [(topic, [0, 2])]
     assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
     wait_until(
         lambda: state_of(wire, topic).transaction_state == "CompleteAbort", "the abort is complete"
@@ -138,10 +141,15 @@ def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> N
     assert ids(wire, 0, **mine, state_filters=["Ongoing", "Empty"]) == {topic, f"{topic}-idle"}
     answer = listed(wire, 0, **mine, state_filters=["Empty", "ongoing", "None"])
     assert sorted(answer.unknown_state_filters) == ["None", "ongoing"]
-    assert [one.transactional_id for one in answer.transaction_states] == [f"{topic}-idle"]
+    assert [
+        transaction_state.transactional_id for transaction_state in answer.transaction_states
+    ] == [f"{topic}-idle"]
     assert ids(wire, 0, **mine, state_filters=["Nothing"]) == set()
-    (one,) = listed(wire, 0, producer_id_filters=[who.producer_id]).transaction_states
-    assert (one.producer_id, one.transaction_state) == (who.producer_id, "Ongoing")
+    (transaction_state,) = listed(wire, 0, producer_id_filters=[who.producer_id]).transaction_states
+    assert (transaction_state.producer_id, transaction_state.transaction_state) == (
+        who.producer_id,
+        "Ongoing",
+    )
     assert topic in ids(wire, 0)
 
 
@@ -174,7 +182,7 @@ def test_the_list_is_filtered_by_a_pattern(
     identities = [new_identity(wire, one) for one in (topic, f"{topic}-other")]
     found = ids(
         wire,
-        producer_id_filters=[one.producer_id for one in identities],
+        producer_id_filters=[identity.producer_id for identity in identities],
         transactional_id_pattern=pattern.format(topic=topic),
     )
     assert found == {one.format(topic=topic) for one in matches}

@@ -92,7 +92,7 @@ def spoken(target: Target, wire: Wire, api: str, version: int) -> bool:
         return True
     key = NEWER[api, version]
     answer = wire.call(ApiVersionsRequest("conformance", "1"), 3)
-    (latest,) = (one.max_version for one in answer.api_keys if one.api_key == key)
+    (latest,) = (api_key.max_version for api_key in answer.api_keys if api_key.api_key == key)
     assert latest < version
     return False
 
@@ -223,14 +223,14 @@ def test_what_a_leader_is_told_of_a_partition_that_is_not_in_the_transaction(
     assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
     codes = []
     for partition in (0, 1):
-        one = AddPartitionsToTxnTransaction(
+        transaction = AddPartitionsToTxnTransaction(
             topic,
             who.producer_id,
             who.producer_epoch,
             True,
             [AddPartitionsToTxnTopic(topic, [partition])],
         )
-        answer = wire.call(AddPartitionsToTxnRequest(transactions=[one]), version)
+        answer = wire.call(AddPartitionsToTxnRequest(transactions=[transaction]), version)
         results = answer.results_by_transaction[0].topic_results[0].results_by_partition
         codes.append(ErrorCode(results[0].partition_error_code).name)
     assert codes == ["NONE", ABORTABLE]

@@ -121,15 +121,15 @@ def test_unknown_partitions_and_ids(wire: Wire, topic: str) -> None:
     request = FetchRequest(topics=[place(f"{topic}-no", (0, 0)), place(topic, (9, 0), (1, 0))])
     answer = wire.call(request, 12)
     codes = {
-        (one.topic, part.partition_index): part.error_code
-        for one in answer.responses
-        for part in one.partitions
+        (response.topic, part.partition_index): part.error_code
+        for response in answer.responses
+        for part in response.partitions
     }
     assert codes == {(f"{topic}-no", 0): 3, (topic, 9): 3, (topic, 1): 0}
     unknown, known = place(topic, (0, 0)), place(topic, (0, 0))
     unknown.topic_id, known.topic_id = bytes(range(16)), topic_id(wire, topic)
     answer = wire.call(FetchRequest(topics=[unknown, known]), 13)
-    by_id = {one.topic_id: one.partitions[0].error_code for one in answer.responses}
+    by_id = {response.topic_id: response.partitions[0].error_code for response in answer.responses}
     assert by_id == {unknown.topic_id: ErrorCode.UNKNOWN_TOPIC_ID, known.topic_id: ErrorCode.NONE}
 
 
@@ -150,11 +150,11 @@ def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
     assert incremental(1).responses == []
     produce(wire, topic, build_batch(records()), partition=1)
     changed = incremental(2).responses
-    assert [one.partition_index for one in changed[0].partitions] == [1]
+    assert [partition.partition_index for partition in changed[0].partitions] == [1]
     produce(wire, topic, build_batch(records()), partition=2)
     gone = [ForgottenTopic(topic=topic, partitions=[1])]
     answer = incremental(3, topics=[place(topic, (2, 0))], forgotten_topics_data=gone)
-    assert [one.partition_index for one in answer.responses[0].partitions] == [2]
+    assert [partition.partition_index for partition in answer.responses[0].partitions] == [2]
     assert incremental(3).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert incremental(-1).session_id == 0
     assert incremental(4).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -215,7 +215,7 @@ def test_offsets_by_time(wire: Wire, admin: Any, name: str) -> None:
     topic = name
     create_topic(admin, topic, config=KEPT)
     for stamps in ((10, 50, 30), (20, 40), (60,)):
-        produce(wire, topic, build_batch([NewRecord(one, None, b"v") for one in stamps]))
+        produce(wire, topic, build_batch([NewRecord(stamp, None, b"v") for stamp in stamps]))
     found = {
         at: (list_offset(wire, topic, at).offset, list_offset(wire, topic, at).timestamp)
         for at in (0, 10, 11, 50, 51, 60, 61, -1, -2, -3)
@@ -264,8 +264,8 @@ def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) ->
         request = ListOffsetsRequest(
             replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(topic, wanted)]
         )
-        (one,) = wire.call(request, 9).topics[0].partitions
-        assert (one.error_code, one.offset) == (ErrorCode.NONE, offset)
+        (partition,) = wire.call(request, 9).topics[0].partitions
+        assert (partition.error_code, partition.offset) == (ErrorCode.NONE, offset)
     assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
 
 
@@ -274,8 +274,8 @@ def test_the_end_of_an_epoch(wire: Wire, topic: str) -> None:
     produce(wire, topic, build_batch(records(4)))
     found = []
     for epoch in (0, 5):
-        one = OffsetForLeaderPartition(0, leader_epoch=epoch)
-        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic, [one])])
+        partition = OffsetForLeaderPartition(0, leader_epoch=epoch)
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic, [partition])])
         for version in (2, 3, 4):
             answer = wire.call(request, version).topics[0].partitions[0]
             found.append((answer.error_code, answer.leader_epoch, answer.end_offset))

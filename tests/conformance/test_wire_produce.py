@@ -160,5 +160,5 @@ def test_every_version_of_produce(wire: Wire, topic: str) -> None:
     for _ in range(20):
         wire.send(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[place]), 9)
     answers = [wire.answer() for _ in range(20)]
-    offsets = [one.responses[0].partition_responses[0].base_offset for one in answers]
+    offsets = [answer.responses[0].partition_responses[0].base_offset for answer in answers]
     assert offsets == list(range(10, 30))

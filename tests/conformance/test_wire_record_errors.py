@@ -24,7 +24,10 @@ RECORD_ERRORS_SINCE = 8
 
 def errors(answer: PartitionProduceResponse) -> list[tuple[int, str | None]]:
     """Which records, and why."""
-    return [(one.batch_index, one.batch_index_error_message) for one in answer.record_errors]
+    return [
+        (record_error.batch_index, record_error.batch_index_error_message)
+        for record_error in answer.record_errors
+    ]
 
 
 def keyed(count: int, *without: int, at_ms: int | None = None) -> list[NewRecord]:

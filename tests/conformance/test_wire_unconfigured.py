@@ -57,7 +57,7 @@ def test_acls_without_an_authorizer(wire: Wire, version: int) -> None:
     right = AclCreation(2, "t", 3, "User:x", "*", 3, 3)
     created = wire.call(CreateAclsRequest([right, right]), version)
     refused = (DISABLED, "No Authorizer is configured.")
-    assert [said(one) for one in created.results] == [refused] * 2
+    assert [said(result) for result in created.results] == [refused] * 2
     wanted = DeleteAclsFilter(ANY, None, ANY, None, None, ANY, ANY)
     deleted = wire.call(DeleteAclsRequest([wanted]), version)
     (result,) = deleted.filter_results
@@ -88,7 +88,8 @@ def test_scram_credentials_of_users_that_have_none(wire: Wire) -> None:
         assert (said(answer), answer.results) == (("NONE", ""), [])
     users = [UserName("a"), UserName("b"), UserName("b")]
     found = {
-        one.user: said(one) for one in wire.call(DescribeUserScramCredentialsRequest(users)).results
+        result.user: said(result)
+        for result in wire.call(DescribeUserScramCredentialsRequest(users)).results
     }
     missing = "Attempt to describe a user credential that does not exist: a"
     twice = "Cannot describe SCRAM credentials for the same user twice in a single request: b"
@@ -115,7 +116,7 @@ def test_scram_credentials_that_cannot_be_altered(wire: Wire) -> None:
     unknown = ("UNSUPPORTED_SASL_MECHANISM", "Unknown SCRAM mechanism")
     twice = "A user credential cannot be altered twice in the same request"
     gone = "Attempt to delete a user credential that does not exist"
-    assert {one.user: said(one) for one in answer.results} == {
+    assert {result.user: said(result) for result in answer.results} == {
         "gone": ("RESOURCE_NOT_FOUND", gone),
         "mechanism": unknown,
         "": ("UNACCEPTABLE_CREDENTIAL", "Username must not be empty"),
@@ -127,8 +128,8 @@ def test_scram_credentials_that_cannot_be_altered(wire: Wire) -> None:
 
 
 def test_a_scram_credential_is_set(target: Target, wire: Wire, name: str) -> None:
-    one = ScramCredentialUpsertion(name, 1, 4096, b"salt", b"password")
-    (result,) = wire.call(AlterUserScramCredentialsRequest([], [one])).results
+    upsertion = ScramCredentialUpsertion(name, 1, 4096, b"salt", b"password")
+    (result,) = wire.call(AlterUserScramCredentialsRequest([], [upsertion])).results
     assert ErrorCode(result.error_code).name == SCRAM_CREDENTIALS_ARE_NOT_SET.expected(target.name)
 
 
@@ -256,8 +257,13 @@ def test_leaders_are_elected_already(wire: Wire, topic: str, version: int) -> No
 def test_of_all_leaders_none_has_to_be_elected(wire: Wire, topic: str) -> None:
     answer = wire.call(ElectLeadersRequest(0, None, 1_000))
     assert answer.error_code == ErrorCode.NONE
-    assert topic in {one.topic for one in answer.replica_election_results}
-    assert not any(one.partition_result for one in answer.replica_election_results)
+    assert topic in {
+        replica_election_result.topic for replica_election_result in answer.replica_election_results
+    }
+    assert not any(
+        replica_election_result.partition_result
+        for replica_election_result in answer.replica_election_results
+    )
 
 
 def test_an_unclean_election_and_one_of_no_kind(wire: Wire, topic: str) -> None:
@@ -286,7 +292,10 @@ def resources(wire: Wire, *types: int) -> set[tuple[int, str]]:
     """What of these types has settings."""
     answer = wire.call(ListConfigResourcesRequest(list(types)))
     assert answer.error_code == ErrorCode.NONE
-    return {(one.resource_type, one.resource_name) for one in answer.config_resources}
+    return {
+        (config_resource.resource_type, config_resource.resource_name)
+        for config_resource in answer.config_resources
+    }
 
 
 def test_what_has_settings(target: Target, wire: Wire, topic: str) -> None:

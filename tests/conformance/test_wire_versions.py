@@ -40,7 +40,8 @@ def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
 def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None:
     """Every API and version of the tables is there; Produce is advertised from 0 for librdkafka."""
     spoken = {
-        one.api_key: (one.min_version, one.max_version) for one in api_versions(wire).api_keys
+        api_key.api_key: (api_key.min_version, api_key.max_version)
+        for api_key in api_versions(wire).api_keys
     }
     for api in APIS.values():
         oldest, latest = spoken[api.key]
@@ -53,7 +54,10 @@ def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None
 def test_transactions_of_version_2_are_finalized(wire: Wire) -> None:
     """`transaction.version=2` (KIP-890), which Java 4.x and franz-go ask for."""
     answer = api_versions(wire, 3)
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    levels = {
+        finalized_feature.name: finalized_feature.max_version_level
+        for finalized_feature in answer.finalized_features
+    }
     assert levels["transaction.version"] == 2
     assert answer.finalized_features_epoch >= 0
 
@@ -70,7 +74,9 @@ def test_every_version_is_answered(target: Target, key: int) -> None:
     if key == ApiKey.DESCRIBE_ACLS:  # Kafka closes the connection of a filter with an unknown part
         request.resource_type_filter = request.operation = request.permission_type = ANY
     with Wire(target.address) as wire:
-        latest = {one.api_key: one.max_version for one in api_versions(wire).api_keys}[key]
+        latest = {api_key.api_key: api_key.max_version for api_key in api_versions(wire).api_keys}[
+            key
+        ]
         for version in range(api.oldest, min(api.latest, latest) + 1):
             assert isinstance(wire.call(request, version), api.response), version
 
@@ -84,7 +90,7 @@ def test_h10_a_version_of_the_future_is_told_the_versions(wire: Wire) -> None:
         body = stream.read(size)
     assert struct.unpack_from(">ih", body) == (7, ErrorCode.UNSUPPORTED_VERSION)
     answer = decode(ApiVersionsResponse, 0, body[4:])
-    assert ApiKey.API_VERSIONS in [one.api_key for one in answer.api_keys]
+    assert ApiKey.API_VERSIONS in [api_key.api_key for api_key in answer.api_keys]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +125,7 @@ def test_metadata_of_all_and_of_none(wire: Wire, topic: str) -> None:
     """Null is all topics, an empty list is none; version 0 knows no null."""
     for version, topics in ((1, None), (9, None), (0, [])):
         answer = wire.call(MetadataRequest(topics=topics), version)
-        assert topic in [one.name for one in answer.topics], version
+        assert topic in [topic.name for topic in answer.topics], version
     answer = wire.call(MetadataRequest(topics=[]), 9)
     assert answer.topics == []
     assert answer.controller_id == answer.brokers[0].node_id == 1

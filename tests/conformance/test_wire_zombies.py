@@ -111,7 +111,9 @@ def test_z3_a_zombie_writes_nothing_where_nobody_has_been(
 def test_z4_a_zombie_adds_nothing(wire: Wire, topic: str, zombie: Identity) -> None:
     before = recorded(wire, topic)
     assert before > 0
-    assert [code(one) for one in add_partitions(wire, zombie, (topic, 1))] == ["PRODUCER_FENCED"]
+    assert [code(add_partition) for add_partition in add_partitions(wire, zombie, (topic, 1))] == [
+        "PRODUCER_FENCED"
+    ]
     request = AddOffsetsToTxnRequest(topic, zombie.producer_id, zombie.producer_epoch, topic)
     assert code(wire.call(request, 3).error_code) == "PRODUCER_FENCED"
     assert recorded(wire, topic) == before

@@ -45,7 +45,7 @@ def loaded(wire: Wire) -> bool:
     """Whether the coordinators of all transactions and groups have read their logs: a broker
     listens before."""
     answers = (wire.call(ListTransactionsRequest(), 0), wire.call(ListGroupsRequest()))
-    codes = {one.error_code for one in answers}
+    codes = {answer.error_code for answer in answers}
     assert codes <= _WHILE_LOADING, codes
     return codes == {ErrorCode.NONE}
 
@@ -56,14 +56,23 @@ def transactions(wire: Wire) -> dict[str, Described]:
     names = [one.transactional_id for one in listed]
     answer = wire.call(DescribeTransactionsRequest(names))
     found: dict[str, Described] = {}
-    for one in answer.transaction_states:
-        assert one.error_code == ErrorCode.NONE, (one.transactional_id, ErrorCode(one.error_code))
-        places = frozenset(
-            Place(topic.topic, partition) for topic in one.topics for partition in topic.partitions
+    for transaction_state in answer.transaction_states:
+        assert transaction_state.error_code == ErrorCode.NONE, (
+            transaction_state.transactional_id,
+            ErrorCode(transaction_state.error_code),
         )
-        started_ms = one.transaction_start_time_ms
-        found[one.transactional_id] = Described(
-            one.transaction_state, one.producer_id, one.producer_epoch, started_ms, places
+        places = frozenset(
+            Place(topic.topic, partition)
+            for topic in transaction_state.topics
+            for partition in topic.partitions
+        )
+        started_ms = transaction_state.transaction_start_time_ms
+        found[transaction_state.transactional_id] = Described(
+            transaction_state.transaction_state,
+            transaction_state.producer_id,
+            transaction_state.producer_epoch,
+            started_ms,
+            places,
         )
     return found
 
@@ -73,10 +82,10 @@ def tails(wire: Wire) -> dict[tuple[int, Place], tuple[int, int]]:
     wanted = [TopicRequest(topic, [*range(PARTITIONS)]) for topic in OUTPUTS]
     found: dict[tuple[int, Place], tuple[int, int]] = {}
     for topic in wire.call(DescribeProducersRequest(wanted)).topics:
-        for one in topic.partitions:
-            assert one.error_code == ErrorCode.NONE, ErrorCode(one.error_code)
-            for producer in one.active_producers:
-                key = (producer.producer_id, Place(topic.name, one.partition_index))
+        for partition in topic.partitions:
+            assert partition.error_code == ErrorCode.NONE, ErrorCode(partition.error_code)
+            for producer in partition.active_producers:
+                key = (producer.producer_id, Place(topic.name, partition.partition_index))
                 found[key] = (producer.producer_epoch, producer.last_sequence)
     return found
 
@@ -89,8 +98,11 @@ def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
     answer = wire.call(OffsetFetchRequest(groups=[group], require_stable=stable), 8).groups[0]
     assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
     return {
-        Place(PURCHASES, one.partition_index): (one.committed_offset, ErrorCode(one.error_code))
-        for one in answer.topics[0].partitions
+        Place(PURCHASES, partition.partition_index): (
+            partition.committed_offset,
+            ErrorCode(partition.error_code),
+        )
+        for partition in answer.topics[0].partitions
     }
 
 

@@ -62,10 +62,10 @@ class Death:
     def asked(self, api: ApiKey) -> int:
         """How many requests of a kind the workers made since."""
         return sum(
-            one.direction is Direction.REQUEST
-            and one.api is api
-            and one.client_id.startswith(GROUP)
-            for one in self.frames
+            frame.direction is Direction.REQUEST
+            and frame.api is api
+            and frame.client_id.startswith(GROUP)
+            for frame in self.frames
         )
 
     def ends(self) -> dict[Producer, ErrorCode]:
@@ -80,22 +80,22 @@ def _ends(frames: Sequence[Frame]) -> dict[Producer, ErrorCode]:
     """By producer id and epoch."""
     asked = _asked_to_end(frames)
     return {
-        asked[one.connection, one.correlation_id]: ErrorCode(message(one).error_code)
-        for one in frames
-        if one.api is ApiKey.END_TXN
-        and one.direction is Direction.ANSWER
-        and (one.connection, one.correlation_id) in asked
+        asked[frame.connection, frame.correlation_id]: ErrorCode(message(frame).error_code)
+        for frame in frames
+        if frame.api is ApiKey.END_TXN
+        and frame.direction is Direction.ANSWER
+        and (frame.connection, frame.correlation_id) in asked
     }
 
 
 def _asked_to_end(frames: Sequence[Frame]) -> dict[tuple[int, int], Producer]:
     """Who sent an EndTxn, by its connection and correlation id."""
     found: dict[tuple[int, int], Producer] = {}
-    for one in frames:
-        if one.api is ApiKey.END_TXN and one.direction is Direction.REQUEST:
-            asked = message(one)
+    for frame in frames:
+        if frame.api is ApiKey.END_TXN and frame.direction is Direction.REQUEST:
+            asked = message(frame)
             producer = (asked.producer_id, asked.producer_epoch)
-            found[one.connection, one.correlation_id] = producer
+            found[frame.connection, frame.correlation_id] = producer
     return found
 
 
@@ -145,7 +145,7 @@ def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
 
     def answered() -> bool:
         frames = list(pipeline.proxy.frames)
-        new_ids = any(one.api is ApiKey.INIT_PRODUCER_ID for one in frames[died:])
+        new_ids = any(frame.api is ApiKey.INIT_PRODUCER_ID for frame in frames[died:])
         return new_ids or asked <= _ends(frames[began:]).keys()
 
     pipeline.wait(answered, "an answer to each EndTxn")
@@ -155,7 +155,9 @@ def _alone(pipeline: Pipeline, wire: Wire) -> Alone:
     decided = {one.kafka_name for one in DECIDED}
 
     def finished() -> bool:
-        return not any(one.state in decided for one in asking.transactions(wire).values())
+        return not any(
+            transaction.state in decided for transaction in asking.transactions(wire).values()
+        )
 
     pipeline.wait(lambda: asking.loaded(wire), "the coordinators have loaded")
     pipeline.wait(finished, "the coordinator finishes by itself what was decided")

@@ -145,9 +145,9 @@ def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str
     """What became of the transaction that its producer had left open."""
     logs = read_logs(pipeline.broker.data, GROUP)
     ends = [
-        one.name
-        for one in logs.steps["billing-0"]
-        if one.started_ms == left.started_ms and one.state is not TransactionState.ONGOING
+        step.name
+        for step in logs.steps["billing-0"]
+        if step.started_ms == left.started_ms and step.state is not TransactionState.ONGOING
     ]
     assert ends == ["PrepareAbort", "CompleteAbort"], ends
     told_of = [

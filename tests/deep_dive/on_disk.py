@@ -102,7 +102,7 @@ class Logs:
 
     def count(self, *states: TransactionState) -> int:
         """How many steps lead to one of these states."""
-        return sum(one.state in states for steps in self.steps.values() for one in steps)
+        return sum(step.state in states for steps in self.steps.values() for step in steps)
 
     def ends(self, *states: TransactionState) -> dict[str, Step]:
         """The newest steps that are of these states, by transactional id."""

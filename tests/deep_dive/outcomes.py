@@ -199,7 +199,9 @@ def went_on(death: Death) -> Iterator[str]:
         f"{aborts} transactions were aborted, {death.aborted_on_purpose} of them on purpose"
     )
     # One that comes back writes all markers of what it finds decided: some are there twice.
-    for decided in (one for steps in new.steps.values() for one in steps if one.state in DECIDED):
+    for decided in (
+        step for steps in new.steps.values() for step in steps if step.state in DECIDED
+    ):
         for place in decided.places:
             assert new.markers[decided.producer_id, place], f"no marker of {decided} in {place}"
     ends = ", ".join(f"{count} ended with {what}" for what, count in ended.items())

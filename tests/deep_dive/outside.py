@@ -74,7 +74,7 @@ async def send_parcels(address: str, file: Path) -> None:
         while True:
             records = await consumer.poll(timeout_ms=200)
             if records:
-                lines = [f"{one.partition} {one.offset}\n" for one in records]
+                lines = [f"{record.partition} {record.offset}\n" for record in records]
                 with file.open("a") as world:
                     world.writelines(lines)
                 await consumer.commit()

@@ -191,4 +191,4 @@ async def _billed(address: str) -> int:
             offsets = await admin.list_group_offsets(GROUP)
     except KafkaError:
         return -1
-    return sum(one.offset for one in offsets.values() if one is not None)
+    return sum(offset.offset for offset in offsets.values() if offset is not None)

@@ -31,10 +31,12 @@ def told(frames: Iterable[Frame], names: Names) -> Iterator[tuple[Frame, Batch, 
 
 def _told(request: Frame, answer: Frame, names: Names) -> Iterator[tuple[Frame, Batch, int]]:
     offsets = {
-        Place(topic.name or names[topic.topic_id], one.index): one.base_offset
+        Place(
+            topic.name or names[topic.topic_id], partition_response.index
+        ): partition_response.base_offset
         for topic in message(answer).responses
-        for one in topic.partition_responses
-        if one.error_code == ErrorCode.NONE
+        for partition_response in topic.partition_responses
+        if partition_response.error_code == ErrorCode.NONE
     }
     for batch in sent(request, names):
         if batch.place in offsets:

@@ -54,7 +54,7 @@ def explore(corner: Corner, most_states: int) -> tuple[Exploration, float]:
 def main(states: int, jobs: int) -> None:
     total = 0
     with ProcessPoolExecutor(jobs) as pool:
-        running = [(one, pool.submit(explore, one, states)) for one in CORNERS]
+        running = [(corner, pool.submit(explore, corner, states)) for corner in CORNERS]
         for corner, result in running:
             exploration, seconds = result.result()
             total += exploration.states

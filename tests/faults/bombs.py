@@ -39,7 +39,7 @@ def bomb(cls: type[Any], path: Path, count: int) -> Any:
 
 
 def _fill(message: Any, path: Path, count: int, version: int) -> None:
-    field = next(one for one in schema_of(type(message)).fields if one.name == path[0])
+    field = next(field for field in schema_of(type(message)).fields if field.name == path[0])
     if isinstance(field.type, Nested):
         value = field.type.of()
         setattr(message, field.name, value)

@@ -57,7 +57,7 @@ def created(wire: Wire, *names: str, partitions: int = 1, **config: object) -> l
         for name in names
     ]
     answer = wire.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
-    return [ErrorCode(one.error_code) for one in answer.topics]
+    return [ErrorCode(topic.error_code) for topic in answer.topics]
 
 
 def fetch(
@@ -117,7 +117,8 @@ def _values(wire: Wire, topic: str, partition: int, committed: bool) -> Iterator
         if not records:
             return
         aborted = sorted(
-            (one.first_offset, one.producer_id) for one in data.aborted_transactions or ()
+            (aborted_transaction.first_offset, aborted_transaction.producer_id)
+            for aborted_transaction in data.aborted_transactions or ()
         )
         aborting: set[int] = set()
         for position, header in split_batches(records, allow_partial=True):
@@ -153,7 +154,7 @@ def view(wire: Wire, topic: str, times: Iterator[int] | range = range(0)) -> Vie
         last_stable_offset(wire, topic),
         tuple(values(wire, topic, committed=False)),
         tuple(values(wire, topic)),
-        tuple(list_offset(wire, topic, one) for one in times),
+        tuple(list_offset(wire, topic, time) for time in times),
     )
 
 
@@ -222,4 +223,4 @@ def state(pid: int) -> str:
 
 def merged(*settings: Mapping[str, str]) -> dict[str, str]:
     """Later ones win."""
-    return {name: value for one in settings for name, value in one.items()}
+    return {name: value for setting in settings for name, value in setting.items()}

@@ -44,7 +44,7 @@ def offline_count(broker: Oncelog) -> int:
     address = metrics_address(broker)
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         page = answer.read().decode()
-    (line,) = [one for one in page.splitlines() if one.startswith(f"{OFFLINE} ")]
+    (line,) = [splitline for splitline in page.splitlines() if splitline.startswith(f"{OFFLINE} ")]
     return int(float(line.split()[1]))
 
 

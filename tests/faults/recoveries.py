@@ -60,7 +60,7 @@ AGED = "the metadata is older than the logs"
 
 def run(*arguments: str) -> Result:
     """`oncelog storage` in this process; a traceback of its own fails the test."""
-    result = CliRunner().invoke(storage, [str(one) for one in arguments])
+    result = CliRunner().invoke(storage, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
@@ -129,9 +129,9 @@ def _offsets(wire: Wire, group: str) -> dict[tuple[str, str, int], int]:
 
     wait_until(answered, f"the offsets of {group}")
     return {
-        (group, topic.name, one.partition_index): one.committed_offset
+        (group, topic.name, partition.partition_index): partition.committed_offset
         for topic in answers[-1].topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -144,11 +144,17 @@ def _transactions(wire: Wire) -> dict[str, tuple[str, int, int]]:
         return bool(answers[-1].error_code == ErrorCode.NONE)
 
     wait_until(answered, "all transactions")
-    ids = [one.transactional_id for one in answers[-1].transaction_states]
+    ids = [
+        transaction_state.transactional_id for transaction_state in answers[-1].transaction_states
+    ]
     described = wire.call(DescribeTransactionsRequest(transactional_ids=ids), 0)
     return {
-        one.transactional_id: (one.transaction_state, one.producer_id, one.producer_epoch)
-        for one in described.transaction_states
+        transaction_state.transactional_id: (
+            transaction_state.transaction_state,
+            transaction_state.producer_id,
+            transaction_state.producer_epoch,
+        )
+        for transaction_state in described.transaction_states
     }
 
 
@@ -268,7 +274,9 @@ def random_folder(directory: Path, seed: int) -> str:
         assert after == before
         with Wire(broker.address) as wire:
             given = new_identity(wire).producer_id
-        assert given > max((one[1] for one in before.transactions.values()), default=-1)
+        assert given > max(
+            (transaction[1] for transaction in before.transactions.values()), default=-1
+        )
         return told
     finally:
         broker.kill()
@@ -304,7 +312,9 @@ def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bo
         assert after == before, lost
         with Wire(broker.address) as wire:
             given = new_identity(wire).producer_id
-        assert given > max((one[1] for one in before.transactions.values()), default=-1)
+        assert given > max(
+            (transaction[1] for transaction in before.transactions.values()), default=-1
+        )
     finally:
         broker.kill()
 

@@ -168,7 +168,7 @@ def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy:
         write_all(proxy.address, writers=LATE_WRITERS, transactions=LATE_TRANSACTIONS)
     )
     check(broker, writers)
-    assert all(len(one.committed) == LATE_TRANSACTIONS * 2 // 3 for one in writers)
+    assert all(len(writer.committed) == LATE_TRANSACTIONS * 2 // 3 for writer in writers)
     assert {frame.direction for frame, _ in late} == {Direction.REQUEST, Direction.ANSWER}
     assert {frame.api for frame, _ in late} >= {ApiKey.PRODUCE, ApiKey.END_TXN}
     assert max(seconds for _, seconds in late) > LATEST_S * 0.9

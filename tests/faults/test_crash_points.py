@@ -152,13 +152,13 @@ def parameters(version: int) -> list[tuple[str, str]]:
     an offsets record is does not depend on it."""
     if version == 2:
         return CELLS
-    return [one for one in CELLS if one[0] and "torn" not in one[1]] + ONLY_VERSION_1
+    return [cell for cell in CELLS if cell[0] and "torn" not in cell[1]] + ONLY_VERSION_1
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize(
     ("version", "cell", "point"),
-    [(version, *one) for version in (1, 2) for one in parameters(version)],
+    [(version, *parameter) for version in (1, 2) for parameter in parameters(version)],
 )
 def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
     tmp_path: Path, version: int, cell: str, point: str, commit: bool

@@ -150,7 +150,7 @@ def cut_at_a_batch(data: Path, topic: str) -> Path:
 
 
 def cut_the_end_at_a_batch(data: Path, topic: str) -> Path:
-    path = [one for one in logs(data, topic) if one.stat().st_size][-1]
+    path = [log for log in logs(data, topic) if log.stat().st_size][-1]
     batches = list(split_batches(path.read_bytes()))
     path.write_bytes(path.read_bytes()[: batches[-1][0]])
     return path
@@ -167,7 +167,7 @@ def flip_the_offset(data: Path, topic: str) -> Path:
 
 
 def flip_at(data: Path, topic: str, position: int) -> Path:
-    path = [one for one in logs(data, topic) if one.stat().st_size][-1]
+    path = [log for log in logs(data, topic) if log.stat().st_size][-1]
     content = bytearray(path.read_bytes())
     batches = list(split_batches(bytes(content)))
     assert len(batches) > 2

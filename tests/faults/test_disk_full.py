@@ -220,7 +220,7 @@ def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
 
 def refusals(broker: Oncelog) -> list[str]:
     """The files that the disk has refused to let grow, once a minute each."""
-    return [one["file"] for one in events(broker) if one["event"] == "disk refused"]
+    return [event["file"] for event in events(broker) if event["event"] == "disk refused"]
 
 
 @BOTH
@@ -353,7 +353,7 @@ def test_health_reports_a_full_disk(broker: Oncelog, disk: Disk) -> None:
 
     def row() -> tuple[int, str, list[str]]:
         result = command_line.call("cluster", "health", "--json")
-        rows = {one["check"]: one for one in json.loads(result.stdout)}
+        rows = {load["check"]: load for load in json.loads(result.stdout)}
         found = rows["full disks"]
         return result.exit_code, found["state"], found["what"]
 

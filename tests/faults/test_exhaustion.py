@@ -43,11 +43,11 @@ def producer_ids(wire: Wire, count: int) -> list[int]:
         for _ in range(asked):
             wire.send(InitProducerIdRequest(None, 60_000), 4)
         answers = [wire.answer() for _ in range(asked)]
-        assert {one.error_code for one in answers} <= {
+        assert {answer.error_code for answer in answers} <= {
             ErrorCode.NONE,
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         }
-        ids += [one.producer_id for one in answers if one.error_code == ErrorCode.NONE]
+        ids += [answer.producer_id for answer in answers if answer.error_code == ErrorCode.NONE]
     return ids
 
 

@@ -158,7 +158,7 @@ def test_with_space_again_everything_goes_on_without_a_restart(
 
 
 def topics(wire: Wire) -> set[str]:
-    return {one.name or "" for one in wire.call(MetadataRequest(topics=None), 9).topics}
+    return {topic.name or "" for topic in wire.call(MetadataRequest(topics=None), 9).topics}
 
 
 NEW = {

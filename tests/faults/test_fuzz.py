@@ -89,7 +89,7 @@ def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, whic
         )
         assert parts[0].error_code != ErrorCode.NONE
         wire.call(request, version)
-    assert not any(one in broker.log.read_text(errors="replace") for one in DEFECTS)
+    assert not any(defect in broker.log.read_text(errors="replace") for defect in DEFECTS)
 
 
 def test_a_list_that_grows_is_bounded_where_it_is_told(broker: Oncelog) -> None:

@@ -95,5 +95,5 @@ def test_h68_metadata_is_taken_up_to_its_limit(broker: Oncelog) -> None:
         ]
         topic = OffsetCommitRequestTopic("t", partitions=partitions)
         answer = wire.call(OffsetCommitRequest("g", topics=[topic]), 8)
-        codes = [one.error_code for one in answer.topics[0].partitions]
+        codes = [partition.error_code for partition in answer.topics[0].partitions]
     assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]

@@ -165,11 +165,11 @@ def test_h25_a_name_that_no_topic_may_have_never_touches_the_disk(tmp_path: Fold
         tree = {str(one) for one in broker.directory.rglob("*")}
         topics = [CreatableTopic(name, 1, 1) for name in BAD_NAMES]
         answer = wire.call(CreateTopicsRequest(topics, 10_000))
-        codes = {one.name: one.error_code for one in answer.topics}
+        codes = {topic.name: topic.error_code for topic in answer.topics}
         assert codes == dict.fromkeys(BAD_NAMES, ErrorCode.INVALID_TOPIC_EXCEPTION)
         wanted = [MetadataRequestTopic(name=name) for name in BAD_NAMES]
         seen = wire.call(MetadataRequest(wanted, allow_auto_topic_creation=True), 12)
-        assert {one.error_code for one in seen.topics} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
+        assert {topic.error_code for topic in seen.topics} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
         for name in BAD_NAMES:
             answer = produce(wire, name, build_batch(records()))
             assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name

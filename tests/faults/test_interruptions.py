@@ -137,7 +137,7 @@ def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     )
     assert time.monotonic() - began < TIMEOUT_S + LATEST_S
     assert values(wire, "killed") == [b"after"]
-    told = [one for one in events(broker) if one["event"] == "transaction aborted"]
+    told = [event for event in events(broker) if event["event"] == "transaction aborted"]
     assert [(one["transactional_id"], one["cause"]) for one in told] == [("killed", "timed out")]
 
 
@@ -192,8 +192,8 @@ def test_members_that_vanish_while_they_join_leave_the_group(broker: Oncelog, wi
     find_coordinator(wire, "joining", key_type=0)
     before = descriptors(broker)
     members = [Wire(broker.address) for _ in range(WAITING)]
-    for one in members:
-        one.send(
+    for member in members:
+        member.send(
             JoinGroupRequest(
                 group_id="joining",
                 session_timeout_ms=500,
@@ -204,8 +204,8 @@ def test_members_that_vanish_while_they_join_leave_the_group(broker: Oncelog, wi
             3,
         )
     wait_until(lambda: members_of(wire, "joining") == WAITING, "all have joined")
-    for one in members:
-        one.socket.close()
+    for member in members:
+        member.socket.close()
     wait_until(lambda: descriptors(broker) <= before, "they are given back")
     wait_until(lambda: members_of(wire, "joining") == 0, "the group is empty")
 

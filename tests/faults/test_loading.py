@@ -182,7 +182,7 @@ def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:
 
 def wait_for_answers(clients: list[Hammer]) -> None:
     """Until each has been answered everything once more, a listing too."""
-    goals = [(one, one.rounds + ROUNDS_OF_A_LISTING + 1) for one in clients]
+    goals = [(client, client.rounds + ROUNDS_OF_A_LISTING + 1) for client in clients]
     wait_until(lambda: all(one.rounds >= goal for one, goal in goals), "all are served")
 
 
@@ -198,7 +198,7 @@ def test_ch_who_hammers_a_broker_that_loads_is_never_told_of_less_than_there_is(
     with Wire(broker.address) as wire:
         clients = hammers(broker, wire)
     with ThreadPoolExecutor(HAMMERS) as threads:
-        running = [threads.submit(one.run) for one in clients]
+        running = [threads.submit(client.run) for client in clients]
         try:
             for _ in range(RESTARTS):
                 wait_for_answers(clients)
@@ -209,14 +209,14 @@ def test_ch_who_hammers_a_broker_that_loads_is_never_told_of_less_than_there_is(
             clients[0].over.set()
     for run in running:
         run.result()
-    for one in clients:
-        assert one.wrong == []
-        assert {code for _, code in one.codes} <= {ErrorCode.NONE, *BUSY}, one.codes
-        assert one.turned_away >= RESTARTS
+    for client in clients:
+        assert client.wrong == []
+        assert {code for _, code in client.codes} <= {ErrorCode.NONE, *BUSY}, client.codes
+        assert client.turned_away >= RESTARTS
     with Wire(broker.address) as wire:
-        for one in clients:
-            assert end_transaction(wire, one.opened, commit=True).error_code == ErrorCode.NONE
-        for one in clients:
-            wait_until(partial(is_committed, wire, one.number), "what was open is committed")
+        for client in clients:
+            assert end_transaction(wire, client.opened, commit=True).error_code == ErrorCode.NONE
+        for client in clients:
+            wait_until(partial(is_committed, wire, client.number), "what was open is committed")
     events(broker)
     broker.stop()

@@ -51,7 +51,7 @@ def making(*topics: tuple[str, int]) -> CreateTopicsRequest:
 def counted(wire: Wire) -> int:
     """Partitions of all topics, internal ones aside."""
     topics = wire.call(MetadataRequest(None), 12).topics
-    return sum(len(one.partitions) for one in topics if not one.is_internal)
+    return sum(len(topic.partitions) for topic in topics if not topic.is_internal)
 
 
 def test_h64_a_hundred_thousand_in_one_request_are_refused_and_none_is_made(
@@ -66,7 +66,7 @@ def test_h64_a_hundred_thousand_in_one_request_are_refused_and_none_is_made(
         ):
             used = cpu_ms(broker)
             answer = wire.call(request)
-            assert {one.error_code for one in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+            assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
             assert cpu_ms(broker) - used < CPU_MS
         create(wire, "t")
         more = CreatePartitionsRequest([CreatePartitionsTopic("t", HUNDRED_THOUSAND)], 60_000)
@@ -106,7 +106,7 @@ def test_h64_who_asks_again_and_again_gets_so_many_while_others_are_served(
             wire.send(making(*((name, EACH) for name in names)))
             while not select.select([wire.socket], [], [], 0)[0]:
                 held.append(held_ms(broker, bystander))
-            codes += [one.error_code for one in wire.answer().topics]
+            codes += [topic.error_code for topic in wire.answer().topics]
         assert codes[:3] == [ErrorCode.NONE] * 3
         assert set(codes[3:]) == {ErrorCode.POLICY_VIOLATION}
         # While this test waits for a processor, more than one turn goes by: most of them tell.

@@ -349,8 +349,8 @@ def _delete_in_store(store: Path, topic: str) -> None:
     async def delete() -> None:
         opened = await SqliteStore.open(store)
         image = ClusterImage.of(await opened.range(""))
-        for one in delete_topics(image, Settings(), [topic])[0]:
-            await opened.txn(one.compare, one.operations)
+        for delete_topic in delete_topics(image, Settings(), [topic])[0]:
+            await opened.txn(delete_topic.compare, delete_topic.operations)
         await opened.close()
 
     asyncio.run(delete())
@@ -365,7 +365,7 @@ def test_a_deleted_topic_is_forgotten_with_its_folders(broker: Oncelog) -> None:
         create(wire, "a", "b")
         names = [DeleteTopicState(name=name) for name in ("a", "b")]
         answer = wire.call(DeleteTopicsRequest(topics=names, timeout_ms=10_000), 6)
-        assert [one.error_code for one in answer.responses] == [0, 0]
+        assert [response.error_code for response in answer.responses] == [0, 0]
     broker.stop()
     assert "deletions/" not in _last_snapshot(broker.data / COPY)
 

@@ -144,9 +144,9 @@ def test_strays_of_topics_that_were_deleted_stay_put_aside(broker: Oncelog) -> N
     _fill(broker)
     broker.stop()
     id_text = next(
-        records.decode(records.TopicRecord, one.value).id
-        for one in recorded(broker).entries
-        if one.key == "topics/payments"
+        records.decode(records.TopicRecord, entry.value).id
+        for entry in recorded(broker).entries
+        if entry.key == "topics/payments"
     )
     aside = stray_directory("payments", 0, os.urandom(16))
     (broker.data / "payments-0").rename(broker.data / aside)

@@ -83,7 +83,9 @@ class World:
 
     async def arrived(self, count: int) -> None:
         """Wait until the listener holds this many bytes or more of unfinished requests."""
-        await until(lambda: sum(one.held_bytes for one in self.listener.connections) >= count)
+        await until(
+            lambda: sum(connection.held_bytes for connection in self.listener.connections) >= count
+        )
 
 
 @pytest.fixture
@@ -158,7 +160,11 @@ async def test_h6_a_frame_that_stands_still_is_given_up_however_much_has_come(
     reader, writer = await world.connect()
     writer.write(struct.pack(">i", 4 << 20) + bytes(2 << 20))
     await world.arrived(2 << 20)
-    await until(lambda: all(one._frame_seen[0] >= 2 << 20 for one in world.listener.connections))
+    await until(
+        lambda: all(
+            connection._frame_seen[0] >= 2 << 20 for connection in world.listener.connections
+        )
+    )
     world.clock.ms += FRAME_DEADLINE_MS + 1
     assert await closed(reader)
     writer.close()

@@ -49,7 +49,7 @@ def advertised(settings: Settings) -> list[tuple[str, str, int]]:
     listeners = listeners_of(settings)
     bound = {listener.name: listener.port for listener in listeners}
     endpoints: tuple[Endpoint, ...] = advertised_endpoints(listeners, bound, "host-name")
-    return [(one.listener, one.host, one.port) for one in endpoints]
+    return [(endpoint.listener, endpoint.host, endpoint.port) for endpoint in endpoints]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def scraped(port: int) -> Samples:
     url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
     printed = run_tool("jmx", "--jmx-url", url, "--one-time", "--report-format", "properties")
     samples = (exported(line) for line in printed.lines)
-    return {(one.name, one.labels): one.value for one in samples if one is not None}
+    return {(sample.name, sample.labels): sample.value for sample in samples if sample is not None}
 
 
 def exported(line: str) -> Exported | None:

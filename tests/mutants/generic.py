@@ -139,7 +139,7 @@ def _of_statement(node: ast.AST, function: ast.FunctionDef | None) -> Iterator[E
     elif isinstance(node, ast.Assign):
         # Without one of its first values an object is of no use to anybody: too easily found.
         first = function is None or function.name == "__init__"
-        stored = all(isinstance(one, ast.Attribute | ast.Subscript) for one in node.targets)
+        stored = all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
         if stored and not first:
             yield Edit("assignment dropped", node, "pass")
     elif isinstance(node, ast.Return):

@@ -122,7 +122,9 @@ def wider_tests(mutant: Mutant) -> tuple[str, ...]:
 
 def all_tests(mutants: Sequence[Mutant]) -> list[str]:
     """All that any of them may be tried against."""
-    lists = {tuple(sorted(one.tests)) for one in mutants} | {wider_tests(one) for one in mutants}
+    lists = {tuple(sorted(mutant.tests)) for mutant in mutants} | {
+        wider_tests(mutant) for mutant in mutants
+    }
     return list(dict.fromkeys(test for tests in sorted(lists) for test in tests))
 
 

@@ -33,7 +33,9 @@ def proxy(broker: Oncelog) -> Iterator[Proxy]:
 def test_frames_pass_and_are_noted(proxy: Proxy) -> None:
     with Wire(proxy.address) as wire:
         wire.call(MetadataRequest(topics=[]), 9)
-    assert [(one.direction, one.api, one.version, one.client_id) for one in proxy.frames] == [
+    assert [
+        (frame.direction, frame.api, frame.version, frame.client_id) for frame in proxy.frames
+    ] == [
         (Direction.REQUEST, ApiKey.METADATA, 9, "wire"),
         (Direction.ANSWER, ApiKey.METADATA, 9, "wire"),
     ]

@@ -269,7 +269,7 @@ def test_checkpoints_are_written_off_the_loop_once_for_all_who_ask_meanwhile(
     kept.disk.held = True
     answers = [kept.background_tasks.checkpoint() for _ in range(3)]
     log.recovery_point = 4
-    assert not any(one.done for one in answers)
+    assert not any(answer.done for answer in answers)
     assert kept.directory.recovery_points() == {}
     while not answers[0].done:
         kept.disk.go_on()

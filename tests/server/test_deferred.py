@@ -105,7 +105,7 @@ def test_a_callback_that_fails_fails_its_own_answer_and_no_completer(
     answer.complete(2)
     assert isinstance(beside, Deferred)
     assert beside.value == 4
-    assert [type(one) for one in failures] == [Broken]
+    assert [type(failure) for failure in failures] == [Broken]
     assert unheard == []
 
 
@@ -116,7 +116,7 @@ def test_a_failure_goes_through_all_that_is_made_of_the_answer(unheard: list[Exc
     made = then_ask(whole, len)
     failures = abandoned_by(then(made, double))
     first.complete(1)
-    assert [type(one) for one in failures] == [Broken]
+    assert [type(failure) for failure in failures] == [Broken]
     assert unheard == []
 
 
@@ -130,7 +130,7 @@ def test_a_second_answer_that_fails_fails_the_first_question(unheard: list[Excep
     failures = abandoned_by(then_ask(first, ask))
     first.complete(1)
     second.abandon(Broken())
-    assert [type(one) for one in failures] == [Broken]
+    assert [type(failure) for failure in failures] == [Broken]
     assert unheard == []
 
 
@@ -226,7 +226,7 @@ def test_gather_hands_on_that_nobody_waits_and_that_one_will_not_come() -> None:
     later: list[int] | Deferred[list[int]] = gather(answers)
     assert isinstance(later, Deferred)
     later.cancel()
-    assert all(one.cancelled for one in answers)
+    assert all(answer.cancelled for answer in answers)
     answers = [Deferred(), Deferred()]
     later = gather(answers)
     assert isinstance(later, Deferred)

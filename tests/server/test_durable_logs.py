@@ -52,7 +52,7 @@ async def test_logs_are_closed_in_slices_and_all_of_them_are_durable() -> None:
     assert await close_logs(files, partitions, slices())
     beside.cancel()
     assert turns >= 2 * COUNT // STEPS_PER_SLICE
-    assert all(one.log.recovery_point == 1 for one in drivers)
+    assert all(driver.log.recovery_point == 1 for driver in drivers)
 
 
 async def test_no_partition_is_led_once_the_first_log_is_closed() -> None:
@@ -61,8 +61,8 @@ async def test_no_partition_is_led_once_the_first_log_is_closed() -> None:
     seen: list[tuple[int, int]] = []
     stopping = asyncio.create_task(close_logs(drivers[0].files, partitions, slices()))
     while not stopping.done():
-        closed = sum(bool(one.log.snapshots.offsets) for one in drivers)
-        led = sum(one.is_leader for one in partitions)
+        closed = sum(bool(driver.log.snapshots.offsets) for driver in drivers)
+        led = sum(partition.is_leader for partition in partitions)
         seen.append((closed, led))
         drivers[0].files.settle()
         await asyncio.sleep(0)

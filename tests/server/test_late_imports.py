@@ -26,9 +26,9 @@ def test_what_found_no_descriptor_is_imported_when_there_is_one(tmp_path: Path) 
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, limit)
         wait_until(lambda: names(broker) >= DONE, "both are loaded")
         for name in FAILED:
-            assert [one["event"] for one in events(broker)].count(name) == 1
+            assert [event["event"] for event in events(broker)].count(name) == 1
         assert broker.stop() == 0
 
 
 def names(broker: Oncelog) -> set[str]:
-    return {str(one["event"]) for one in events(broker)}
+    return {str(event["event"]) for event in events(broker)}

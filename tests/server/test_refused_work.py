@@ -60,7 +60,7 @@ def test_it_is_tried_every_second_and_told_twice(
         assert "t-0" not in refused
         timers.advance(10 * RETRY_MS)
     assert disk.tried == ["t-0"] * 4
-    assert [(one["event"], one["log_level"]) for one in events] == [
+    assert [(event["event"], event["log_level"]) for event in events] == [
         ("disk refused", "error"),
         ("disk takes it again", "info"),
     ]
@@ -78,7 +78,7 @@ def test_a_group_is_told_once_and_healed_when_its_last_is(
         refused.discard("b")
         disk.full = False
         timers.advance(2 * RETRY_MS)
-    assert [one["event"] for one in events] == ["disk refused", "disk takes it again"]
+    assert [event["event"] for event in events] == ["disk refused", "disk takes it again"]
     assert disk.tried == ["a", "c"]
     assert refused.left("topic") == len(refused) == 0
 
@@ -115,7 +115,7 @@ def test_work_that_fails_by_a_defect_is_told_and_given_up(
         refused.add("t-0", FULL, fail)
         timers.advance(3 * RETRY_MS)
     assert len(refused) == 0
-    assert "refused work failed" in [one["event"] for one in events]
+    assert "refused work failed" in [event["event"] for event in events]
 
 
 def test_nothing_is_tried_after_a_stop(

@@ -165,7 +165,7 @@ async def test_settings_changed_while_partitions_wait_reach_those_that_are_opene
         await broker.metadata.alter_topic_settings("many", lambda own: {"retention.ms": "4321"})
         await new
         await broker._replica_manager.settled(["many"])
-        assert {one.log.config.retention_ms for one in broker.partitions} == {4321}
+        assert {partition.log.config.retention_ms for partition in broker.partitions} == {4321}
 
 
 async def most_at_once(broker: Broker, work: asyncio.Task[Any]) -> int:
@@ -251,5 +251,5 @@ async def test_topics_with_the_same_and_with_other_settings_have_each_their_own(
         await broker.metadata.create_topics(topics)
     async with life(tmp_path) as broker:
         logs = [broker.partitions.require(f"t{n}", 0).log for n in range(4)]
-        kept = [one.config.retention_ms for one in logs]
+        kept = [log.config.retention_ms for log in logs]
     assert kept == [604_800_000, 1, 2, 1]

@@ -56,7 +56,7 @@ def test_a_slice_ends_when_its_time_is_over_however_much_is_queued() -> None:
     loop = Loop()
     answers = [loop.slices.queue(loop.work(100, name=str(number))) for number in range(40)]
     loop.run_all()
-    assert [one.value for one in answers] == [str(number) for number in range(40)]
+    assert [answer.value for answer in answers] == [str(number) for number in range(40)]
     assert max(loop.turns) <= SLICE_MS
     assert sum(loop.turns) == 4_000
 
@@ -139,7 +139,7 @@ def test_a_failure_abandons_its_answer_and_hinders_no_other_work() -> None:
     first.on_abandon(lambda: failures.append(first.failure))
     loop.run_all()
     assert second.value == "second"
-    assert [str(one) for one in failures] == ["a defect"]
+    assert [str(failure) for failure in failures] == ["a defect"]
 
 
 def test_a_failure_at_once_is_raised() -> None:

@@ -291,7 +291,7 @@ def _land(changes: list[NameChange], names: Namespace) -> list[NameChange]:
     """Apply those whose directories are there; the others."""
     left = []
     for change in changes:
-        if all(one in names.directories for one in change.directories):
+        if all(directory in names.directories for directory in change.directories):
             names.apply(change)
         else:
             left.append(change)

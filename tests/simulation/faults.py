@@ -167,7 +167,9 @@ class Faults:
 
     def _pause_client(self, fault: Fault, rng: Random) -> bool:
         world = self._world
-        running = [one for one in world.clients if one.process and not one.process.is_dead]
+        running = [
+            client for client in world.clients if client.process and not client.process.is_dead
+        ]
         if not running:
             return False
         process = rng.choice(running).me
@@ -184,7 +186,9 @@ class Faults:
 
     def _kill_client(self, fault: Fault, rng: Random) -> bool:
         world = self._world
-        running = [one for one in world.clients if one.process and not one.process.is_dead]
+        running = [
+            client for client in world.clients if client.process and not client.process.is_dead
+        ]
         if not running:
             return False
         rng.choice(running).me.die()

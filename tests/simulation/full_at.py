@@ -72,8 +72,8 @@ def observe_refused(world: World) -> None:
     """There is room again: what has it to heal?"""
     broker, met = world.node.broker, world.sometimes.met
     met("partition offline until the disk takes it", len(broker.partitions.offline()))
-    for one in broker.partitions:
-        met("swap interrupted by a full disk", one.log.refusals.interrupted is not None)
+    for partition in broker.partitions:
+        met("swap interrupted by a full disk", partition.log.refusals.interrupted is not None)
     for name in broker._refused_work._work:
         met(f"refused until there is room: {name.partition(' ')[0]}")
 
@@ -118,23 +118,34 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
     """What is refused, owed, offline or left behind."""
     found = [f"{name} is offline: {why}" for name, why in broker.partitions.offline().items()]
     found += [f"refused work: {name}" for name in broker._refused_work._work]
-    for one in broker.partitions:
-        if one.log.failure is not None:
-            found.append(f"{one.topic_partition} has failed: {one.log.failure}")
-        if one.log.refusals.current is not None:
-            found.append(f"{one.topic_partition} is refused: {one.log.refusals.current}")
+    for partition in broker.partitions:
+        if partition.log.failure is not None:
+            found.append(f"{partition.topic_partition} has failed: {partition.log.failure}")
+        if partition.log.refusals.current is not None:
+            found.append(
+                f"{partition.topic_partition} is refused: {partition.log.refusals.current}"
+            )
     image = broker.metadata.image
     known = {
-        partition_directory(topic.name, one.partition)
+        partition_directory(topic.name, partition.partition)
         for topic in image.topics.values()
-        for one in topic.partitions
+        for partition in topic.partitions
     }
     # A start puts those of deleted topics aside, for good: nothing of a user's is removed.
-    there = {one for one in disk.names.directories if one and parse_stray_directory(one) is None}
+    there = {
+        directory
+        for directory in disk.names.directories
+        if directory and parse_stray_directory(directory) is None
+    }
     found += [f"directory {name} is left" for name in sorted(there - known)]
     found += [f"directory {name} is missing" for name in sorted(known - there)]
     # What a log has deleted and remembers goes with the next check of its retention.
-    due = {path for one in broker.partitions for _, paths in one.log.deleted for path in paths}
+    due = {
+        path
+        for partition in broker.partitions
+        for _, paths in partition.log.deleted
+        for path in paths
+    }
     under_way = {path for path in disk.names.files if path.endswith(UNDER_WAY)}
     found += [f"{path} is left" for path in sorted(under_way - due)]
     for name, coordinator in (
@@ -144,6 +155,6 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
         topic = image.topics.get(name)
         led = {index for index, _ in coordinator.runtime.shards()}
         partitions = topic.partitions if topic is not None else ()
-        asked = {one.partition for one in partitions}
+        asked = {partition.partition for partition in partitions}
         found += [f"{name}-{index} has no coordinator" for index in sorted(asked - led)]
     return found

@@ -43,7 +43,7 @@ def inspect_start(world: World) -> None:
     if world.node.broker.partitions.offline():
         return  # what the others say need not agree with each other
     lossy = world.options.is_lossy
-    recreated = frozenset(one for one in logs if one[0] in world.recreated)
+    recreated = frozenset(log for log in logs if log[0] in world.recreated)
     found = check_files(logs, lossy=lossy, recreated=recreated)
     if not lossy:
         found += world.promises.check(logs)
@@ -67,17 +67,21 @@ def inspect_running(world: World) -> None:
 def _opened_logs(world: World) -> dict[TopicPartition, PartitionLog]:
     """Without those that the broker could not open, and so has not repaired."""
     broker = world.node.broker
-    opened = {one.topic_partition for one in broker.partitions}
+    opened = {partition.topic_partition for partition in broker.partitions}
     return {key: log for key, log in logs_on(world.node.disk, broker).items() if key in opened}
 
 
 def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when: str) -> None:
     broker = world.node.broker
-    failed = {one.topic_partition for one in broker.partitions if one.log.failure is not None}
+    failed = {
+        partition.topic_partition
+        for partition in broker.partitions
+        if partition.log.failure is not None
+    }
     partitions: dict[TopicPartition, LivePartition] = {
-        one.topic_partition: partition_view(one, reads_files=False)
-        for one in broker.partitions
-        if one.topic_partition not in failed
+        partition.topic_partition: partition_view(partition, reads_files=False)
+        for partition in broker.partitions
+        if partition.topic_partition not in failed
     }
     found = check_live(logs, LiveBroker(partitions))
     # A log that could not write all of an abort calls itself failed. What it has not applied, its
@@ -94,7 +98,9 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
     }
     served -= failed
     # Nor in that of one that stops: it has resigned, and what is committed then is told to nobody.
-    served -= {one.topic_partition for one in broker.partitions if not one.is_leader}
+    served -= {
+        partition.topic_partition for partition in broker.partitions if not partition.is_leader
+    }
     offsets, pending = offset_views(
         shard
         for index, shard in broker.groups.runtime.shards()
@@ -120,9 +126,9 @@ def _observe(
 ) -> None:
     """An inspection that never meets anything undecided would prove nothing."""
     met = world.sometimes.met
-    for one in (coordinators.transactions or {}).values():
-        if one.state not in AT_REST:
-            met(f"{when}: a transaction is {STATE_NAMES[one.state]}")
+    for transaction in (coordinators.transactions or {}).values():
+        if transaction.state not in AT_REST:
+            met(f"{when}: a transaction is {STATE_NAMES[transaction.state]}")
     for partition in partitions.values():
         if partition.last_stable_offset < partition.high_watermark:
             met(f"{when}: the last stable offset is held back")

@@ -158,7 +158,9 @@ class Judgement:
         await consumer.seek_to_beginning(*partitions)
         ends = await consumer.end_offsets(partitions)
         deadline_us = world.loop.now_us + 20_000_000
-        while any([await consumer.position(one) < ends[one] for one in partitions]):
+        while any(
+            [await consumer.position(partition) < ends[partition] for partition in partitions]
+        ):
             if world.loop.now_us > deadline_us:
                 world.violate("the last reader does not reach the end")
                 break
@@ -204,7 +206,7 @@ class Judgement:
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
         lossy = world.options.is_lossy
-        recreated = frozenset(one for one in logs if one[0] in world.recreated)
+        recreated = frozenset(log for log in logs if log[0] in world.recreated)
         for violation in check_files(logs, lossy=lossy, recreated=recreated):
             world.violate(str(violation))
         observe_files(world, logs)
@@ -266,13 +268,15 @@ class Judgement:
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
         inputs = {
-            one.partition: [record.offset for record in logs[one].committed_records()]
-            for one in world.input_partitions
+            input_partition.partition: [
+                record.offset for record in logs[input_partition].committed_records()
+            ]
+            for input_partition in world.input_partitions
         }
         outputs = [
             world.copied_from[int(record.value or b"-1")]
-            for one in world.output_partitions
-            for record in logs[one].committed_records()
+            for output_partition in world.output_partitions
+            for record in logs[output_partition].committed_records()
         ]
         committed = {
             int(key.rpartition("-")[2]): offset

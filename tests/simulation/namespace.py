@@ -76,9 +76,11 @@ class Namespace:
 
     def _unlink(self, path: str) -> None:
         self.files.pop(path, None)
-        for below in [one for one in self.files if one.startswith(f"{path}/")]:
+        for below in [file for file in self.files if file.startswith(f"{path}/")]:
             del self.files[below]
-        for below in [one for one in self.directories if one.startswith(f"{path}/")]:
+        for below in [
+            directory for directory in self.directories if directory.startswith(f"{path}/")
+        ]:
             del self.directories[below]
         self.directories.pop(path, None)
 
@@ -89,9 +91,13 @@ class Namespace:
             return
         if source not in self.directories:
             return
-        for path in [one for one in self.files if one.startswith(f"{source}/")]:
+        for path in [file for file in self.files if file.startswith(f"{source}/")]:
             self.files[target + path[len(source) :]] = self.files.pop(path)
-        below = [one for one in self.directories if one == source or one.startswith(f"{source}/")]
+        below = [
+            directory
+            for directory in self.directories
+            if directory == source or directory.startswith(f"{source}/")
+        ]
         for path in below:
             del self.directories[path]
             self.directories[target + path[len(source) :]] = None

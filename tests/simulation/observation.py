@@ -119,17 +119,25 @@ def observe_files(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> 
 
 def _observe_epochs(world: World, log: PartitionLog) -> None:
     met = world.sometimes.met
-    for one in read_transitions(log):
-        if one.state in PREPARES and one.next_producer_id >= 0 and one.next_epoch < 0:
+    for read_transition in read_transitions(log):
+        if (
+            read_transition.state in PREPARES
+            and read_transition.next_producer_id >= 0
+            and read_transition.next_epoch < 0
+        ):
             met("producer id rotated at a decision")
-        if one.state == EMPTY and one.previous_producer_id >= 0 and one.epoch == 0:
+        if (
+            read_transition.state == EMPTY
+            and read_transition.previous_producer_id >= 0
+            and read_transition.epoch == 0
+        ):
             met("producer id rotated by InitProducerId")
 
 
 def _observe_overlaps(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> None:
     for log in logs.values():
         ended = sorted(
-            (one for one in log.whole.transactions if one.last is not None),
+            (transaction for transaction in log.whole.transactions if transaction.last is not None),
             key=lambda one: one.first,
         )
         for before, after in pairwise(ended):

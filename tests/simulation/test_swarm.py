@@ -31,7 +31,7 @@ def test_a_world_of_one_writer_is_as_large_as_promised() -> None:
 def test_a_world_that_is_too_small_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Append, "has_done_enough", Client.has_done_enough)
     verdict = run_seed(620)
-    assert any("transactions were begun" in one for one in verdict.violations)
+    assert any("transactions were begun" in violation for violation in verdict.violations)
     figures = Figures()
     figures.add(verdict)
     assert any(f", {verdict.transactions} at least" in line for line in figures.lines())

@@ -60,10 +60,12 @@ class Flipping(World):
                 continue
             kinds: dict[str, set[int]] = {}
             last: dict[str, Transition] = {}
-            for one in read_transitions(log):
-                last[one.transactional_id] = one
-                if one.state == ONGOING:
-                    kinds.setdefault(one.transactional_id, set()).add(one.version)
+            for read_transition in read_transitions(log):
+                last[read_transition.transactional_id] = read_transition
+                if read_transition.state == ONGOING:
+                    kinds.setdefault(read_transition.transactional_id, set()).add(
+                        read_transition.version
+                    )
             if any(one.state == ONGOING and one.version != level for one in last.values()):
                 self.sometimes.met(f"{OPEN} {level}")
             if any(found >= {0, 2} for found in kinds.values()):

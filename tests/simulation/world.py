@@ -146,9 +146,9 @@ class World:
     @property
     def transactional_ids(self) -> list[str]:
         return [
-            one.transactional_id
-            for one in self.clients
-            if hasattr(one, "transactional_id") and not isinstance(one, Hijack | TwoPhase)
+            client.transactional_id
+            for client in self.clients
+            if hasattr(client, "transactional_id") and not isinstance(client, Hijack | TwoPhase)
         ]
 
     @property
@@ -157,7 +157,7 @@ class World:
 
     @property
     def is_fed(self) -> bool:
-        return all(one.ended for one in self.clients if isinstance(one, Feeder))
+        return all(client.ended for client in self.clients if isinstance(client, Feeder))
 
     async def check_left(self, process: Process) -> None:
         """Who has ended cleanly has left nothing behind: no task, no timer (I19)."""
@@ -260,7 +260,8 @@ class World:
         if self.seed >= AGED_FROM:
             await age(self, [one for one in self.transactional_ids if self.rng(one).random() < 0.7])
         lives = [
-            self.loop.create_task(one.live(), context=self.context.copy()) for one in self.clients
+            self.loop.create_task(client.live(), context=self.context.copy())
+            for client in self.clients
         ]
         acting = Faults(self)
         for fault in faults:
@@ -274,7 +275,7 @@ class World:
             async with asyncio.timeout(horizon_us / 1e6 + 60):
                 await asyncio.gather(*lives)
         except TimeoutError:
-            unfinished = [one.name for one in self.clients if not one.ended]
+            unfinished = [client.name for client in self.clients if not client.ended]
             self.violate(f"clients do not end: {', '.join(unfinished)}")
         self.heal()
 

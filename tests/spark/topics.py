@@ -116,7 +116,7 @@ class Topics:
         commit is answered."""
         deadline = time.monotonic() + DEADLINE_S
         while any(
-            self.end_offsets(one) != self.end_offsets(one, committed=False) for one in topics
+            self.end_offsets(topic) != self.end_offsets(topic, committed=False) for topic in topics
         ):
             assert time.monotonic() < deadline, f"still open in {topics} after {DEADLINE_S} s"
         return self.values(*topics)

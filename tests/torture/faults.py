@@ -93,7 +93,7 @@ class Faults:
     def _next_kind(self) -> str:
         """By chance, but none twice before each that can be was there once."""
         kinds = self.missing or kinds_of(loses_power=self.power is not None)
-        (kind,) = self.randomness.choices(kinds, [KINDS[one][0] for one in kinds])
+        (kind,) = self.randomness.choices(kinds, [KINDS[kind][0] for kind in kinds])
         return kind
 
     def _ends(self, *, committed: bool) -> dict[int, int] | None:

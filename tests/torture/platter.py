@@ -87,7 +87,7 @@ class Platter:
         """What is synced lasts once the directories it is in do."""
         left = []
         for change in self._pending:
-            lasts = all(one in self._durable.directories for one in change.directories)
+            lasts = all(directory in self._durable.directories for directory in change.directories)
             if change in self._synced and lasts:
                 self._durable.apply(change)
                 self._synced.discard(change)

@@ -44,7 +44,7 @@ class PowerLoss:
         self._read += len(content)
         platter = self._platter
         platter.read(content.decode().splitlines())
-        known = {platter.number_of(one) for one in platter.names.files.values()}
+        known = {platter.number_of(file) for file in platter.names.files.values()}
         directories = list(platter.names.directories)
         self.names += platter.lose_power(self._randomness)
         for path in list(self._files()):

@@ -102,7 +102,7 @@ def test_what_is_cut_off_counts_until_it_is_synced() -> None:
     cut = ({"synced": [7, 10]}, {"cut": [7, 8, b"xy".hex()]})
     platter = platter_of(*MADE, *cut)
     assert platter.sizes == {7: 8}
-    assert [tuple(one) for one in platter.cuts[7]] == [(8, b"xy", 10)]
+    assert [tuple(cut) for cut in platter.cuts[7]] == [(8, b"xy", 10)]
     assert not platter_of(*MADE, *cut, {"synced": [7, 8]}).cuts
 
 

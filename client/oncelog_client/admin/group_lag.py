@@ -98,7 +98,7 @@ async def _counted(
 
     found: dict[TopicPartition, ListOffsetsPartitionResponse] = {}
     try:
-        for response in await asyncio.gather(*(ask(*one) for one in by_leader.items())):
+        for response in await asyncio.gather(*(ask(*item) for item in by_leader.items())):
             for answered in response.topics:
                 for row in answered.partitions:
                     check(row.error_code, f"{answered.name}-{row.partition_index}")

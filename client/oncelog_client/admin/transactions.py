@@ -251,15 +251,15 @@ def _description(row: transactions.TransactionState, node_id: int) -> Transactio
         _known(row.time_left_ms),
         tuple(
             Fence(
-                one.producer_id,
-                one.producer_epoch,
-                one.cause,
-                one.fenced_at_ms,
-                one.client_id,
-                one.client_address,
-                one.refusals,
+                fence.producer_id,
+                fence.producer_epoch,
+                fence.cause,
+                fence.fenced_at_ms,
+                fence.client_id,
+                fence.client_address,
+                fence.refusals,
             )
-            for one in row.fences
+            for fence in row.fences
         ),
     )
 

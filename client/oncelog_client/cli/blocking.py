@@ -270,10 +270,10 @@ def _held(same: list[Blocking]) -> list[str]:
         topics.setdefault(one.transaction.place.topic, []).append(one)
     lines = []
     for topic, parts in topics.items():
-        records = sum(one.held_records for one in parts)
-        sizes = [one.transaction.producer.held_bytes for one in parts]
+        records = sum(part.held_records for part in parts)
+        sizes = [part.transaction.producer.held_bytes for part in parts]
         size = f", {size_text(sum(filter(None, sizes)))}" if None not in sizes else ""
-        (ranges,) = partition_ranges(str(one.transaction.place) for one in parts)
+        (ranges,) = partition_ranges(str(part.transaction.place) for part in parts)
         numbers = ranges.removeprefix(f"{topic}:")
         some = f"{len(parts)} partitions ({numbers})" if len(parts) > 1 else f"partition {numbers}"
         held = f"{count_text(records, 'record')}{size}"
@@ -350,9 +350,9 @@ async def _abort(admin: Admin, topic: str | None, name: str, *, even_two_phase: 
     )
 
 
-def _spec(one: OpenTransaction) -> AbortTransactionSpec:
-    producer = one.producer
-    place: TopicPartition = one.place
+def _spec(transaction: OpenTransaction) -> AbortTransactionSpec:
+    producer = transaction.producer
+    place: TopicPartition = transaction.place
     return AbortTransactionSpec(
         place, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch or 0
     )

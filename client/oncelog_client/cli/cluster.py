@@ -116,7 +116,7 @@ def health(*, output: str, **_: object) -> None:
 
 
 async def _full_disks(admin: Admin) -> Row:
-    full = [f"broker {one.broker} {one.found}" for one in await disks(admin) if one.is_full]
+    full = [f"broker {disk.broker} {disk.found}" for disk in await disks(admin) if disk.is_full]
     return Row("full disks", PROBLEM if full else OK, len(full), full)
 
 

@@ -49,9 +49,9 @@ class Tool(click.Command):
         """Return the call with flags that the words without a flag stand for, if there is one."""
         if isinstance(error, click.BadParameter | click.NoSuchOption):
             return ""
-        options = [one for one in self.params if isinstance(one, click.Option)]
-        flags = [name for one in options if one.is_flag for name in one.opts]
-        valued = [name for one in options if not one.is_flag for name in one.opts]
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        flags = [name for option in options if option.is_flag for name in option.opts]
+        valued = [name for option in options if not option.is_flag for name in option.opts]
         try:
             _, extra, _ = self.make_parser(ctx).parse_args(list(words))
         except click.UsageError:

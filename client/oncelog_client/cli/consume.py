@@ -256,7 +256,9 @@ async def _point(
         await consumer.subscribe(flags["topic"])
         return
     if flags["partition"] is not None:
-        partitions = [one for one in partitions if one.partition == flags["partition"]]
+        partitions = [
+            partition for partition in partitions if partition.partition == flags["partition"]
+        ]
         if not partitions:
             raise click.ClickException(f"there is no {flags['topic']}-{flags['partition']}")
     await consumer.assign(partitions)

@@ -64,9 +64,11 @@ async def open_transactions(
     suspects = [one for one in found if (one.place, one.start_offset) not in known_places]
     if suspects:
         # Some may have ended between the first question and the second one.
-        still = await _in_partitions(admin, {one.place for one in suspects}, broker_id)
+        still = await _in_partitions(admin, {suspect.place for suspect in suspects}, broker_id)
         still_open = {(one.place, one.start_offset) for one in still}
-        suspects = [one for one in suspects if (one.place, one.start_offset) in still_open]
+        suspects = [
+            suspect for suspect in suspects if (suspect.place, suspect.start_offset) in still_open
+        ]
     return sorted((*known, *suspects), key=lambda one: (one.place, one.start_offset))
 
 
@@ -187,10 +189,15 @@ async def _on_broker(admin: Admin, broker_id: int | None) -> list[TopicPartition
     ]
 
 
-def _row(one: OpenTransaction, now_ms: int) -> tuple[Any, ...]:
-    producer = one.producer
+def _row(transaction: OpenTransaction, now_ms: int) -> tuple[Any, ...]:
+    producer = transaction.producer
     return (
-        *(one.place.topic, one.place.partition, producer.producer_id, producer.producer_epoch),
-        *(producer.coordinator_epoch, one.start_offset, producer.last_timestamp),
+        *(
+            transaction.place.topic,
+            transaction.place.partition,
+            producer.producer_id,
+            producer.producer_epoch,
+        ),
+        *(producer.coordinator_epoch, transaction.start_offset, producer.last_timestamp),
         max(now_ms - producer.last_timestamp, 0) // 60_000,
     )

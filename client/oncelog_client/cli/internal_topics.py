@@ -22,7 +22,7 @@ LOST_OF_OTHERS: Final = "what the brokers keep in it"
 
 def refuse_internal(topics: Iterable[TopicListing]) -> None:
     """Raise Failed if an internal topic is among those to be deleted."""
-    found = [one.name for one in topics if one.is_internal]
+    found = [topic.name for topic in topics if topic.is_internal]
     if not found:
         return
     lost = "; ".join(

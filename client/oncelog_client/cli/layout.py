@@ -51,7 +51,7 @@ def lay_out(fields: Sequence[Field], rows: Sequence[Sequence[Cell]], width: int)
     whole = [max(_whole(cell) for cell in cells[index]) for index in shown]
     widths = _widths([least[index] for index in shown], whole, width - len(GAP) * (len(shown) - 1))
     lines = _lines(fields, shown, widths, headings)
-    lines.append(GAP.join("─" * one for one in widths))
+    lines.append(GAP.join("─" * width for width in widths))
     for row in rows:
         lines += _lines(fields, shown, widths, row)
     dropped = [field.heading for index, field in enumerate(fields) if index not in shown]

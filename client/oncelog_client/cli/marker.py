@@ -105,10 +105,12 @@ async def _beginning_at(
     admin: Admin, place: TopicPartition, start_offset: int
 ) -> AbortTransactionSpec:
     """Raises click.ClickException."""
-    for one in (await admin.describe_producers([place]))[place]:
-        if one.current_transaction_start_offset == start_offset:
-            epoch = one.coordinator_epoch or 0
-            return AbortTransactionSpec(place, one.producer_id, one.producer_epoch, epoch)
+    for describe_producer in (await admin.describe_producers([place]))[place]:
+        if describe_producer.current_transaction_start_offset == start_offset:
+            epoch = describe_producer.coordinator_epoch or 0
+            return AbortTransactionSpec(
+                place, describe_producer.producer_id, describe_producer.producer_epoch, epoch
+            )
     raise click.ClickException(f"no open transaction begins at offset {start_offset} of {place}")
 
 

@@ -121,17 +121,19 @@ async def _by_strategy(
     if flags["to_offset"] is not None:
         return dict.fromkeys(partitions, flags["to_offset"])
     if flags["shift_by"] is not None:
-        missing = [str(one) for one in partitions if one not in committed]
+        missing = [str(partition) for partition in partitions if partition not in committed]
         if missing:
             raise Failed(f"no offset to shift: {', '.join(missing)}")
-        return {one: committed[one] + flags["shift_by"] for one in partitions}
+        return {partition: committed[partition] + flags["shift_by"] for partition in partitions}
     latest = await _listed(admin, partitions, "latest")
     if flags["to_latest"]:
         return latest
     if flags["to_earliest"]:
         return await _listed(admin, partitions, "earliest")
     if flags["to_current"]:
-        return latest | {one: committed[one] for one in partitions if one in committed}
+        return latest | {
+            partition: committed[partition] for partition in partitions if partition in committed
+        }
     if flags["to_datetime"] is not None:
         timestamp_ms = parse_datetime(flags["to_datetime"])
     else:

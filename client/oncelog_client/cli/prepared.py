@@ -45,13 +45,24 @@ async def _rows(admin: Admin) -> list[Sequence[Any]]:
     return [_row(one, now_ms) for one in sorted(found, key=lambda one: _began_ms(one, now_ms))]
 
 
-def _began_ms(one: TransactionDescription, now_ms: int) -> int:
-    return now_ms if one.transaction_start_time_ms is None else one.transaction_start_time_ms
-
-
-def _row(one: TransactionDescription, now_ms: int) -> Sequence[Any]:
+def _began_ms(description: TransactionDescription, now_ms: int) -> int:
     return (
-        *(one.transactional_id, str(PreparedTxnState(one.producer_id, one.producer_epoch))),
-        *(one.coordinator_id, max(now_ms - _began_ms(one, now_ms), 0)),
-        *(list(map(str, sorted(one.topic_partitions))), one.client_id, one.client_address),
+        now_ms
+        if description.transaction_start_time_ms is None
+        else description.transaction_start_time_ms
+    )
+
+
+def _row(description: TransactionDescription, now_ms: int) -> Sequence[Any]:
+    return (
+        *(
+            description.transactional_id,
+            str(PreparedTxnState(description.producer_id, description.producer_epoch)),
+        ),
+        *(description.coordinator_id, max(now_ms - _began_ms(description, now_ms), 0)),
+        *(
+            list(map(str, sorted(description.topic_partitions))),
+            description.client_id,
+            description.client_address,
+        ),
     )

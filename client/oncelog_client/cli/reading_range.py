@@ -94,11 +94,11 @@ class Selection:
     def _chosen(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         if self._numbers is None:
             return partitions
-        missing = sorted(self._numbers - {one.partition for one in partitions})
+        missing = sorted(self._numbers - {partition.partition for partition in partitions})
         if missing:
             topic, count = partitions[0].topic, len(partitions)
             raise Failed(f"{topic} has no partition {missing[0]}: it has {count}, counted from 0")
-        return [one for one in partitions if one.partition in self._numbers]
+        return [partition for partition in partitions if partition.partition in self._numbers]
 
 
 async def _looked_up(

@@ -182,10 +182,10 @@ def describe(*, id_: str | None, transactional_id: str | None, output: str, **_:
     found = ask(lambda admin: existing(admin, wanted))
     fences = [
         (
-            *(one.producer_id, one.producer_epoch, one.cause, one.fenced_at_ms),
-            *(one.client_id or None, one.client_address or None, one.refusals),
+            *(fence.producer_id, fence.producer_epoch, fence.cause, fence.fenced_at_ms),
+            *(fence.client_id or None, fence.client_address or None, fence.refusals),
         )
-        for one in found.fences
+        for fence in found.fences
     ]
     if output == "json":
         names = [column.name for column in FENCE_COLUMNS]

@@ -59,7 +59,7 @@ def _unpacked(archive: Path, name: str) -> Path:
                 f" make the zip on such a machine, or pip install {' '.join(EXTENSIONS)} here"
             )
         members = [one for one in zipped.infolist() if one.filename.startswith(f"{FOLDER}/")]
-        content = zlib.crc32(repr([one.CRC for one in members]).encode())
+        content = zlib.crc32(repr([member.CRC for member in members]).encode())
         target = archive.with_name(f"{archive.name}.{content:08x}")
         if not target.is_dir():
             fresh = Path(tempfile.mkdtemp(prefix=f"{FOLDER}-", dir=archive.parent))

@@ -54,7 +54,7 @@ class BatchProgress:
     @property
     def lags(self) -> tuple[int, ...]:
         """Of the partitions where it is known."""
-        return tuple(one.lag for one in self.partitions if one.lag is not None)
+        return tuple(partition.lag for partition in self.partitions if partition.lag is not None)
 
     @property
     def rows_per_second(self) -> float:
@@ -76,7 +76,9 @@ def batch_progress(progress: Mapping[str, Any]) -> BatchProgress:
     """From the JSON of a StreamingQueryProgress. Sources of other formats have no partitions."""
     seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
     partitions = [
-        one for source in progress["sources"] for one in _partitions(source, float(seconds))
+        partition
+        for source in progress["sources"]
+        for partition in _partitions(source, float(seconds))
     ]
     return BatchProgress(
         query=progress.get("name") or ANONYMOUS,
@@ -95,7 +97,7 @@ def progress_line(batch: BatchProgress) -> str:
     )
     if not batch.lags:
         return line
-    most, worst = max((one.lag or 0, one) for one in batch.partitions)
+    most, worst = max((partition.lag or 0, partition) for partition in batch.partitions)
     if not most:
         return f"{line}, lag 0"
     return f"{line}, lag {sum(batch.lags):,}, most in {worst.topic}-{worst.partition}: {most:,}"
@@ -108,13 +110,13 @@ def _partitions(source: Mapping[str, Any], seconds: float) -> list[PartitionProg
     # A partition that came into being after the batch was planned is in `latest` alone.
     return [
         PartitionProgress(
-            *one,
-            start=starts.get(one, ends.get(one, 0)),
-            end=ends.get(one, 0),
-            latest=latest.get(one),
+            *end,
+            start=starts.get(end, ends.get(end, 0)),
+            end=ends.get(end, 0),
+            latest=latest.get(end),
             seconds=seconds,
         )
-        for one in ends | latest
+        for end in ends | latest
     ]
 
 

@@ -96,7 +96,7 @@ async def commit_group(
         *parent,
         committed=True,
         transaction_group_id=group_id,
-        members=[EndTxnMember(*one) for one in members],
+        members=[EndTxnMember(*member) for member in members],
     )
     await _ask(cluster, group_id, request, EndTxnResponse, deadline_ms)
 

@@ -59,7 +59,9 @@ def _elected(
     isr = partition.isr
     new_leader = next(_candidates(partition, alive), NO_LEADER)
     if new_leader == NO_LEADER and topic.settings.get("unclean.leader.election.enable") == "true":
-        new_leader = next((one for one in partition.replicas if one in alive), NO_LEADER)
+        new_leader = next(
+            (replica for replica in partition.replicas if replica in alive), NO_LEADER
+        )
         if new_leader != NO_LEADER:
             isr = (new_leader,)
     if new_leader == leader == NO_LEADER:
@@ -76,4 +78,6 @@ def _elected(
 
 def _candidates(partition: PartitionImage, alive: Collection[int]) -> Iterator[int]:
     """Replicas in sync, the preferred first."""
-    return (one for one in partition.replicas if one in partition.isr and one in alive)
+    return (
+        replica for replica in partition.replicas if replica in partition.isr and replica in alive
+    )

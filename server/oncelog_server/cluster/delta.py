@@ -54,13 +54,15 @@ class ImageDelta(msgspec.Struct, frozen=True):
                 continue
             if was is not None and (topic is None or topic.id != was.id):
                 deleted.append(was)
-                gone += [PartitionChange(was, one, None) for one in was.partitions]
+                gone += [PartitionChange(was, partition, None) for partition in was.partitions]
                 was = None
             if topic is None:
                 continue
             if was is None:
                 created.append(topic)
-                partitions += [PartitionChange(topic, None, one) for one in topic.partitions]
+                partitions += [
+                    PartitionChange(topic, None, partition) for partition in topic.partitions
+                ]
                 continue
             if was.settings != topic.settings:
                 settings.append(topic)

@@ -131,10 +131,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
         """The image after these changes, and the names of the topics that they are about. Raises
         ValueError for a record that is none."""
         draft = _Draft(self)
-        for one in changes:
-            for event in one.events:
+        for change in changes:
+            for event in change.events:
                 draft.apply(event)
-            draft.revision = one.revision
+            draft.revision = change.revision
         return draft.finish(), draft.names
 
 

@@ -52,22 +52,22 @@ def altered_settings(
 ) -> dict[str, str]:
     """IncrementalAlterConfigs: a topic's own settings after the changes. Raises Refused."""
     missing = [
-        one.name
-        for one in alterations
-        if one.text is None and one.operation is not AlterOperation.DELETE
+        alteration.name
+        for alteration in alterations
+        if alteration.text is None and alteration.operation is not AlterOperation.DELETE
     ]
     if missing:
         raise Refused(
             ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(missing)}"
         )
     after = dict(before)
-    for one in alterations:
-        if one.operation is AlterOperation.DELETE:
-            after.pop(one.name, None)
-        elif one.operation is AlterOperation.SET:
-            after[one.name] = one.text or ""
+    for alteration in alterations:
+        if alteration.operation is AlterOperation.DELETE:
+            after.pop(alteration.name, None)
+        elif alteration.operation is AlterOperation.SET:
+            after[alteration.name] = alteration.text or ""
         else:
-            after[one.name] = _altered_list(settings, after, one)
+            after[alteration.name] = _altered_list(settings, after, alteration)
     return after
 
 
@@ -85,19 +85,20 @@ def alter_topic(
     return [Write((Written(put.key, topic.revision),), (put,))]
 
 
-def _altered_list(settings: Settings, before: Mapping[str, str], one: Alteration) -> str:
-    row = TOPIC_SETTINGS.get(one.name)
+def _altered_list(settings: Settings, before: Mapping[str, str], alteration: Alteration) -> str:
+    row = TOPIC_SETTINGS.get(alteration.name)
     if row is None or row.kind is not Kind.LIST:
         raise Refused(
             ErrorCode.INVALID_CONFIG,
-            f"Can't {one.operation.name} to key {one.name} because its type is not LIST.",
+            f"Can't {alteration.operation.name} to key {alteration.name} because its type"
+            " is not LIST.",
         )
-    text = before.get(one.name)
+    text = before.get(alteration.name)
     if text is None:
-        text = format_value(Kind.LIST, topic_default(settings, one.name)) or ""
+        text = format_value(Kind.LIST, topic_default(settings, alteration.name)) or ""
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    for part in (one.text or "").split(","):
-        if one.operation is AlterOperation.SUBTRACT:
+    for part in (alteration.text or "").split(","):
+        if alteration.operation is AlterOperation.SUBTRACT:
             parts = [other for other in parts if other != part]
         elif part not in parts:
             parts.append(part)

@@ -211,7 +211,8 @@ def delete_topics(
             conditions[key] = Written(key, topic.revision)
             remembered.append(_remembered(topic))
             partitions += [
-                records.partition_key(topic.id_text, one.partition) for one in topic.partitions
+                records.partition_key(topic.id_text, partition.partition)
+                for partition in topic.partitions
             ]
     if not conditions:
         return [], refused
@@ -224,7 +225,9 @@ def removal(topic: TopicImage) -> list[Write]:
     """The writes that remove a topic, whatever the settings say: it was never in use."""
     key = records.topic_key(topic.name)
     first = Write((Written(key, topic.revision),), (Delete(key), _remembered(topic)))
-    keys = [records.partition_key(topic.id_text, one.partition) for one in topic.partitions]
+    keys = [
+        records.partition_key(topic.id_text, partition.partition) for partition in topic.partitions
+    ]
     return [first, *deletions(keys)]
 
 

@@ -142,7 +142,9 @@ class FetchSessions:
             victim = oldest
         else:
             settled = (
-                one for one in self._sessions.values() if now_ms - one.created_ms > MIN_EVICTION_MS
+                session
+                for session in self._sessions.values()
+                if now_ms - session.created_ms > MIN_EVICTION_MS
             )
             smallest = min(settled, key=lambda one: len(one.partitions), default=None)
             if smallest is not None and len(smallest.partitions) < size:

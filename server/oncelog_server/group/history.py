@@ -101,7 +101,7 @@ class History:
         if code in _BY_CODE:
             return Dismissal(_BY_CODE[code])
         # The first of those that it is not in, where that is remembered.
-        for one in self._generations:
-            if 0 <= generation_id < one.generation_id:
-                return Dismissal(Why.NEWER_GENERATION, one.at_ms, one.by)
+        for generation in self._generations:
+            if 0 <= generation_id < generation.generation_id:
+                return Dismissal(Why.NEWER_GENERATION, generation.at_ms, generation.by)
         return Dismissal(Why.UNKNOWN)

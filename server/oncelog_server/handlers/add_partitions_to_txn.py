@@ -56,7 +56,7 @@ def handle(
         return when_large(size, _of_client(services, context, request))
     if not services.authorizer.authorize(context.principal, Operation.CLUSTER_ACTION, CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    size = sum(1 + _size(one.topics) for one in request.transactions)
+    size = sum(1 + _size(transaction.topics) for transaction in request.transactions)
     return when_large(size, _of_broker(services, context, request.transactions))
 
 
@@ -101,15 +101,15 @@ def _of_broker(
 ) -> Steps[Answer]:
     transaction_version = 2 if context.api_version >= BUMPS_EPOCH_SINCE else 0
     answers = []
-    for one in transactions:
+    for transaction in transactions:
         command = AddPartitions(
-            one.transactional_id,
-            one.producer_id,
-            one.producer_epoch,
-            (yield from _partitions(one.topics)),
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            (yield from _partitions(transaction.topics)),
             transaction_version,
-            one.verify_only,
-            one.transaction_group_id,
+            transaction.verify_only,
+            transaction.transaction_group_id,
         )
         answers.append((yield from _add(services, context, command)))
         yield
@@ -122,7 +122,7 @@ def _of_broker(
             yield
         return AddPartitionsToTxnResponse(results_by_transaction=results)
 
-    size = sum(1 + _size(one.topics) for one in transactions)
+    size = sum(1 + _size(transaction.topics) for transaction in transactions)
     return then(gather(answers), lambda codes: when_large(size, response(codes)))
 
 
@@ -142,7 +142,10 @@ def _add(
     refused = yield from _refused(services, context, partitions)
     if refused:
         # All or none (KIP-98): one that may not be added keeps the others out (R18).
-        return {one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
+        return {
+            partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            for partition in partitions
+        }
     try:
         result = services.transactions.add_partitions(command)
     except Refused as error:
@@ -159,17 +162,17 @@ def _refused(
     refused = {}
     by_client = context.api_version < BROKERS_SINCE
     image = services.metadata.image
-    for one in partitions:
-        topic, index = one
+    for partition in partitions:
+        topic, index = partition
         allowed = (
             _may_write(services, context, topic)
             if by_client
             else topic not in NEVER_IN_TRANSACTIONS
         )
         if not allowed:
-            refused[one] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif image.partition(topic, index) is None:
-            refused[one] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield
     return refused
 

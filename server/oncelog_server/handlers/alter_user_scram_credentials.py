@@ -56,8 +56,8 @@ def handle(
     )
 
 
-def _of_deletion(one: ScramCredentialDeletion) -> Verdict:
-    unnamed = _of_name_and_mechanism(one.name, one.mechanism)
+def _of_deletion(deletion: ScramCredentialDeletion) -> Verdict:
+    unnamed = _of_name_and_mechanism(deletion.name, deletion.mechanism)
     if unnamed is not None:
         return unnamed
     return (
@@ -66,13 +66,13 @@ def _of_deletion(one: ScramCredentialDeletion) -> Verdict:
     )
 
 
-def _of_upsertion(one: ScramCredentialUpsertion) -> Verdict:
-    unnamed = _of_name_and_mechanism(one.name, one.mechanism)
+def _of_upsertion(upsertion: ScramCredentialUpsertion) -> Verdict:
+    unnamed = _of_name_and_mechanism(upsertion.name, upsertion.mechanism)
     if unnamed is not None:
         return unnamed
-    if one.iterations < LEAST_ITERATIONS:
+    if upsertion.iterations < LEAST_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
-    if one.iterations > MOST_ITERATIONS:
+    if upsertion.iterations > MOST_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
     return (
         ErrorCode.SECURITY_DISABLED,

@@ -98,21 +98,26 @@ def _may_read(services: BrokerServices, context: RequestContext, topic: str) -> 
 def answered(topics: Sequence[Answered]) -> Codes:
     """The codes of an answer of the core."""
     return {
-        TopicPartition(topic.name, one.partition_index): ErrorCode(one.error_code)
+        TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.error_code)
         for topic in topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
 def all_with(topics: Iterable[T], code: ErrorCode) -> Codes:
     """The same code for everything."""
-    return {_key(topic, one.partition_index): code for topic in topics for one in topic.partitions}
+    return {
+        _key(topic, partition.partition_index): code
+        for topic in topics
+        for partition in topic.partitions
+    }
 
 
 def codes_of(topic: T, codes: Codes) -> list[tuple[int, ErrorCode]]:
     """(partition, code) of one topic of the request, in its order."""
     return [
-        (one.partition_index, codes[_key(topic, one.partition_index)]) for one in topic.partitions
+        (partition.partition_index, codes[_key(topic, partition.partition_index)])
+        for partition in topic.partitions
     ]
 
 

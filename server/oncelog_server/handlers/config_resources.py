@@ -63,7 +63,7 @@ async def alter_each(
 ) -> list[tuple[ErrorCode, str | None, int, str]]:
     """The outcome for each resource: code, message, and which it was. One that is refused hinders
     no other."""
-    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     outcomes: list[tuple[ErrorCode, str | None, int, str]] = []
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name

@@ -27,9 +27,12 @@ def handle(
     services: BrokerServices, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse:
     """Raises ProtocolError for a right that is UNKNOWN, which closes the connection as Kafka."""
-    for one in request.creations:
+    for creation in request.creations:
         check_known(
-            one.resource_type, one.resource_pattern_type, one.operation, one.permission_type
+            creation.resource_type,
+            creation.resource_pattern_type,
+            creation.operation,
+            creation.permission_type,
         )
     code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
     if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):

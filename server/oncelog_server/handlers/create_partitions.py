@@ -57,7 +57,7 @@ async def _create(
 def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
     assignments = None
     if topic.assignments is not None:
-        assignments = tuple(tuple(one.broker_ids) for one in topic.assignments)
+        assignments = tuple(tuple(assignment.broker_ids) for assignment in topic.assignments)
     return NewPartitions(topic.name, topic.count, assignments)
 
 

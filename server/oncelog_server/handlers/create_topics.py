@@ -118,7 +118,10 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
         topic.name,
         topic.num_partitions,
         topic.replication_factor,
-        tuple((one.partition_index, tuple(one.broker_ids)) for one in topic.assignments),
+        tuple(
+            (assignment.partition_index, tuple(assignment.broker_ids))
+            for assignment in topic.assignments
+        ),
         {config.name: config.value for config in topic.configs},
     )
 

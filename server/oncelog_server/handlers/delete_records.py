@@ -34,12 +34,15 @@ def handle(
         topics=[
             DeleteRecordsTopicResult(
                 topic.name,
-                [_delete(services, context, topic.name, one) for one in topic.partitions],
+                [
+                    _delete(services, context, topic.name, partition)
+                    for partition in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
-    if all(one.error_code for topic in response.topics for one in topic.partitions):
+    if all(partition.error_code for topic in response.topics for partition in topic.partitions):
         return response
     # Kafka does this once a minute: what was deleted comes back after a crash until then.
     return then(
@@ -50,9 +53,9 @@ def handle(
 def _undurable(response: DeleteRecordsResponse) -> DeleteRecordsResponse:
     """The disk did not take where the logs start now: after a crash the records may be back."""
     for topic in response.topics:
-        for one in topic.partitions:
-            if one.error_code == ErrorCode.NONE:
-                one.error_code, one.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
+        for partition in topic.partitions:
+            if partition.error_code == ErrorCode.NONE:
+                partition.error_code, partition.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
     return response
 
 

@@ -52,20 +52,20 @@ def handle(
 def check_filter(components: Sequence[ComponentData]) -> None:
     """Raise Refused for what Kafka's ClientQuotasImage refuses."""
     seen: set[str] = set()
-    for one in components:
-        if not one.entity_type:
+    for component in components:
+        if not component.entity_type:
             raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
-        if one.entity_type in seen:
+        if component.entity_type in seen:
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
-                f"Entity type {one.entity_type} cannot appear more than once in the filter.",
+                f"Entity type {component.entity_type} cannot appear more than once in the filter.",
             )
-        if one.entity_type not in ENTITY_TYPES:
+        if component.entity_type not in ENTITY_TYPES:
             raise Refused(
-                ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {one.entity_type}"
+                ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}"
             )
-        seen.add(one.entity_type)
-        _check_match(one)
+        seen.add(component.entity_type)
+        _check_match(component)
     if IP in seen and len(seen) > 1:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
@@ -74,18 +74,18 @@ def check_filter(components: Sequence[ComponentData]) -> None:
         )
 
 
-def _check_match(one: ComponentData) -> None:
-    if one.match_type == EXACT:
-        if one.match is None:
+def _check_match(data: ComponentData) -> None:
+    if data.match_type == EXACT:
+        if data.match is None:
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
                 "Request specified MATCH_TYPE_EXACT, but set match string to null.",
             )
         return
-    name = NAMELESS.get(one.match_type)
+    name = NAMELESS.get(data.match_type)
     if name is None:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown match type {one.match_type}")
-    if one.match is not None:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown match type {data.match_type}")
+    if data.match is not None:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
             f"Request specified MATCH_TYPE_{name}, but also specified a match string.",

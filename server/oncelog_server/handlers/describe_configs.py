@@ -44,8 +44,12 @@ def _steps(
     # What is asked again is the same again: a broker's answer is thousands of times its question.
     # No keys at all is null for Kafka, too.
     wanted = {
-        (one.resource_type, one.resource_name, frozenset(one.configuration_keys or ())): one
-        for one in request.resources
+        (
+            resource.resource_type,
+            resource.resource_name,
+            frozenset(resource.configuration_keys or ()),
+        ): resource
+        for resource in request.resources
     }
     describing = _Describing(services, context, request)
     results = []
@@ -87,7 +91,7 @@ class _Describing:
     def _with_keys(self, entries: Entries, keys: frozenset[str]) -> Entries:
         chosen = self._chosen.get((id(entries), keys))  # `entries` lives as long as this does
         if chosen is None:
-            chosen = [one for one in entries if one.name in keys]
+            chosen = [entry for entry in entries if entry.name in keys]
             self._chosen[id(entries), keys] = chosen
         return chosen
 
@@ -111,19 +115,19 @@ class _Describing:
         return self._topics[own]
 
     def _made(self, descriptions: Iterable[SettingDescription]) -> Entries:
-        return [_entry(self._request, one) for one in descriptions]
+        return [_entry(self._request, description) for description in descriptions]
 
 
 def _entry(
-    request: DescribeConfigsRequest, one: SettingDescription
+    request: DescribeConfigsRequest, description: SettingDescription
 ) -> DescribeConfigsResourceResult:
-    synonyms = one.synonyms if request.include_synonyms else ()
+    synonyms = description.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
-        name=one.name,
-        value=one.value,
-        read_only=one.read_only,
-        config_source=one.source,
+        name=description.name,
+        value=description.value,
+        read_only=description.read_only,
+        config_source=description.source,
         synonyms=[DescribeConfigsSynonym(two.name, two.value, two.source) for two in synonyms],
-        config_type=one.kind,
-        documentation=one.documentation if request.include_documentation else None,
+        config_type=description.kind,
+        documentation=description.documentation if request.include_documentation else None,
     )

@@ -29,7 +29,7 @@ def handle(
     services: BrokerServices, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(
-        topics=[_topic(services, context, one) for one in request.topics]
+        topics=[_topic(services, context, topic) for topic in request.topics]
     )
 
 
@@ -41,10 +41,15 @@ def _topic(services: BrokerServices, context: RequestContext, topic: TopicReques
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     except Refused as refused:
         return TopicResponse(
-            topic.name, [_refused(one, refused) for one in topic.partition_indexes]
+            topic.name,
+            [_refused(partition_index, refused) for partition_index in topic.partition_indexes],
         )
     return TopicResponse(
-        topic.name, [_partition(services, topic.name, one) for one in topic.partition_indexes]
+        topic.name,
+        [
+            _partition(services, topic.name, partition_index)
+            for partition_index in topic.partition_indexes
+        ],
     )
 
 

@@ -72,9 +72,14 @@ def handle(
     return ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(
-                one.topic, list(_elect(services, election_type, one.topic, one.partitions))
+                topic_partition.topic,
+                list(
+                    _elect(
+                        services, election_type, topic_partition.topic, topic_partition.partitions
+                    )
+                ),
             )
-            for one in request.topic_partitions
+            for topic_partition in request.topic_partitions
         ]
     )
 
@@ -105,8 +110,9 @@ def _refused(request: ElectLeadersRequest, code: ErrorCode, message: str) -> Ele
         error_code=code,
         replica_election_results=[
             ReplicaElectionResult(
-                one.topic, [PartitionResult(number, code, message) for number in one.partitions]
+                topic_partition.topic,
+                [PartitionResult(number, code, message) for number in topic_partition.partitions],
             )
-            for one in request.topic_partitions or ()
+            for topic_partition in request.topic_partitions or ()
         ],
     )

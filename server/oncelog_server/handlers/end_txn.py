@@ -66,7 +66,8 @@ def _decide(
     if request.transaction_group_id is None:
         raise Refused(ErrorCode.INVALID_REQUEST)
     members = sorted(
-        Member(one.transactional_id, one.producer_id, one.producer_epoch) for one in request.members
+        Member(member.transactional_id, member.producer_id, member.producer_epoch)
+        for member in request.members
     )
     for member in members:
         resource = Resource(ResourceType.TRANSACTIONAL_ID, member.transactional_id)

@@ -245,7 +245,7 @@ def _response(
     return FetchResponse(
         session_id=scope.session_id,
         responses=list(topics.values()),
-        node_endpoints=[NodeEndpoint(*one) for one in leaders.endpoints.values()],
+        node_endpoints=[NodeEndpoint(*endpoint) for endpoint in leaders.endpoints.values()],
     )
 
 

@@ -41,7 +41,7 @@ def handle(
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     found = []
     if BROKER in wanted:
-        found += [ConfigResource(str(one), BROKER) for one in services.metadata.image.brokers]
+        found += [ConfigResource(str(broker), BROKER) for broker in services.metadata.image.brokers]
     if TOPIC in wanted:
         found += [ConfigResource(name, TOPIC) for name in services.metadata.image.topics]
     return ListConfigResourcesResponse(config_resources=found)

@@ -69,7 +69,9 @@ def _steps(
         Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
     )
     times = Counter(
-        (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
     )
     topics = []
     for topic in request.topics:

@@ -45,9 +45,13 @@ def _moving(topic: TopicImage, wanted: frozenset[int] | None) -> OngoingTopicRea
         topic.name,
         [
             OngoingPartitionReassignment(
-                one.partition, list(one.replicas), list(one.adding), list(one.removing)
+                partition.partition,
+                list(partition.replicas),
+                list(partition.adding),
+                list(partition.removing),
             )
-            for one in topic.partitions
-            if (one.adding or one.removing) and (wanted is None or one.partition in wanted)
+            for partition in topic.partitions
+            if (partition.adding or partition.removing)
+            and (wanted is None or partition.partition in wanted)
         ],
     )

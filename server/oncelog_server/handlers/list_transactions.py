@@ -81,9 +81,11 @@ class _Listing:
     def add(self, lives: list[LiveTransaction]) -> None:
         """Raises PatternError."""
         self._response.transaction_states += [
-            one
-            for one in list_transactions(lives, self._wanted, wall_ms=self._services.clock.now_ms())
-            if _may_describe(self._services, self._context, one)
+            list_transaction
+            for list_transaction in list_transactions(
+                lives, self._wanted, wall_ms=self._services.clock.now_ms()
+            )
+            if _may_describe(self._services, self._context, list_transaction)
         ]
 
     async def add_in_turns(self, lives: list[LiveTransaction]) -> ListTransactionsResponse:
@@ -110,6 +112,8 @@ def _filter(request: ListTransactionsRequest) -> TransactionFilter:
     )
 
 
-def _may_describe(services: BrokerServices, context: RequestContext, one: TransactionState) -> bool:
-    resource = Resource(ResourceType.TRANSACTIONAL_ID, one.transactional_id)
+def _may_describe(
+    services: BrokerServices, context: RequestContext, state: TransactionState
+) -> bool:
+    resource = Resource(ResourceType.TRANSACTIONAL_ID, state.transactional_id)
     return services.authorizer.authorize(context.principal, Operation.DESCRIBE, resource)

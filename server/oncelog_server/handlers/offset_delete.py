@@ -62,8 +62,8 @@ def _with_refused(
         OffsetDeleteResponseTopic(
             topic.name,
             [
-                OffsetDeleteResponsePartition(one.partition_index, refused[topic.name])
-                for one in topic.partitions
+                OffsetDeleteResponsePartition(partition.partition_index, refused[topic.name])
+                for partition in topic.partitions
             ],
         )
         for topic in request.topics

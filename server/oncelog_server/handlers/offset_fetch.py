@@ -71,12 +71,12 @@ def _without_repetitions(
     """All offsets of a group are told once. Those of named topics are as many as their names."""
     told: set[str] = set()
     kept = []
-    for one in groups:
-        if one.topics is None:
-            if one.group_id in told:
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in told:
                 continue
-            told.add(one.group_id)
-        kept.append(one)
+            told.add(group.group_id)
+        kept.append(group)
     return kept
 
 

@@ -37,8 +37,8 @@ def _steps(
     topics = []
     for topic in request.topics:
         found = []
-        for one in topic.partitions:
-            found.append(_partition(services, context, topic.topic, one))
+        for partition in topic.partitions:
+            found.append(_partition(services, context, topic.topic, partition))
             yield
         topics.append(OffsetForLeaderTopicResult(topic.topic, found))
         yield

@@ -73,11 +73,11 @@ def handle(
         for topic in request.topic_data
     ]
     appends = [one for _, of_topic in topics for one in of_topic]
-    transactional = [one for one in appends if one.is_transactional]
+    transactional = [append for append in appends if append.is_transactional]
     code = _refusal(services, context, request, is_transactional=bool(transactional))
     if code is not NONE:
-        for one in appends:
-            one.refuse(code)
+        for append in appends:
+            append.refuse(code)
     later = _produce(services, context, request, appends, transactional).run()
     if request.acks == 0:
         _close_on_error(appends)
@@ -107,8 +107,8 @@ def _in_slices(
         appends, transactional = yield from _appends_in_steps(services, context, request, topics)
         code = _refusal(services, context, request, is_transactional=bool(transactional))
         if code is not NONE:
-            for one in appends:
-                one.refuse(code)
+            for append in appends:
+                append.refuse(code)
                 yield
         large = LargeProduce(appends, transactional, part)
         return large, (yield from large.ask())
@@ -209,12 +209,12 @@ def _appends(
         ]
     appends = []
     for data in partition_data:
-        one = PartitionAppend(data.index, data.records, None)
+        append = PartitionAppend(data.index, data.records, None)
         try:
-            one.partition = services.partitions.require(name, data.index)
+            append.partition = services.partitions.require(name, data.index)
         except Refused as refused:
-            one.refuse(refused.code, refused.message)
-        appends.append(one)
+            append.refuse(refused.code, refused.message)
+        appends.append(append)
     return appends
 
 
@@ -237,9 +237,9 @@ def _topic_name(services: BrokerServices, context: RequestContext, topic: TopicP
 
 def _close_on_error(appends: list[PartitionAppend]) -> None:
     """With acks=0 the only way to tell of an error is to close the connection, as Kafka does."""
-    for one in appends:
-        if one.code is not ErrorCode.NONE:
-            raise ProtocolError(f"Produce with acks=0 failed: {one.code.name}")
+    for append in appends:
+        if append.code is not ErrorCode.NONE:
+            raise ProtocolError(f"Produce with acks=0 failed: {append.code.name}")
 
 
 def _response(
@@ -283,23 +283,23 @@ class _Answers:
 
     def of(self, appends: Sequence[PartitionAppend]) -> list[PartitionProduceResponse]:
         answers = []
-        for one in appends:
-            appended, partition = one.appended, one.partition
-            if one.code is NONE and appended is not None and partition is not None:
+        for append in appends:
+            appended, partition = append.appended, append.partition
+            if append.code is NONE and appended is not None and partition is not None:
                 answer = PartitionProduceResponse(
-                    one.index,
+                    append.index,
                     NONE,
                     appended.base_offset,
                     appended.log_append_time_ms,
                     partition.log.log_start_offset,
                 )
             else:
-                answer = _refused(self._services, self._context, one, self.endpoints)
-                if len(one.record_errors) <= self._left:
-                    self._left -= len(one.record_errors)
+                answer = _refused(self._services, self._context, append, self.endpoints)
+                if len(append.record_errors) <= self._left:
+                    self._left -= len(append.record_errors)
                     answer.record_errors = [
                         BatchIndexAndErrorMessage(error.index, error.message)
-                        for error in one.record_errors
+                        for error in append.record_errors
                     ]
             answers.append(answer)
         return answers
@@ -308,21 +308,21 @@ class _Answers:
 def _refused(
     services: BrokerServices,
     context: RequestContext,
-    one: PartitionAppend,
+    append: PartitionAppend,
     endpoints: list[NodeEndpoint],
 ) -> PartitionProduceResponse:
     """Adds the new leader to `endpoints` where the partition has moved."""
     refused = PartitionProduceResponse(
-        one.index,
-        code_for_version(API, context.api_version, one.code),
+        append.index,
+        code_for_version(API, context.api_version, append.code),
         base_offset=-1,
-        error_message=one.message,
+        error_message=append.message,
     )
-    if one.partition is not None and (one.record_errors or one.code in FROM_THE_LOG):
-        refused.log_start_offset = one.partition.log.log_start_offset
-    if one.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and one.partition is not None:
+    if append.partition is not None and (append.record_errors or append.code in FROM_THE_LOG):
+        refused.log_start_offset = append.partition.log.log_start_offset
+    if append.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and append.partition is not None:
         leaders = CurrentLeaders(services, context.listener_name)
-        refused.current_leader = LeaderIdAndEpoch(*leaders.of(*one.partition.topic_partition))
+        refused.current_leader = LeaderIdAndEpoch(*leaders.of(*append.partition.topic_partition))
         known = {endpoint.node_id for endpoint in endpoints}
         endpoints += [
             NodeEndpoint(*found) for id_, found in leaders.endpoints.items() if id_ not in known

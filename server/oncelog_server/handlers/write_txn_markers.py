@@ -106,9 +106,10 @@ class _Writing:
                             topic.name,
                             [
                                 WritableTxnMarkerPartitionResult(
-                                    one, self._codes[index, TopicPartition(topic.name, one)]
+                                    partition_index,
+                                    self._codes[index, TopicPartition(topic.name, partition_index)],
                                 )
-                                for one in topic.partition_indexes
+                                for partition_index in topic.partition_indexes
                             ],
                         )
                         for topic in marker.topics
@@ -126,13 +127,13 @@ class _Ended:
         self._services = services
         self._context = context
         self._work = work
-        self._opened = {one for one in work.partitions if self._is_open(one)}
+        self._opened = {partition for partition in work.partitions if self._is_open(partition)}
 
     def _is_open(self, name: TopicPartition) -> bool:
         partition = self._services.partitions.get(name)
         return partition is not None and any(
-            one.producer_id == self._work.producer_id
-            for one in partition.log.producers.ongoing_transactions()
+            ongoing_transaction.producer_id == self._work.producer_id
+            for ongoing_transaction in partition.log.producers.ongoing_transactions()
         )
 
     def __call__(self, partition: TopicPartition) -> None:

@@ -154,10 +154,10 @@ class MarkerLink(asyncio.Protocol):
     def _settle(self, sent: Sent, response: WriteTxnMarkersResponse) -> None:
         partitions, settled = sent
         codes = {
-            TopicPartition(topic.name, one.partition_index): _code(one.error_code)
+            TopicPartition(topic.name, partition.partition_index): _code(partition.error_code)
             for marker in response.markers
             for topic in marker.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
         for partition in partitions:
             settled(partition, codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -180,7 +180,9 @@ class AbortedTransactions:
         for base_offset, index in self._loaded.items():
             self._sums[base_offset] = (len(index.rows), index.crc)
         sums = self._sums
-        return {one: sums[one] for one in base_offsets if one in sums}
+        return {
+            base_offset: sums[base_offset] for base_offset in base_offsets if base_offset in sums
+        }
 
     def sum_of(self, base_offset: int) -> tuple[int, int]:
         """Return the number of the segment's rows, and their CRC32C."""

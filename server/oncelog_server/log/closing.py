@@ -22,7 +22,7 @@ def roll(log: PartitionLog, now_ms: int) -> None:
     log.refusals.write_owed()
     old.write_indexes()
     # With the new segment, whose base offset is the end of the old one.
-    sizes = {one.base_offset: one.size for one in log.segments}
+    sizes = {segment.base_offset: segment.size for segment in log.segments}
     log.aborted.checkpoint({**sizes, old.end_offset: 0})
     closed = old.files()
     new = Segment.create(
@@ -52,8 +52,8 @@ def close(log: PartitionLog) -> list[File]:
         return log.take_unsynced()
     log.refusals.write_owed()
     log.active.write_indexes(may_be_left_out=True)
-    if not log.aborted.is_checkpointed(one.base_offset for one in log.segments[:-1]):
-        log.aborted.checkpoint({one.base_offset: one.size for one in log.segments})
+    if not log.aborted.is_checkpointed(segment.base_offset for segment in log.segments[:-1]):
+        log.aborted.checkpoint({segment.base_offset: segment.size for segment in log.segments})
     if log.producers:
         log.take_snapshot()
     return [*log.take_unsynced(), *log.active.files()]

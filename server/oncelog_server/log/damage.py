@@ -72,7 +72,7 @@ def _check_front(loaded: LoadedLog, log_start_offset: int) -> None:
 def _was_durable(loaded: LoadedLog, base_offset: int) -> bool:
     if loaded.report.clean_shutdown or (loaded.refuses_damage and loaded.lost_nothing):
         return True
-    following = [one for one in loaded.aborted.sizes if one > base_offset]
+    following = [siz for siz in loaded.aborted.sizes if siz > base_offset]
     return bool(following) and min(following) <= loaded.recovery_point
 
 

@@ -439,7 +439,7 @@ class PartitionLog:
     def end_of_file(self, file: File) -> int:
         """Return the offset that every batch of a segment's file is below; 0 if the log has no such
         segment any more."""
-        ends = (one.end_offset for one in self.segments if one.log is file)
+        ends = (segment.end_offset for segment in self.segments if segment.log is file)
         return next(ends, 0)
 
     def finish_flush(self, flush: Flush, error: StorageError | None) -> None:

@@ -364,7 +364,7 @@ def _recover(loaded: LoadedLog) -> None:
             break
     if loaded.report.cut_path or loaded.report.leftovers:
         # The next start must not miss what is cut off or replaced now.
-        loaded.aborted.checkpoint({one.base_offset: one.size for one in segments[:-1]})
+        loaded.aborted.checkpoint({segment.base_offset: segment.size for segment in segments[:-1]})
     for segment in segments[first_scanned:-1]:
         segment.write_indexes()
         segment.forget_indexes()

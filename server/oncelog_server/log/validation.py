@@ -195,8 +195,8 @@ class BatchRules:
         else:
             code = ErrorCode.INVALID_RECORD
             shown = ", ".join(
-                f"RecordError(batchIndex={one.index}, message='{one.message}')"
-                for one in errors[:SHOWN_RECORD_ERRORS]
+                f"RecordError(batchIndex={error.index}, message='{error.message}')"
+                for error in errors[:SHOWN_RECORD_ERRORS]
             )
             message = (
                 f"One or more records have been rejected due to {count} record errors in total, "

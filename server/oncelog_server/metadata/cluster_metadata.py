@@ -133,7 +133,10 @@ class ClusterMetadata:
         lease = self._lease = await self._store.lease(LEASE_TTL_MS)
         record = records.BrokerRecord(
             uuid_to_string(self._new_uuid()),
-            tuple(records.EndpointRecord(one.listener, one.host, one.port) for one in endpoints),
+            tuple(
+                records.EndpointRecord(endpoint.listener, endpoint.host, endpoint.port)
+                for endpoint in endpoints
+            ),
             self._settings.broker_rack,
             dict(SUPPORTED_FEATURES),
         )
@@ -283,12 +286,12 @@ class ClusterMetadata:
     ) -> list[Refused | None]:
         """One result for each, in their order."""
 
-        async def add(one: NewPartitions) -> None:
+        async def add(partitions: NewPartitions) -> None:
             await self._write(
-                lambda image: create_partitions(image, self._settings, one), validate_only
+                lambda image: create_partitions(image, self._settings, partitions), validate_only
             )
             try:
-                await _all(self._created, [one.topic])
+                await _all(self._created, [partitions.topic])
             except Refused as refused:
                 # The count is not taken back. Clients have seen it since the write: they may have
                 # written to those of the new partitions that could be made, or placed keys by the
@@ -296,12 +299,12 @@ class ClusterMetadata:
                 # others are made as soon as there is space.
                 raise Refused(
                     refused.code,
-                    f"Topic '{one.topic}' has {one.count} partitions now, but not all of the new"
-                    " ones can be kept on disk yet. Free some space: they are made then, and need"
+                    f"Topic '{partitions.topic}' has {partitions.count} partitions now, but not all"
+                    " of the new ones can be kept on disk yet. Free some space: they are made then, and need"
                     f" not be asked for again. ({refused.message})",
                 ) from refused
 
-        return [await _result(add(one)) for one in topics]
+        return [await _result(add(topic)) for topic in topics]
 
     async def alter_topic_settings(
         self,

@@ -126,7 +126,7 @@ class Database:
 
     def fill(self, snapshot: Snapshot) -> None:
         """Put records into a new store, with their revisions."""
-        rows = [(*msgspec.structs.astuple(one), 0) for one in snapshot.entries]
+        rows = [(*msgspec.structs.astuple(entry), 0) for entry in snapshot.entries]
         total = sum(map(_row_sum, snapshot.entries)) % (1 << _SUM_BITS)
         self._execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?)", rows)
@@ -247,7 +247,11 @@ class Database:
         """Add a transaction to the text."""
         if self._copy is None:
             return
-        leased = {one.key for one in operations if isinstance(one, Put) and one.lease_id}
+        leased = {
+            operation.key
+            for operation in operations
+            if isinstance(operation, Put) and operation.lease_id
+        }
         rows = [(event.key, event.entry) for event in changes.events if event.key not in leased]
         self._copy.add(changes.revision, rows, self._lasting)
         if any(key == PRODUCER_IDS for key, _ in rows):

@@ -40,7 +40,7 @@ class Feed:
             published = self._published
             for changes in self._since(following):
                 following = changes.revision + 1
-                events = tuple(one for one in changes.events if one.key.startswith(prefix))
+                events = tuple(event for event in changes.events if event.key.startswith(prefix))
                 if events:
                     yield Changes(changes.revision, events)
             if following > self.revision:

@@ -103,7 +103,11 @@ class Listener:
 
     def by_listener(self) -> list[tuple[str, int]]:
         """(listener's name, open connections)"""
-        open_now = Counter(one.peer.listener for one in self.connections if one.peer is not None)
+        open_now = Counter(
+            connection.peer.listener
+            for connection in self.connections
+            if connection.peer is not None
+        )
         return [(name, open_now[name]) for name in self._names]
 
     def monotonic_ms(self) -> int:

@@ -37,9 +37,9 @@ class Turn:
         self._loop.call_soon(self._end)
         return self._is_alone
 
-    def hold(self, one: Held) -> None:
+    def hold(self, held: Held) -> None:
         """Have it flushed at the end of this turn."""
-        self._held.append(one)
+        self._held.append(held)
 
     def _end(self) -> None:
         self._is_alone = self._answers == 1

@@ -107,8 +107,8 @@ class Page(msgspec.Struct, frozen=True):
         partitions = leaderless = 0
         for topic in image.topics.values():
             partitions += len(topic.partitions)
-            for one in topic.partitions:
-                leaderless += leader_of(self.services, topic.name, one) == NO_LEADER
+            for partition in topic.partitions:
+                leaderless += leader_of(self.services, topic.name, partition) == NO_LEADER
                 yield WORK
         yield from metrics.GLOBAL_PARTITIONS.only(partitions)
         yield from metrics.OFFLINE_PARTITIONS.only(leaderless)

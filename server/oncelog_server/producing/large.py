@@ -42,21 +42,21 @@ class LargeProduce:
             return None
         whole = self._part(())
         producers = set()
-        for one in self._transactional:
-            one.look_at_header()
-            producers.add(one.producer)
+        for append in self._transactional:
+            append.look_at_header()
+            producers.add(append.producer)
             yield
         code = whole.wrong_transaction(producers)
         if code is not NONE:
-            for one in self._appends:
-                one.refuse(code)
+            for append in self._appends:
+                append.refuse(code)
                 yield
             return None
         if not whole.adds_partitions:
             return None  # each part asks for its own
-        for one in self._transactional:
-            if whole.is_unknown(one):
-                self._unknown.append(one)
+        for append in self._transactional:
+            if whole.is_unknown(append):
+                self._unknown.append(append)
             yield
         return whole.ask(self._unknown) if self._unknown else None
 

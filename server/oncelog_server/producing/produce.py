@@ -122,15 +122,15 @@ class Produce(msgspec.Struct, eq=False):
 
     def _check_transactional(self) -> bool:
         transactional = self.transactional
-        for one in transactional:
-            one.look_at_header()
+        for append in transactional:
+            append.look_at_header()
         if self.transactional_id is not None and len(transactional) == 1:
             return True
         code = self.wrong_transaction({one.producer for one in transactional})
         if code is NONE:
             return True
-        for one in self.appends:
-            one.refuse(code)
+        for append in self.appends:
+            append.refuse(code)
         return False
 
     def wrong_transaction(self, producers: Set[tuple[int, int]]) -> ErrorCode:
@@ -142,12 +142,12 @@ class Produce(msgspec.Struct, eq=False):
 
     # --- KIP-890: the coordinator first
 
-    def is_unknown(self, one: PartitionAppend) -> bool:
+    def is_unknown(self, append: PartitionAppend) -> bool:
         """Whether the producer's transaction has no batch in the partition yet."""
         return (
-            one.partition is not None
-            and one.code is NONE
-            and not one.partition.has_open_transaction(*one.producer)
+            append.partition is not None
+            and append.code is NONE
+            and not append.partition.has_open_transaction(*append.producer)
         )
 
     def ask(self, unknown: list[PartitionAppend]) -> TransactionAnswer:
@@ -179,13 +179,13 @@ class Produce(msgspec.Struct, eq=False):
         self, unknown: list[PartitionAppend], answer: Deferred[TransactionResult]
     ) -> Deferred[None] | None:
         # An answer that came at once cannot be about a transaction that has ended meanwhile.
-        for one in unknown:
-            assert one.partition is not None
-            one.guard = one.partition.begin_verification(_header(one).producer_id)
+        for append in unknown:
+            assert append.partition is not None
+            append.guard = append.partition.begin_verification(_header(append).producer_id)
         # The bytes are in the connection's read buffer: they must outlive this call.
-        for one in self.appends:
-            if one.records is not None:
-                one.records = bytearray(one.records)
+        for append in self.appends:
+            if append.records is not None:
+                append.records = bytearray(append.records)
 
         def go_on(result: TransactionResult) -> Deferred[None] | None:
             try:
@@ -208,11 +208,11 @@ class Produce(msgspec.Struct, eq=False):
                 _check_begins_at_zero(one)
         return self._append_all()
 
-    def refuse_added(self, one: PartitionAppend, result: TransactionResult) -> None:
+    def refuse_added(self, append: PartitionAppend, result: TransactionResult) -> None:
         """The coordinator refuses to have the partition in the transaction."""
         errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
-        one.refuse(errors.get(result.code, result.code), result.message)
-        _remember_refused(one)
+        append.refuse(errors.get(result.code, result.code), result.message)
+        _remember_refused(append)
 
     def _end_verification(self, unknown: list[PartitionAppend]) -> None:
         for one in unknown:
@@ -225,80 +225,80 @@ class Produce(msgspec.Struct, eq=False):
     def _append_all(self) -> Deferred[None] | None:
         """None where every append is committed already, or need not be."""
         uncommitted = []
-        for one in self.appends:
-            if one.code is NONE:
-                self._append(one)
-                appended, partition = one.appended, one.partition
+        for append in self.appends:
+            if append.code is NONE:
+                self._append(append)
+                appended, partition = append.appended, append.partition
                 if (
                     appended is not None
                     and partition is not None
                     and appended.last_offset >= partition.high_watermark
                 ):
-                    uncommitted.append(one)
+                    uncommitted.append(append)
         if not uncommitted or self.acks != ACKS_ALL:
             return None
         return _AllCommitted(uncommitted).done
 
-    def _append(self, one: PartitionAppend) -> None:
-        partition = one.partition
+    def _append(self, append: PartitionAppend) -> None:
+        partition = append.partition
         assert partition is not None
-        if not one.records:
-            one.refuse(ErrorCode.INVALID_RECORD, "no batch")
+        if not append.records:
+            append.refuse(ErrorCode.INVALID_RECORD, "no batch")
             return
         try:
-            if one.guard is not None:
-                partition.check_guard(_header(one).producer_id, one.guard)
+            if append.guard is not None:
+                partition.check_guard(_header(append).producer_id, append.guard)
             if self.acks == ACKS_ALL:
                 partition.check_in_sync_replicas()
             if partition.refused_sequences:
-                _check_begins(one)
-            one.appended = partition.append(one.records, now_ms=self.now_ms)
+                _check_begins(append)
+            append.appended = partition.append(append.records, now_ms=self.now_ms)
         except Refused as refused:
-            one.refuse(refused.code, refused.message)
+            append.refuse(refused.code, refused.message)
             if isinstance(refused, InvalidRecords):
-                one.record_errors = refused.errors
-            _remember_refused(one)
+                append.record_errors = refused.errors
+            _remember_refused(append)
 
 
-def _remember_refused(one: PartitionAppend) -> None:
+def _remember_refused(append: PartitionAppend) -> None:
     """If it will come again: what was sent behind it is on its way, see `_check_begins`."""
-    assert one.partition is not None
-    if one.code not in RETRIABLE or one.code is ErrorCode.CORRUPT_MESSAGE:
+    assert append.partition is not None
+    if append.code not in RETRIABLE or append.code is ErrorCode.CORRUPT_MESSAGE:
         return
-    header = _readable_header(one)
-    if header is not None and header.producer_id >= 0 and _is_unknown(one, header):
-        one.partition.refused_sequences.refused(
+    header = _readable_header(append)
+    if header is not None and header.producer_id >= 0 and _is_unknown(append, header):
+        append.partition.refused_sequences.refused(
             header.producer_id, header.producer_epoch, header.base_sequence
         )
 
 
-def _check_begins(one: PartitionAppend) -> None:
+def _check_begins(append: PartitionAppend) -> None:
     """Where the partition knows nothing of the producer, any sequence is a beginning: nobody else
     would notice that the batches before were refused (R11). Raises Refused."""
-    assert one.partition is not None
-    header = _readable_header(one)
+    assert append.partition is not None
+    header = _readable_header(append)
     if header is None:
         return
-    refused = one.partition.refused_sequences
+    refused = append.partition.refused_sequences
     first = refused.lowest(header.producer_id, header.producer_epoch)
     if first is None:
         return
-    if header.base_sequence > first and _is_unknown(one, header):
+    if header.base_sequence > first and _is_unknown(append, header):
         raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _missing(header, first))
     refused.forget(header.producer_id)
 
 
-def _check_begins_at_zero(one: PartitionAppend) -> None:
+def _check_begins_at_zero(append: PartitionAppend) -> None:
     """The same of a producer of KIP-890 part 2, which has a new epoch in each transaction: batches
     before may also be still on their way."""
-    header = _header(one)
-    if header.base_sequence > 0 and _is_unknown(one, header):
-        one.refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _missing(header, 0))
+    header = _header(append)
+    if header.base_sequence > 0 and _is_unknown(append, header):
+        append.refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _missing(header, 0))
 
 
-def _is_unknown(one: PartitionAppend, header: BatchHeader) -> bool:
-    assert one.partition is not None
-    return one.partition.log.producers.entry(header.producer_id) is None
+def _is_unknown(append: PartitionAppend, header: BatchHeader) -> bool:
+    assert append.partition is not None
+    return append.partition.log.producers.entry(header.producer_id) is None
 
 
 def _missing(header: BatchHeader, first: int) -> str:
@@ -317,10 +317,10 @@ class _AllCommitted:
             assert one.appended is not None
             one.partition.when_committed(one.appended.last_offset + 1, self._settle(one))
 
-    def _settle(self, one: PartitionAppend) -> Callable[[ErrorCode], None]:
+    def _settle(self, append: PartitionAppend) -> Callable[[ErrorCode], None]:
         def settled(code: ErrorCode) -> None:
             if code is not ErrorCode.NONE:
-                one.refuse(code)
+                append.refuse(code)
             self._missing -= 1
             if self._missing == 0:
                 self.done.complete(None)
@@ -328,20 +328,20 @@ class _AllCommitted:
         return settled
 
 
-def _header(one: PartitionAppend) -> BatchHeader:
-    assert one.header is not None
-    return one.header
+def _header(append: PartitionAppend) -> BatchHeader:
+    assert append.header is not None
+    return append.header
 
 
-def _readable_header(one: PartitionAppend) -> BatchHeader | None:
+def _readable_header(append: PartitionAppend) -> BatchHeader | None:
     """None where the bytes are no batch: the append says so."""
-    assert one.records is not None
-    if one.header is None:
+    assert append.records is not None
+    if append.header is None:
         with suppress(CorruptRecords):
-            return read_header(one.records)
-    return one.header
+            return read_header(append.records)
+    return append.header
 
 
-def _topic_partition(one: PartitionAppend) -> TopicPartition:
-    assert one.partition is not None
-    return one.partition.topic_partition
+def _topic_partition(append: PartitionAppend) -> TopicPartition:
+    assert append.partition is not None
+    return append.partition.topic_partition

@@ -149,7 +149,7 @@ def _id_in_snapshot(files: Files, path: str) -> int:
         entries = decode_snapshot(read_whole(files, path) or b"", 0)
     except ValueError:
         return NONE
-    return max((one.producer_id for one in entries if one.batches), default=NONE)
+    return max((entry.producer_id for entry in entries if entry.batches), default=NONE)
 
 
 def _id_in_batch(walk: Walk, batch: WalkedBatch, topic: str) -> int:

@@ -143,7 +143,11 @@ class Planner:
         revision = 0 if self._known is None else self._known.snapshot.revision
         fresh = revision + 1
         values = self._values()
-        kept = {} if self._known is None else {one.key: one for one in self._known.snapshot.entries}
+        kept = (
+            {}
+            if self._known is None
+            else {entry.key: entry for entry in self._known.snapshot.entries}
+        )
         for key, value in values.items():
             before = kept.get(key)
             if before is not None and before.value == value:
@@ -151,7 +155,7 @@ class Planner:
             else:
                 created = fresh if before is None else before.create_revision
                 entries[key] = Entry(key, value, created, fresh)
-        changed = any(one.mod_revision == fresh for one in entries.values())
+        changed = any(entry.mod_revision == fresh for entry in entries.values())
         snapshot = Snapshot(
             fresh if changed else revision, tuple(entries[key] for key in sorted(entries))
         )
@@ -201,8 +205,8 @@ class Planner:
                 groups[facts.topic_id].append(facts)
 
         def rank(topic_id: bytes) -> tuple[bool, bool, int]:
-            live = sum(one.log_bytes for one in groups[topic_id] if not one.is_stray)
-            total = sum(one.log_bytes for one in groups[topic_id])
+            live = sum(group.log_bytes for group in groups[topic_id] if not group.is_stray)
+            total = sum(group.log_bytes for group in groups[topic_id])
             return live > 0, topic_id == known_id and total > 0, total
 
         chosen = max(groups, key=rank) if groups else known_id or self._new_uuid()
@@ -311,7 +315,7 @@ class Planner:
             "(retention.ms=-1, retention.bytes=-1) until others are set"
         )
         _, folders = self._topics[name]
-        if any(one.is_compacted for one in folders.values()):
+        if any(folder.is_compacted for folder in folders.values()):
             self._told.append(
                 f"topic {name}: was compacted, and is not any more until cleanup.policy=compact "
                 "is set again; all else that it had set is as by default, too"
@@ -328,12 +332,12 @@ class Planner:
 
     @property
     def _newest_epoch(self) -> int:
-        recorded = [one.leader_epoch for one in self._old.partitions.values()]
-        return max(*recorded, *(one.leader_epoch for one in self._folders), 0, 0)
+        recorded = [partition.leader_epoch for partition in self._old.partitions.values()]
+        return max(*recorded, *(folder.leader_epoch for folder in self._folders), 0, 0)
 
     @property
     def _newest_id(self) -> int:
-        return max((one.producer_id for one in self._folders), default=NONE)
+        return max((folder.producer_id for folder in self._folders), default=NONE)
 
     def _next_producer_id(self) -> int:
         known = self._old.next_producer_id
@@ -377,7 +381,11 @@ class Planner:
     def _find_node_id(self) -> int:
         if self._meta is not None:
             return self._meta.node_id
-        replicas = [one.replicas[0] for one in self._old.partitions.values() if one.replicas]
+        replicas = [
+            partition.replicas[0]
+            for partition in self._old.partitions.values()
+            if partition.replicas
+        ]
         return max(set(replicas), key=replicas.count) if replicas else self._settings.node_id
 
 

@@ -137,7 +137,7 @@ def _parse(setting: str, texts: tuple[str, ...]) -> list[Listener]:
 
 
 def _reject_same_address(listeners: list[Listener]) -> None:
-    addresses = [(one.host, one.port) for one in listeners if one.port]
+    addresses = [(listener.host, listener.port) for listener in listeners if listener.port]
     if len(set(addresses)) < len(addresses):
         raise InvalidListeners("listeners", "each listener must have a different port")
 

@@ -201,7 +201,9 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
     interval = min(values["index.interval.bytes"], LONGEST_INTERVAL)
     values["index.interval.bytes"] = interval
     values["validate.records"] = settings.oncelog_validate_records
-    return LogConfig(**{one.name: values[one.name.replace("_", ".")] for one in fields(LogConfig)})
+    return LogConfig(
+        **{field.name: values[field.name.replace("_", ".")] for field in fields(LogConfig)}
+    )
 
 
 class LogConfigs:

@@ -253,8 +253,12 @@ class TransactionCoordinator:
     def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: Caller) -> None:
         """Somebody has aborted a transaction in one partition, past the coordinator, which may not
         know of it (KIP-664)."""
-        lives = (one for _, shard in self.runtime.shards() for one in shard.transactions.values())
-        live = next((one for one in lives if one.metadata.producer_id == producer_id), None)
+        lives = (
+            transaction
+            for _, shard in self.runtime.shards()
+            for transaction in shard.transactions.values()
+        )
+        live = next((live for live in lives if live.metadata.producer_id == producer_id), None)
         fence = fence_for(
             "" if live is None else live.metadata.transactional_id,
             (producer_id, producer_epoch),

@@ -211,7 +211,7 @@ def _tagged_fields(
         client_transaction_version=client_transaction_version,
         last_producer_epoch=last_producer_epoch,
         next_producer_epoch=next_producer_epoch,
-        decided_members=[DecidedMember(*one) for one in decided_members],
+        decided_members=[DecidedMember(*decided_member) for decided_member in decided_members],
     )
     return encode_transaction_log_value(value)[_HEAD.size + 1 + _TIMES.size :]
 
@@ -270,7 +270,11 @@ def from_value(transactional_id: str, value: TransactionLogValue) -> Transaction
         client_transaction_version=value.client_transaction_version,
         next_producer_epoch=value.next_producer_epoch,
         decided_members=tuple(
-            Member(one.transactional_id, one.producer_id, one.producer_epoch)
-            for one in value.decided_members
+            Member(
+                decided_member.transactional_id,
+                decided_member.producer_id,
+                decided_member.producer_epoch,
+            )
+            for decided_member in value.decided_members
         ),
     )

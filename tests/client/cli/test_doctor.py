@@ -47,7 +47,9 @@ def test_a_cluster_in_order_is_all_ok(tmp_path: Path) -> None:
     with Oncelog(tmp_path, QUIET) as broker:
         code, findings = examined(broker.address)
     # The disk is the machine's, and not this test's.
-    assert states([one for one in findings if "disk" not in one["check"]]) == {"ok"}, findings
+    assert states([finding for finding in findings if "disk" not in finding["check"]]) == {"ok"}, (
+        findings
+    )
     assert code == 0
     assert {"Python", "packages", "connection", "broker 1", "Java"} <= {
         finding["check"] for finding in findings
@@ -57,7 +59,11 @@ def test_a_cluster_in_order_is_all_ok(tmp_path: Path) -> None:
 def test_settings_that_surprise_are_notices_with_a_way_out(tmp_path: Path) -> None:
     with Oncelog(tmp_path) as broker:
         code, findings = examined(broker.address)
-    notices = {one["found"].split("=")[0]: one for one in findings if one["check"] == "setting"}
+    notices = {
+        finding["found"].split("=")[0]: finding
+        for finding in findings
+        if finding["check"] == "setting"
+    }
     assert set(notices) < {surprise.name for surprise in SURPRISES}
     assert "group.initial.rebalance.delay.ms" in notices
     assert all(notice["to_do"] for notice in notices.values())
@@ -66,7 +72,7 @@ def test_settings_that_surprise_are_notices_with_a_way_out(tmp_path: Path) -> No
 
 def test_a_broker_that_is_not_there_is_a_problem(nowhere: str) -> None:
     code, findings = examined(nowhere)
-    (problem,) = [one for one in findings if one["state"] == "problem"]
+    (problem,) = [finding for finding in findings if finding["state"] == "problem"]
     assert (code, problem["check"]) == (1, "connection")
     assert problem["to_do"]
 
@@ -78,7 +84,9 @@ def test_an_advertised_address_that_clients_cannot_reach_is_a_problem(
     with Oncelog(tmp_path, QUIET | listeners) as broker:
         code, findings = examined(broker.address)
     assert code == 1
-    found = " ".join(one["found"] + one["to_do"] for one in findings if one["state"] == "problem")
+    found = " ".join(
+        finding["found"] + finding["to_do"] for finding in findings if finding["state"] == "problem"
+    )
     assert nowhere in found
 
 
@@ -87,7 +95,7 @@ def test_what_is_open_now_is_a_notice(tmp_path: Path) -> None:
         CommandLine(broker.address).create("t")
         with open_transaction(broker.address, "t", "opened"):
             code, findings = examined(broker.address)
-    (notice,) = [one for one in findings if one["check"] == "open transactions"]
+    (notice,) = [finding for finding in findings if finding["check"] == "open transactions"]
     assert (notice["state"], notice["found"], code) == ("notice", "opened", 0)
 
 
@@ -101,7 +109,7 @@ def test_two_distributions_of_different_versions_are_a_problem(
         (folder / "METADATA").write_text(metadata)
     monkeypatch.syspath_prepend(str(tmp_path))
     code, findings = examined(nowhere)
-    (finding,) = [one for one in findings if one["check"] == "packages"]
+    (finding,) = [finding for finding in findings if finding["check"] == "packages"]
     assert (finding["state"], code) == ("problem", 1)
     assert "oncelog 1.2.3, oncelog-client 1.2.4" in finding["found"]
     assert "pip uninstall" in finding["to_do"]

@@ -150,7 +150,7 @@ def test_no_value_of_an_option_is_a_traceback(
     address: str, tmp_path: Path, words: str, name: str, values: list[str]
 ) -> None:
     command = dict(commands())[words]
-    parameter = next(one for one in command.params if one.name == name and not is_flag(one))
+    parameter = next(param for param in command.params if param.name == name and not is_flag(param))
     option = parameter.opts[0] if isinstance(parameter, click.Option) else None
     environment = {"ONCELOG_BOOTSTRAP_SERVER": address, "HOME": str(tmp_path)}
     others = FOR_OPTION.get((words, name)) or ENOUGH.get(words, [])

@@ -49,7 +49,7 @@ def open_transaction(address: str, topic: str, transactional_id: str) -> Iterato
 
 
 def write(command_line: CommandLine, topic: str, *values: str) -> None:
-    command_line.text("produce", "--topic", topic, lines="".join(f"{one}\n" for one in values))
+    command_line.text("produce", "--topic", topic, lines="".join(f"{value}\n" for value in values))
 
 
 def test_a_topic_lives_by_its_verbs(command_line: CommandLine, name: str) -> None:

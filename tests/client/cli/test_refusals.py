@@ -48,7 +48,7 @@ class Broker:
     def events(self, transactional_id: str) -> list[dict[str, Any]]:
         lines = self.process.log.read_text().splitlines()
         events = [json.loads(line) for line in lines if line.startswith("{")]
-        return [one for one in events if one.get("transactional_id") == transactional_id]
+        return [event for event in events if event.get("transactional_id") == transactional_id]
 
     def refused(self, transactional_id: str) -> list[dict[str, Any]]:
         (row,) = self.call.json("transactions", "describe", transactional_id)
@@ -120,7 +120,7 @@ def test_a_newer_instance(broker: Broker, wire: Wire, topic: str) -> None:
     (fence,) = broker.refused(topic)
     assert (fence["cause"], fence["by_client_id"]) == ("newer instance", "the-new-one")
     assert (fence["by_client_address"], fence["refusals"]) == ("/127.0.0.1", 4)
-    assert [one["event"] for one in broker.events(topic)] == [
+    assert [event["event"] for event in broker.events(topic)] == [
         "transaction aborted",
         "producer refused",
     ]
@@ -142,7 +142,7 @@ def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
     is_refused(wire, who)
     (fence,) = broker.refused(topic)
     assert (fence["cause"], fence["by_client_address"]) == ("operator", "/127.0.0.1")
-    assert [one["cause"] for one in broker.events(topic)] == ["operator", "operator"]
+    assert [event["cause"] for event in broker.events(topic)] == ["operator", "operator"]
 
 
 def test_an_operator_past_the_coordinator_is_remembered_and_refuses_nobody(
@@ -285,7 +285,7 @@ def test_a_group_that_knows_nothing_of_it_says_so(broker: Broker, wire: Wire, to
 
 def members_of(wire: Wire, group: str) -> list[str]:
     (described,) = wire.call(DescribeGroupsRequest([group]), 5).groups
-    return [one.member_id for one in described.members]
+    return [member.member_id for member in described.members]
 
 
 def test_l12_an_abort_past_the_coordinator_is_an_event(

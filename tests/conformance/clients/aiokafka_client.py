@@ -86,7 +86,9 @@ class AiokafkaConsumer:
         async def start() -> Any:
             consumer = aiokafka.AIOKafkaConsumer(**settings)
             if partitions:
-                consumer.assign([aiokafka.TopicPartition(topic, one) for one in partitions])
+                consumer.assign(
+                    [aiokafka.TopicPartition(topic, partition) for partition in partitions]
+                )
             else:
                 consumer.subscribe([topic])
             try:

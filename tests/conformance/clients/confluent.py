@@ -87,7 +87,9 @@ class ConfluentConsumer:
         self.consumer = ck.Consumer(dict(settings))
         self._topic = topic
         if partitions:
-            self.consumer.assign([ck.TopicPartition(topic, one, 0) for one in partitions])
+            self.consumer.assign(
+                [ck.TopicPartition(topic, partition, 0) for partition in partitions]
+            )
         else:
             self.consumer.subscribe([topic])
 

@@ -47,7 +47,7 @@ class JavaProducer(_Named):
     """An idempotent, or with an id transactional, Java producer."""
 
     def send(self, topic: str, records: Sequence[Record]) -> list[tuple[int, int]]:
-        places = self.call("send", topic=topic, records=[_to_json(one) for one in records])
+        places = self.call("send", topic=topic, records=[_to_json(record) for record in records])
         return sorted((partition, offset) for partition, offset in places["places"])
 
     def init_transactions(self) -> None:

@@ -86,7 +86,9 @@ class KafkaPythonConsumer:
         self.consumer = kafka.KafkaConsumer(**settings)
         self._topic = topic
         if partitions:
-            self.consumer.assign([kafka.TopicPartition(topic, one) for one in partitions])
+            self.consumer.assign(
+                [kafka.TopicPartition(topic, partition) for partition in partitions]
+            )
         else:
             # Its metadata come once more before the first join: kafka-python 3.0.12 compares those
             # it has been given since `subscribe` with those of the join, and joins again where

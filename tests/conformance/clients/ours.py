@@ -85,7 +85,9 @@ class OursConsumer:
             consumer = oncelog_client.Consumer(address, **settings)
             await consumer.start()
             if partitions:
-                places = [oncelog_client.TopicPartition(topic, one) for one in partitions]
+                places = [
+                    oncelog_client.TopicPartition(topic, partition) for partition in partitions
+                ]
                 await consumer.assign(places)
             else:
                 await consumer.subscribe(topic)

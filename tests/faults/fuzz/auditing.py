@@ -33,7 +33,7 @@ def audit(wire: Wire) -> int:
     listed = wire.call(ListGroupsRequest(), 2).groups
     groups = sorted({*GROUPS, *(one.group_id for one in listed)})[:100]
     transactions = wire.call(ListTransactionsRequest()).transaction_states
-    ids = sorted({*IDS, *(one.transactional_id for one in transactions)})[:100]
+    ids = sorted({*IDS, *(transaction.transactional_id for transaction in transactions)})[:100]
     for request, versions in _requests(groups, ids):
         for version in versions:
             wire.call(request, version)
@@ -45,7 +45,7 @@ def _requests(groups: list[str], ids: list[str]) -> Iterator[tuple[Any, range]]:
     def all_versions(request: Any) -> tuple[Any, range]:
         return request, api_of(type(request)).versions
 
-    fits = [one for one in groups if len(one.encode()) <= LONGEST_NAME_BYTES]
+    fits = [group for group in groups if len(group.encode()) <= LONGEST_NAME_BYTES]
     yield all_versions(DescribeGroupsRequest(fits))
     yield all_versions(ListGroupsRequest())
     yield all_versions(ListTransactionsRequest())

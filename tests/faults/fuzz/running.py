@@ -84,10 +84,10 @@ async def fuzz(broker: Oncelog, frames: int, seed: int, *, seconds: float = math
     findings.seconds = time.monotonic() - began
     await loop.run_in_executor(None, neighbour.finish)
     findings.rounds = neighbour.rounds
-    findings.errors += [f"neighbour: {one}" for one in neighbour.errors]
+    findings.errors += [f"neighbour: {error}" for error in neighbour.errors]
     with broker.log.open(errors="replace") as log:
         findings.errors += [
-            f"broker: {line[:400]}" for line in log if any(one in line for one in DEFECTS)
+            f"broker: {line[:400]}" for line in log if any(defect in line for defect in DEFECTS)
         ][:20]
     return findings
 
@@ -167,4 +167,4 @@ def prepare(broker: Oncelog) -> None:
     from tests.faults.driving import create
 
     with Wire(broker.address) as wire:
-        create(wire, *(one for one in TOPICS if "missing" not in one), partitions=2)
+        create(wire, *(topic for topic in TOPICS if "missing" not in topic), partitions=2)

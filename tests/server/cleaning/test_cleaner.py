@@ -49,8 +49,8 @@ class Cleaning:
     def __init__(self, world: World | None = None, settings: Settings = SETTINGS) -> None:
         self.world = world or World()
         self.partitions = Partitions()
-        for one in self.world.partitions.values():
-            self.partitions.add(one)
+        for partition in self.world.partitions.values():
+            self.partitions.add(partition)
         self.refused = RefusedWork(self.world.timers, self.world.now)
         self.cleaner = LogCleaner(
             settings,
@@ -83,14 +83,14 @@ class Cleaning:
         self.world.settle(ms)
 
 
-def write(one: Partition, count: int, *, keys: int = 3) -> None:
+def write(partition: Partition, count: int, *, keys: int = 3) -> None:
     for number in range(count):
-        record = NewRecord(one.log.last_flush_ms, b"k%d" % (number % keys), b"v%d" % number)
-        one.append(build_batch([record]), now_ms=one.log.last_flush_ms)
+        record = NewRecord(partition.log.last_flush_ms, b"k%d" % (number % keys), b"v%d" % number)
+        partition.append(build_batch([record]), now_ms=partition.log.last_flush_ms)
 
 
-def size(one: Partition) -> int:
-    return one.log.size_bytes
+def size(partition: Partition) -> int:
+    return partition.log.size_bytes
 
 
 def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_says_how_far() -> None:
@@ -231,7 +231,7 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
         cleaning.run(5_000)
     assert A0 in cleaning.checkpoint()
     assert cleaning.cleaner.uncleanable_count == 0
-    told = [one["event"] for one in events if one["event"] != "log compacted"]
+    told = [event["event"] for event in events if event["event"] != "log compacted"]
     assert told == ["disk refused", "disk takes it again"]
     assert not [name for name in files.nodes if ".cleaned" in name]
 
@@ -294,7 +294,7 @@ def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it
     with structlog.testing.capture_logs() as events:
         cleaning.run(600_000)
         cleaning.run(5_000)
-    told = [one["event"] for one in events]
+    told = [event["event"] for event in events]
     assert told == ["disk refused", "log compacted", "disk takes it again"]
 
 
@@ -353,9 +353,9 @@ def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) 
             assert A1 in cleaning.checkpoint()
 
 
-def values_of(one: Partition, key: bytes) -> list[bytes | None]:
+def values_of(partition: Partition, key: bytes) -> list[bytes | None]:
     found = []
-    for segment in one.log.segments:
+    for segment in partition.log.segments:
         data = segment.log.read(0, segment.size)
         for position, _ in split_batches(data):
             records = read_records(data, position, max_bytes=1 << 20)
@@ -479,7 +479,7 @@ def test_l11_coordinators_load_from_compacted_logs_what_they_had_in_memory() -> 
         opened = world.producer("open")
         world.produce(opened, A1, 0, transactional_id="open")
         world.settle(20_000)
-        assert all(size(one) < LARGEST_CLEAN_LOG for one in logs), [size(one) for one in logs]
+        assert all(size(log) < LARGEST_CLEAN_LOG for log in logs), [size(log) for log in logs]
         assert {TXN_LOG, OFFSETS} <= set(cleaning.checkpoint())
         expected = memory(world)
         world = world.crash()
@@ -489,9 +489,9 @@ def test_l11_coordinators_load_from_compacted_logs_what_they_had_in_memory() -> 
         assert world.offset()[1] == expected[1][0]["g", "in", 0].offset
 
 
-def tombstones(one: Partition) -> list[int]:
+def tombstones(partition: Partition) -> list[int]:
     found = []
-    for segment in one.log.segments:
+    for segment in partition.log.segments:
         data = segment.log.read(0, segment.size)
         for position, header in split_batches(data):
             if not header.is_control:

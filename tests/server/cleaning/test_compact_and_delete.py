@@ -27,10 +27,10 @@ SEGMENT_BYTES = 700
 CLEANER_FIRST, RETENTION_FIRST = FIRST_RETENTION_MS // 10, 10 * FIRST_RETENTION_MS
 
 
-def written(one: Partition) -> dict[bytes, list[int]]:
+def written(partition: Partition) -> dict[bytes, list[int]]:
     """On which days, by key, as far as it is still there."""
     found: dict[bytes, list[int]] = {}
-    for segment in one.log.segments:
+    for segment in partition.log.segments:
         data = segment.log.read(0, segment.size)
         for position, _ in split_batches(data):
             for record in read_records(data, position, max_bytes=1 << 20):

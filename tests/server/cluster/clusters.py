@@ -57,7 +57,7 @@ class Cluster:
             if not all(map(self._holds, write.compare)):
                 return False
             revision = self.image.revision + 1
-            events = tuple(self._event(one, revision) for one in write.operations)
+            events = tuple(self._event(operation, revision) for operation in write.operations)
             self.image, names = self.image.next([Changes(revision, events)])
             self.names |= dict.fromkeys(names)
         return True

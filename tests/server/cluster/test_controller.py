@@ -15,7 +15,10 @@ from tests.server.cluster.clusters import Cluster
 
 
 def leaders(cluster: Cluster, topic: str) -> list[tuple[int, int]]:
-    return [(one.leader, one.leader_epoch) for one in cluster.image.topics[topic].partitions]
+    return [
+        (partition.leader, partition.leader_epoch)
+        for partition in cluster.image.topics[topic].partitions
+    ]
 
 
 def test_nothing_changes_while_all_live() -> None:

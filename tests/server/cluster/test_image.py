@@ -182,14 +182,20 @@ def test_advancing_is_reading_anew_and_deltas_add_up(
         assert found == expected or sorted(found, key=repr) == sorted(expected, key=repr)
     entries = tuple(cluster.entries[key] for key in sorted(cluster.entries))
     assert ClusterImage.of(Snapshot(new.revision, entries)) == new
-    held = {(one.topic_id, one.partition): one for t in old.topics.values() for one in t.partitions}
+    held = {
+        (partition.topic_id, partition.partition): partition
+        for t in old.topics.values()
+        for partition in t.partitions
+    }
     for change in ImageDelta.between(old, new).partitions:
         if change.old is not None:
             assert held.pop((change.old.topic_id, change.old.partition)) == change.old
         if change.new is not None:
             held[change.new.topic_id, change.new.partition] = change.new
     assert held == {
-        (one.topic_id, one.partition): one for t in new.topics.values() for one in t.partitions
+        (partition.topic_id, partition.partition): partition
+        for t in new.topics.values()
+        for partition in t.partitions
     }
 
 

@@ -380,5 +380,5 @@ def test_the_record_of_a_partition_is_encoded_once_for_each_assignment(
     encoded.clear()
     cluster.create("wide", 500, 2)
     assert len(encoded) == 1 + 2, "the topic, and either broker leads"
-    leaders = {one.leader for one in cluster.image.topics["wide"].partitions}
+    leaders = {partition.leader for partition in cluster.image.topics["wide"].partitions}
     assert leaders == {1, 2}

@@ -127,7 +127,7 @@ def test_a_read_that_fails_fails_its_request_and_leaves_nothing(time_is_up: bool
     else:
         kept[0].append(batch(), now_ms=NOW_MS)
         reader.timers.run_soon()
-    assert [type(one) for one in failures] == [IndexError]
+    assert [type(failure) for failure in failures] == [IndexError]
     reader.partitions = kept
     assert reader.is_released
 

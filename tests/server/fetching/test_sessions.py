@@ -58,7 +58,7 @@ class Broker:
 
 
 def indexes(scope: FetchScope) -> list[int]:
-    return [one.key.partition for one in scope.partitions]
+    return [partition.key.partition for partition in scope.partitions]
 
 
 def test_a_full_fetch_makes_a_session_and_names_everything() -> None:
@@ -72,15 +72,19 @@ def test_an_incremental_fetch_names_only_what_changes() -> None:
     scope = broker.fetch(1, 1)
     assert (scope.session_id, scope.is_incremental, indexes(scope)) == (1, True, [0, 1, 2])
     scope = broker.fetch(1, 2, 1, 3, offset=7, forgotten=[0])
-    assert {one.key.partition: one.fetch_offset for one in scope.partitions} == {1: 7, 2: 0, 3: 7}
+    assert {partition.key.partition: partition.fetch_offset for partition in scope.partitions} == {
+        1: 7,
+        2: 0,
+        3: 7,
+    }
 
 
 def test_what_was_told_last_is_remembered_across_an_update() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
     broker.fetch(1, 1).partitions[0].last_sent_high_watermark = 55
-    (one,) = broker.fetch(1, 2, 0, offset=9).partitions
-    assert (one.fetch_offset, one.last_sent_high_watermark) == (9, 55)
+    (partition,) = broker.fetch(1, 2, 0, offset=9).partitions
+    assert (partition.fetch_offset, partition.last_sent_high_watermark) == (9, 55)
 
 
 def test_70_71_106_what_a_reader_can_get_wrong() -> None:

@@ -50,7 +50,7 @@ def test_the_earliest_of_many_groups_goes_first_and_none_is_forgotten() -> None:
         world.timers.advance(500)
     assert len(world.timers.waiting) == 1
     world.timers.advance(3_000)
-    assert all(isinstance(one, Deferred) and one.done for one in answers)
+    assert all(isinstance(answer, Deferred) and answer.done for answer in answers)
 
 
 def test_a_group_whose_shard_moves_away_is_told_where_to_ask() -> None:

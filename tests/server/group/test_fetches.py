@@ -135,6 +135,8 @@ def test_a_response_about_very_many_partitions_is_made_in_steps() -> None:
     calls = Calls()
     steps = offset_fetch_response(OffsetFetchRequest(GROUP), 7, [group])
     made: OffsetFetchResponse = at_its_end(calls.counted(steps))
-    assert [one.partition_index for one in made.topics[0].partitions] == [*range(3 * SMALL)]
+    assert [partition.partition_index for partition in made.topics[0].partitions] == [
+        *range(3 * SMALL)
+    ]
     assert calls.steps > len(rows)
     assert calls.most < SMALL

@@ -136,8 +136,8 @@ def add_by_client(topic: str) -> Any:
 
 def add_by_broker(topic: str) -> Any:
     topics = [add_partitions_to_txn.AddPartitionsToTxnTopic(topic, [0])]
-    one = add_partitions_to_txn.AddPartitionsToTxnTransaction("id", 1, 0, False, topics)
-    return add_partitions_to_txn.AddPartitionsToTxnRequest(transactions=[one])
+    transaction = add_partitions_to_txn.AddPartitionsToTxnTransaction("id", 1, 0, False, topics)
+    return add_partitions_to_txn.AddPartitionsToTxnRequest(transactions=[transaction])
 
 
 def markers_request(topic: str) -> Any:

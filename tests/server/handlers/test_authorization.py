@@ -246,7 +246,7 @@ async def broker_granting(*rights: Right) -> AsyncIterator[BrokerServices]:
 
 @pytest.mark.parametrize("topic", [TOPIC, "missing"])
 @pytest.mark.parametrize(
-    "denial", DENIALS, ids=[f"{one.api.name}-{one.code.name}" for one in DENIALS]
+    "denial", DENIALS, ids=[f"{denial.api.name}-{denial.code.name}" for denial in DENIALS]
 )
 async def test_a_client_without_the_right_learns_and_changes_nothing(
     denial: Denial, topic: str
@@ -260,7 +260,7 @@ async def test_a_client_without_the_right_learns_and_changes_nothing(
 
 
 def test_every_api_is_in_the_table() -> None:
-    assert {one.api for one in DENIALS} | OPEN == set(HANDLERS)
+    assert {denial.api for denial in DENIALS} | OPEN == set(HANDLERS)
 
 
 async def test_what_a_client_may_not_see_is_left_out_of_lists() -> None:
@@ -332,7 +332,7 @@ async def test_who_may_write_to_topics_that_do_not_exist_yet_may_do_so_idempoten
 async def test_who_may_delete_the_cluster_may_delete_its_topics() -> None:
     async with broker_granting((Operation.DELETE, ResourceType.CLUSTER)) as services:
         answer = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(TOPIC))
-        assert [one.error_code for one in answer.responses] == [ErrorCode.NONE]
+        assert [response.error_code for response in answer.responses] == [ErrorCode.NONE]
         assert TOPIC not in services.metadata.image.topics
 
 
@@ -347,7 +347,7 @@ async def test_topics_that_a_client_may_not_see_come_last_in_a_page() -> None:
             [describe_topic_partitions.TopicRequest(name) for name in ("a", "b", "c")], 10
         )
         answer = await ask(HANDLERS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], services, request)
-        assert [one.name for one in answer.topics] == ["b", "c", "a"]
+        assert [topic.name for topic in answer.topics] == ["b", "c", "a"]
 
 
 async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:

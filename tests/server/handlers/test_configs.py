@@ -44,16 +44,18 @@ async def test_a_topics_settings_come_with_their_sources(version: int) -> None:
         documented = {"include_documentation": True} if version >= 3 else {}
         result = await described(services, TOPIC, "a", version, include_synonyms=True, **documented)
         assert result.error_code == ErrorCode.NONE
-        found = {one.name: one for one in result.configs}
+        found = {config.name: config for config in result.configs}
         segment, retention = found["segment.ms"], found["retention.ms"]
         assert (segment.value, segment.config_source, segment.read_only) == ("8", 1, False)
-        assert [(one.name, one.value, one.source) for one in segment.synonyms] == [
+        assert [(synonym.name, synonym.value, synonym.source) for synonym in segment.synonyms] == [
             ("segment.ms", "8", 1),
             ("log.roll.ms", "7", 4),
             ("log.roll.hours", "168", 5),
         ]
         assert (retention.value, retention.config_source) == ("3600000", 4)
-        assert [(one.name, one.value, one.source) for one in retention.synonyms] == [
+        assert [
+            (synonym.name, synonym.value, synonym.source) for synonym in retention.synonyms
+        ] == [
             ("log.retention.hours", "1", 4),
             ("log.retention.hours", "168", 5),
         ]
@@ -68,7 +70,7 @@ async def test_only_what_is_asked_for() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a")])
         some = await described(services, TOPIC, "a", keys=["flush.ms", "none"])
-        assert [(one.name, one.synonyms) for one in some.configs] == [("flush.ms", [])]
+        assert [(config.name, config.synonyms) for config in some.configs] == [("flush.ms", [])]
         assert some.configs[0].documentation is None
 
 
@@ -82,22 +84,22 @@ async def test_what_is_asked_again_is_answered_once() -> None:
         again = [(BROKER, this, []), (TOPIC, "a", ["segment.ms"])]
         resources = [DescribeConfigsResource(*one) for one in asked + again * 3]
         results = (await ask(describe_configs, services, DescribeConfigsRequest(resources))).results
-        assert [(one.resource_type, one.resource_name) for one in results] == [
+        assert [(result.resource_type, result.resource_name) for result in results] == [
             (BROKER, this),
             (TOPIC, "a"),
             (TOPIC, "b"),
             (TOPIC, "a"),
         ]
-        for one in results[2:]:
-            assert [entry.name for entry in one.configs] == ["segment.ms"]
+        for result in results[2:]:
+            assert [entry.name for entry in result.configs] == ["segment.ms"]
 
 
 async def test_a_brokers_settings_are_read_only_and_say_what_has_no_effect() -> None:
     settings = load_settings(assignments=["num.partitions=3", "num.io.threads=9"]).settings
     async with broker(settings) as services:
         result = await described(services, BROKER, "1", include_documentation=True)
-        found = {one.name: one for one in result.configs}
-        assert all(one.read_only for one in result.configs)
+        found = {config.name: config for config in result.configs}
+        assert all(config.read_only for config in result.configs)
         assert (found["num.partitions"].value, found["num.partitions"].config_source) == ("3", 4)
         assert (found["max.connections"].value, found["max.connections"].config_source) == (
             "10000",
@@ -134,7 +136,7 @@ def replace(name: str, own: dict[str, str | None], kind: int = TOPIC) -> Any:
 
 
 def change(name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC) -> Any:
-    configs = [changing.AlterableConfig(*one) for one in changes]
+    configs = [changing.AlterableConfig(*change) for change in changes]
     return changing.AlterConfigsResource(kind, name, configs)
 
 

@@ -101,8 +101,8 @@ async def test_key_type_2_is_the_owner_of_the_groups_partition(version: int) -> 
 async def test_key_type_2_means_nothing_else(version: int, switched_on: bool) -> None:
     async with broker(Settings(group_transactions_enable=switched_on)) as services:
         request = FindCoordinatorRequest(key_type=2, coordinator_keys=["g"])
-        (one,) = (await ask(find_coordinator, services, request, version)).coordinators
-        assert one.error_code == ErrorCode.INVALID_REQUEST
+        (coordinator,) = (await ask(find_coordinator, services, request, version)).coordinators
+        assert coordinator.error_code == ErrorCode.INVALID_REQUEST
         assert TRANSACTION_STATE not in services.metadata.image.topics
 
 

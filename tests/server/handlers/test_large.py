@@ -53,16 +53,16 @@ def requests() -> list[Any]:
     names = [f"topic-{number}" for number in range(COUNT)]
     return [
         (metadata, MetadataRequest(topics=None), 12),
-        (metadata, MetadataRequest(topics=[MetadataRequestTopic(name=one) for one in names]), 12),
+        (metadata, MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names]), 12),
         (
             describe_configs,
-            DescribeConfigsRequest([DescribeConfigsResource(2, one, None) for one in names]),
+            DescribeConfigsRequest([DescribeConfigsResource(2, name, None) for name in names]),
             4,
         ),
         (
             list_offsets,
             ListOffsetsRequest(
-                topics=[ListOffsetsTopic(one, [ListOffsetsPartition(0)]) for one in names]
+                topics=[ListOffsetsTopic(name, [ListOffsetsPartition(0)]) for name in names]
             ),
             6,
         ),
@@ -131,14 +131,19 @@ async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_p
         assert isinstance(answer, Deferred)
         most = 0
         while not answer.done:
-            before = sum(one.log.log_end_offset for one in partitions)
+            before = sum(partition.log.log_end_offset for partition in partitions)
             await asyncio.sleep(0)
-            most = max(most, sum(one.log.log_end_offset for one in partitions) - before)
+            most = max(most, sum(partition.log.log_end_offset for partition in partitions) - before)
         assert most <= PARTS_OF_A_TURN * PART < count
         assert isinstance(answer.value, GeneratorType)
         (topic,) = at_its_end(answer.value).responses
-        assert [one.index for one in topic.partition_responses] == list(range(count))
-        assert {(one.error_code, one.base_offset) for one in topic.partition_responses} == {(0, 0)}
+        assert [
+            partition_response.index for partition_response in topic.partition_responses
+        ] == list(range(count))
+        assert {
+            (partition_response.error_code, partition_response.base_offset)
+            for partition_response in topic.partition_responses
+        } == {(0, 0)}
 
 
 def test_partitions_that_are_added_to_a_transaction_are_collected_in_steps() -> None:

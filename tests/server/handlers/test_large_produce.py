@@ -102,7 +102,11 @@ def ends(broker: Broker, topic: str = "wide") -> set[int]:
 
 
 def codes(answer: ProduceResponse) -> set[int]:
-    return {one.error_code for topic in answer.responses for one in topic.partition_responses}
+    return {
+        partition_response.error_code
+        for topic in answer.responses
+        for partition_response in topic.partition_responses
+    }
 
 
 async def some_appended(broker: Broker) -> None:
@@ -203,7 +207,7 @@ async def test_partitions_of_a_topic_that_is_deleted_meanwhile_are_refused(broke
     topic = broker.metadata.image.topics["wide"]
     for number in range(COUNT):
         broker._replica_manager._remove(topic, TopicPartition("wide", number))
-    (rows,) = (one.partition_responses for one in (await told(answer)).responses)
+    (rows,) = (response.partition_responses for response in (await told(answer)).responses)
     assert rows[0].error_code == 0
     assert rows[-1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -269,5 +273,8 @@ async def test_two_of_them_are_appended_in_their_order(broker: Broker) -> None:
 
 def _transaction_records(broker: Broker) -> int:
     topic = broker.metadata.image.topics[TRANSACTION_STATE]
-    logs = [broker.partitions.require(topic.name, one.partition).log for one in topic.partitions]
+    logs = [
+        broker.partitions.require(topic.name, partition.partition).log
+        for partition in topic.partitions
+    ]
     return sum(log.log_end_offset for log in logs)

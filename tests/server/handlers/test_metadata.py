@@ -172,7 +172,7 @@ async def describe(
         services,
         DescribeTopicPartitionsRequest(**request),
     )
-    topics = [(one.name, one.error_code, len(one.partitions)) for one in response.topics]
+    topics = [(topic.name, topic.error_code, len(topic.partitions)) for topic in response.topics]
     cursor = response.next_cursor
     return topics, cursor and (cursor.topic_name, cursor.partition_index)
 
@@ -231,7 +231,10 @@ async def test_apis_are_those_with_a_handler_and_produce_begins_at_0() -> None:
     async with broker() as services:
         services.versions = {ApiKey.METADATA: range(0, 14), ApiKey.PRODUCE: range(3, 14)}
         response = await ask(api_versions, services, from_client())
-        shown = [(one.api_key, one.min_version, one.max_version) for one in response.api_keys]
+        shown = [
+            (api_key.api_key, api_key.min_version, api_key.max_version)
+            for api_key in response.api_keys
+        ]
         assert shown == [(0, 0, 13), (3, 0, 13)]
 
 
@@ -247,9 +250,13 @@ async def test_features_that_begin_at_0_are_kept_from_older_clients(
     async with broker() as services:
         response = await ask(api_versions, services, from_client(), version)
         assert [
-            (one.name, one.min_version, one.max_version) for one in response.supported_features
+            (supported_feature.name, supported_feature.min_version, supported_feature.max_version)
+            for supported_feature in response.supported_features
         ] == supported
-        assert [(one.name, one.max_version_level) for one in response.finalized_features] == [
+        assert [
+            (finalized_feature.name, finalized_feature.max_version_level)
+            for finalized_feature in response.finalized_features
+        ] == [
             ("transaction.version", 2),
             ("oncelog.group.transactions", 1),
         ]

@@ -107,7 +107,8 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
         everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("group", topics=None)])
         (group,) = (await ask(offset_fetch, services, everything, BY_NAME)).groups
         assert {
-            topic.name: [one.committed_offset for one in topic.partitions] for topic in group.topics
+            topic.name: [partition.committed_offset for partition in topic.partitions]
+            for topic in group.topics
         } == {name: [7 + one for one in range(size)] for name, size in sizes.items()}
 
 
@@ -129,7 +130,7 @@ async def test_offsets_of_a_topic_that_may_not_be_read_are_not_deleted() -> None
         topics = [OffsetDeleteRequestTopic(name, partitions) for name in names]
         answer = await ask(offset_delete, services, OffsetDeleteRequest("group", topics))
         assert answer.error_code == ErrorCode.NONE
-        assert {one.name: one.partitions[0].error_code for one in answer.topics} == {
+        assert {topic.name: topic.partitions[0].error_code for topic in answer.topics} == {
             OPEN: ErrorCode.NONE,
             SECRET: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

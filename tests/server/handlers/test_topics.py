@@ -52,7 +52,9 @@ async def test_a_topic_is_created_in_every_version(version: int) -> None:
         assert (len(topic.partitions), topic.settings) == (3, {"retention.ms": "5"})
         if version >= 5:
             assert (result.num_partitions, result.replication_factor) == (3, 1)
-            settings = {one.name: (one.value, one.config_source) for one in result.configs}
+            settings = {
+                config.name: (config.value, config.config_source) for config in result.configs
+            }
             assert settings["retention.ms"] == ("5", 1)
             assert settings["cleanup.policy"] == ("delete", 5)
         if version >= 7:
@@ -80,7 +82,7 @@ async def test_each_topic_has_its_own_outcome() -> None:
             ]
         )
         response = await ask(create_topics, services, request)
-        assert {one.name: one.error_code for one in response.topics} == {
+        assert {topic.name: topic.error_code for topic in response.topics} == {
             "twice": ErrorCode.INVALID_REQUEST,
             "orders": ErrorCode.NONE,
             "big": ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -194,7 +196,7 @@ async def test_partitions_are_added(version: int) -> None:
             ]
         )
         response = await ask(create_partitions, services, request, version)
-        assert {one.name: one.error_code for one in response.results} == {
+        assert {result.name: result.error_code for result in response.results} == {
             "a": ErrorCode.NONE,
             "b": ErrorCode.INVALID_PARTITIONS,
             "c": ErrorCode.NONE,

@@ -55,8 +55,8 @@ def remove(files: MemoryFiles, path: str) -> None:
 
 
 def remove_all_of_it(files: MemoryFiles, path: str) -> None:
-    for one in [one for one in files.nodes if one.startswith(path.removesuffix(".log"))]:
-        del files.nodes[one]
+    for node in [node for node in files.nodes if node.startswith(path.removesuffix(".log"))]:
+        del files.nodes[node]
 
 
 def empty(files: MemoryFiles, path: str) -> None:

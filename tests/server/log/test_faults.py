@@ -207,7 +207,9 @@ def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then:
     check_invariants(log, driver.files)
     driver.restart() if then == "stop" else driver.kill()
     assert [row[0] for row in driver.log.aborted_transactions(0, MANY)] == [2]
-    assert [(one.epoch, one.start_offset) for one in driver.log.leader_epochs] == [(0, 0), (1, 6)]
+    assert [
+        (leader_epoch.epoch, leader_epoch.start_offset) for leader_epoch in driver.log.leader_epochs
+    ] == [(0, 0), (1, 6)]
     check_invariants(driver.log, driver.files)
 
 

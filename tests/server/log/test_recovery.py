@@ -392,7 +392,7 @@ def test_leader_epochs_that_a_power_loss_took_are_written_again_by_the_start() -
     log = driver.kill()
     log.assign_leader_epoch(2)  # and it appends nothing
     log = driver.restart()
-    assert [tuple(one) for one in log.leader_epochs] == [(0, 0), (1, 1)]
+    assert [tuple(leader_epoch) for leader_epoch in log.leader_epochs] == [(0, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("at_segment_start", [True, False])

@@ -71,7 +71,11 @@ def epochs_in_bytes(files: MemoryFiles) -> list[tuple[int, int]]:
 
 def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
     """Those with records."""
-    return [(one[0], one[1]) for one in log.leader_epochs if one[1] < log.log_end_offset]
+    return [
+        (leader_epoch[0], leader_epoch[1])
+        for leader_epoch in log.leader_epochs
+        if leader_epoch[1] < log.log_end_offset
+    ]
 
 
 def state_of(driver: Driver) -> object:

@@ -159,9 +159,9 @@ def read(log: PartitionLog) -> Rows:
             return rows
         data, before = answer.records.read(), position
         for start, header in split_batches(data, allow_partial=True):
-            for one in read_records(data, start, max_bytes=MANY):
-                if one.offset >= position:
-                    rows.append((one.offset, one.key, one.value))
+            for read_record in read_records(data, start, max_bytes=MANY):
+                if read_record.offset >= position:
+                    rows.append((read_record.offset, read_record.key, read_record.value))
             position = header.next_offset
         if position <= before:
             raise CorruptRecords(f"nothing at offset {before} or later")
@@ -187,8 +187,8 @@ def remove(slot: int, suffix: str, files: MemoryFiles) -> None:
     """`suffix` "*": all files of the segment."""
     path = path_of(files, slot)
     if suffix == "*":
-        for one in [one for one in files.nodes if one.startswith(path.removesuffix(".log"))]:
-            del files.nodes[one]
+        for node in [node for node in files.nodes if node.startswith(path.removesuffix(".log"))]:
+            del files.nodes[node]
     else:
         del files.nodes[path.removesuffix(".log") + suffix]
 

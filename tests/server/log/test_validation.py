@@ -176,7 +176,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
         driver.append(build_batch(mixed))
     assert refused.value.code == ErrorCode.INVALID_RECORD
     assert isinstance(refused.value, InvalidRecords)
-    assert [one.index for one in refused.value.errors] == [1]
+    assert [error.index for error in refused.value.errors] == [1]
     driver.append(build_batch(mixed[:1]))
     driver.mark(1)
 

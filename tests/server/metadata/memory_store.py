@@ -53,7 +53,9 @@ class MemoryStore:
     def apply(self, operations: Sequence[Operation]) -> TxnResult:
         """Do it at once, whatever the loop is about to do."""
         revision = self.feed.revision + 1
-        events = [event for one in operations if (event := self._operate(one, revision))]
+        events = [
+            event for operation in operations if (event := self._operate(operation, revision))
+        ]
         if events:
             self.transactions += 1
             self.feed.publish(Changes(revision, tuple(events)))

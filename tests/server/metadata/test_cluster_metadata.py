@@ -170,7 +170,7 @@ async def test_a_lost_race_is_decided_again(metadata: ClusterMetadata, store: Me
 
 async def test_blocks_of_producer_ids_are_never_given_twice(store: MemoryStore) -> None:
     settings = [Settings(node_id=1), Settings(node_id=2)]
-    brokers = [ClusterMetadata(store, one) for one in settings]
+    brokers = [ClusterMetadata(store, setting) for setting in settings]
     blocks = await asyncio.gather(*(brokers[n % 2].allocate_producer_ids() for n in range(10)))
     assert sorted(block.first for block in blocks) == list(range(0, 10_000, 1000))
 
@@ -243,8 +243,12 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     second = await run(lambda metadata: None)
     assert first.cluster_id == second.cluster_id == "4L6g3nShT-eMCtK--X86sw"
     assert second.topics["a"].id == first.topics["a"].id
-    assert {(one.leader, one.leader_epoch) for one in first.topics["a"].partitions} == {(1, 0)}
-    assert {(one.leader, one.leader_epoch) for one in second.topics["a"].partitions} == {(1, 1)}
+    assert {
+        (partition.leader, partition.leader_epoch) for partition in first.topics["a"].partitions
+    } == {(1, 0)}
+    assert {
+        (partition.leader, partition.leader_epoch) for partition in second.topics["a"].partitions
+    } == {(1, 1)}
     assert second.brokers[1].epoch > first.brokers[1].epoch
 
 

@@ -266,7 +266,7 @@ async def test_an_answer_that_failed_closes_its_connection_with_a_line(session: 
     with structlog.testing.capture_logs() as lines:
         session.server.waiting[0].abandon(failure)
     await session.expect_end()
-    (line,) = [one for one in lines if one["event"] == "request failed"]
+    (line,) = [line for line in lines if line["event"] == "request failed"]
     assert (line["api"], line["version"], line["peer"]) == ("AlterConfigs", 1, "/127.0.0.1")
     assert line["exc_info"] is failure.__cause__
 

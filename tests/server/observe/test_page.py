@@ -113,7 +113,10 @@ async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 0
     page.services.partitions.add_offline(TopicPartition("broken", 1), "corrupt")
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 1
-    shown = [one.leader for one in partition_states(page.services, metadata.image.topics["broken"])]
+    shown = [
+        partition_state.leader
+        for partition_state in partition_states(page.services, metadata.image.topics["broken"])
+    ]
     assert shown == [page.services.broker_id, NO_LEADER, page.services.broker_id]
 
 

@@ -247,7 +247,7 @@ DAMAGES: dict[str, Callable[[Path], tuple[Path, int]]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_of_a_log_is_named_with_file_and_position(data: Path, damage: str) -> None:
     path, position = DAMAGES[damage](data)
-    damaged = [one for one in verify(data).findings if one["severity"] == "damage"]
+    damaged = [finding for finding in verify(data).findings if finding["severity"] == "damage"]
     assert (str(path), position) in [(one["path"], one["position"]) for one in damaged]
     assert all(one["what"] and one["to_do"] for one in damaged)
 
@@ -255,7 +255,7 @@ def test_damage_of_a_log_is_named_with_file_and_position(data: Path, damage: str
 def test_valid_batches_behind_a_cut_are_told_from_a_torn_end(data: Path) -> None:
     log, at = flip_in_the_middle(data)
     following = next(base for position, base, _ in positions(log) if position > at)
-    (finding, *_) = [one for one in verify(data).problems if one["path"] == str(log)]
+    (finding, *_) = [problem for problem in verify(data).problems if problem["path"] == str(log)]
     assert f"valid batches follow from offset {following}" in finding["what"]
 
 
@@ -265,7 +265,9 @@ def test_a_torn_end_after_a_crash_is_only_noted(data: Path) -> None:
     (data / "recovery-point-offset-checkpoint").unlink()
     verdict = verify(data)
     assert verdict.exit_code == 0
-    assert (str(log), at) in [(one["path"], one["position"]) for one in verdict.findings]
+    assert (str(log), at) in [
+        (finding["path"], finding["position"]) for finding in verdict.findings
+    ]
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
@@ -275,26 +277,26 @@ def test_a_side_file_that_contradicts_the_log_is_named(data: Path, suffix: str) 
     content = bytearray(path.read_bytes())
     content[-1] ^= 0xFF
     path.write_bytes(content)
-    assert [one["path"] for one in verify(data).problems] == [str(path)]
+    assert [problem["path"] for problem in verify(data).problems] == [str(path)]
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 def test_a_side_file_that_is_gone_is_named(data: Path, suffix: str) -> None:
     path = segments(data)[0].with_suffix(suffix)
     path.unlink()
-    assert [one["path"] for one in verify(data).problems] == [str(path)]
+    assert [problem["path"] for problem in verify(data).problems] == [str(path)]
 
 
 def test_an_orphan_is_named(data: Path) -> None:
     path = segments(data)[0].with_name("00000000000000000001.index")
     path.write_bytes(b"")
-    assert [one["path"] for one in verify(data).problems] == [str(path)]
+    assert [problem["path"] for problem in verify(data).problems] == [str(path)]
 
 
 def test_leader_epochs_are_compared_with_the_batches(data: Path) -> None:
     path = data / f"{TOPIC}-0" / "leader-epoch-checkpoint"
     path.write_text("0\n1\n7 0\n")
-    assert [one["path"] for one in verify(data).problems] == [str(path)]
+    assert [problem["path"] for problem in verify(data).problems] == [str(path)]
 
 
 def test_a_log_that_ends_below_its_recovery_point_is_damage(data: Path) -> None:
@@ -302,7 +304,9 @@ def test_a_log_that_ends_below_its_recovery_point_is_damage(data: Path) -> None:
     (at, _, _) = positions(last)[-1]
     with last.open("r+b") as file:
         file.truncate(at)
-    found = [one["what"] for one in verify(data).problems if one["severity"] == "damage"]
+    found = [
+        problem["what"] for problem in verify(data).problems if problem["severity"] == "damage"
+    ]
     assert any("was flushed up to" in what for what in found)
 
 

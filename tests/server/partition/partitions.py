@@ -61,18 +61,20 @@ def mark(
     ).last_offset  # fmt: skip
 
 
-def send(one: Partition, producer_id: int, sequence: int, count: int = 1, *, epoch: int = 0) -> int:
+def send(
+    partition: Partition, producer_id: int, sequence: int, count: int = 1, *, epoch: int = 0
+) -> int:
     """The first offset of a transactional batch."""
     data = batch(
         count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
         is_transactional=True,
     )  # fmt: skip
-    return one.append(data, now_ms=NOW_MS).base_offset
+    return partition.append(data, now_ms=NOW_MS).base_offset
 
 
-def waiter(one: Partition, end_offset: int) -> list[ErrorCode]:
+def waiter(partition: Partition, end_offset: int) -> list[ErrorCode]:
     codes: list[ErrorCode] = []
-    one.when_committed(end_offset, codes.append)
+    partition.when_committed(end_offset, codes.append)
     return codes
 
 

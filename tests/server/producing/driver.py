@@ -64,10 +64,10 @@ class Broker:
     ) -> tuple[list[PartitionAppend], Deferred[None] | None]:
         into: list[Any] = partitions if partitions is not None else self.partitions
         appends = [PartitionAppend(index, data, into[index]) for index, data in enumerate(batches)]
-        for one in appends:
-            if one.partition is None:
-                one.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        transactional = [one for one in appends if one.is_transactional]
+        for append in appends:
+            if append.partition is None:
+                append.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        transactional = [append for append in appends if append.is_transactional]
         later = Produce(
             appends, transactional, transactional_id, acks, adds_partitions, self.add, NOW_MS
         ).run()
@@ -79,4 +79,4 @@ class Broker:
 
 
 def codes(appends: list[PartitionAppend]) -> list[ErrorCode]:
-    return [one.code for one in appends]
+    return [append.code for append in appends]

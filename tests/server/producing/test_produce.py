@@ -34,7 +34,7 @@ def test_acks_all_waits_until_every_partition_is_committed() -> None:
     assert not later.done
     broker.files.settle()
     assert later.done
-    assert [one.appended and one.appended.last_offset for one in appends] == [0, 0, 2]
+    assert [append.appended and append.appended.last_offset for append in appends] == [0, 0, 2]
 
 
 def test_acks_all_without_flush_on_ack_is_known_at_once() -> None:

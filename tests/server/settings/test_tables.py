@@ -240,7 +240,7 @@ def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
 
 def test_each_setting_is_declared_in_one_part() -> None:
     parts = (BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings)
-    declared = [one.name for part in parts for one in fields(part)]
+    declared = [field.name for part in parts for field in fields(part)]
     assert len(declared) == len(set(declared)) == len(HONOURED)
 
 

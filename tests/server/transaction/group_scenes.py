@@ -52,24 +52,24 @@ def member(
     return Member(transactional_id, result.producer_id, result.producer_epoch)
 
 
-def add(world: World, one: Member, *partitions: TopicPartition, version: int = 2) -> Answer:
+def add(world: World, member: Member, *partitions: TopicPartition, version: int = 2) -> Answer:
     return world.transactions.add_partitions(
-        AddPartitions(*one, frozenset(partitions), version, group_id=GROUP)
+        AddPartitions(*member, frozenset(partitions), version, group_id=GROUP)
     )
 
 
 def produce(
-    world: World, one: Member, partition: TopicPartition, value: bytes = b"v"
+    world: World, member: Member, partition: TopicPartition, value: bytes = b"v"
 ) -> tuple[PartitionAppend, Deferred[None] | None]:
     append = PartitionAppend(
         partition.partition,
-        transactional_batch(one[1:], 0, value, world.wall()),
+        transactional_batch(member[1:], 0, value, world.wall()),
         world.partitions[partition],
     )
     later = Produce(
         [append],
         [append],
-        one.transactional_id,
+        member.transactional_id,
         ACKS_ALL,
         True,
         world.transactions.add_partitions,
@@ -79,10 +79,10 @@ def produce(
     return append, later
 
 
-def end(world: World, one: Member, *members: Member, committed: bool = True) -> Answer:
+def end(world: World, member: Member, *members: Member, committed: bool = True) -> Answer:
     """EndTxn as it was before transaction version 2: the parent keeps its epoch."""
     return world.transactions.end_txn(
-        EndTxn(*one, committed, False, group_id=GROUP, members=tuple(sorted(members)))
+        EndTxn(*member, committed, False, group_id=GROUP, members=tuple(sorted(members)))
     )
 
 

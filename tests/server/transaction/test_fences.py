@@ -41,7 +41,7 @@ class Heard:
         return producer
 
     def told(self) -> list[tuple[FenceCause, Client | None, bool]]:
-        return [(one.cause, one.by, one.aborted) for one in self.driver.live.fences]
+        return [(fence.cause, fence.by, fence.aborted) for fence in self.driver.live.fences]
 
 
 def test_a_timed_out_transaction_is_nobodys_doing() -> None:
@@ -225,7 +225,7 @@ def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
     for member, aborted in ((busy, True), (idle, False)):
         live = driver.shard.get(member.transactional_id)
         assert live is not None
-        assert [(one.cause, one.by, one.aborted) for one in live.fences] == [
+        assert [(fence.cause, fence.by, fence.aborted) for fence in live.fences] == [
             (GENERATION, NEW, aborted)
         ]
         producer = member.producer_id, member.producer_epoch

@@ -100,7 +100,7 @@ def test_h60_never_more_than_the_limit_within_any_window(
             granted[address].append(now_ms)
     for times in granted.values():
         for began in times:
-            assert sum(began <= one < began + WINDOW_MS for one in times) <= limit
+            assert sum(began <= time < began + WINDOW_MS for time in times) <= limit
 
 
 def test_h60_each_limit_is_told_of_once_a_minute_with_what_it_has_refused() -> None:

@@ -69,7 +69,9 @@ def schema_value(metadata: TransactionMetadata) -> TransactionLogValue:
         transaction_start_timestamp_ms=metadata.start_ms,
         client_transaction_version=metadata.client_transaction_version,
         last_producer_epoch=metadata.last_producer_epoch,
-        decided_members=[DecidedMember(*one) for one in metadata.decided_members],
+        decided_members=[
+            DecidedMember(*decided_member) for decided_member in metadata.decided_members
+        ],
     )
 
 

@@ -147,7 +147,7 @@ def end_after_a_restart(world: World) -> Refused:
 def init_of_the_time_before_the_group(world: World) -> Refused:
     group = partition_for(GROUP, SHARDS)
     names = (f"t-{number}" for number in range(99))
-    name = next(one for one in names if partition_for(one, SHARDS) != group)
+    name = next(name for name in names if partition_for(name, SHARDS) != group)
     who = world.producer(name)
     command = InitProducerId(name, 60_000, *who)
     membership = Membership(GROUP, 1, frozenset({IN0}))

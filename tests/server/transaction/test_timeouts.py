@@ -60,7 +60,7 @@ def test_Z6_init_producer_id_three_times_while_the_abort_takes_time() -> None:
     world.settle()
     answers = [world.init() for _ in range(3)]
     world.settle()
-    assert {value_of(one).code for one in answers} == {ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert {value_of(answer).code for answer in answers} == {ErrorCode.CONCURRENT_TRANSACTIONS}
     assert world.producer() == (old[0], old[1] + 2)
 
 

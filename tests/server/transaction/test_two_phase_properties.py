@@ -101,7 +101,9 @@ class TwoPhaseLives(Lives):
     @rule()
     def a_take_over_shuts_out_all_before(self) -> None:
         self.takes_over = True
-        zombies = [one.identity for one in self.producers if one.identity is not None]
+        zombies = [
+            producer.identity for producer in self.producers if producer.identity is not None
+        ]
         if self.driver.init(two_phase=True).value.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
             return
         for zombie in zombies:

@@ -92,8 +92,9 @@ class Copy(TransactionalClient):
         committed = await consumer.committed(*partitions)
         ends = await consumer.end_offsets(partitions)
         self.world.is_copied = all(
-            (offset.offset if (offset := committed[one]) is not None else 0) >= ends[one]
-            for one in partitions
+            (offset.offset if (offset := committed[partition]) is not None else 0)
+            >= ends[partition]
+            for partition in partitions
         )
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:

@@ -94,7 +94,7 @@ class GroupCommit(TransactionalClient):
             if self.world.options.is_lossy:
                 # The coordinator of the transactions may have forgotten what the group's knows of.
                 numbers = range(self.world.options.offsets_partitions)
-                await abort_hanging(admin, [TopicPartition(OFFSETS, one) for one in numbers])
+                await abort_hanging(admin, [TopicPartition(OFFSETS, number) for number in numbers])
             raise
         found = offsets[COUNTED].offset if COUNTED in offsets else 0
         if self.pending is not None:
@@ -123,7 +123,7 @@ class GroupCommit(TransactionalClient):
         if fenced:
             await self.take_over(admin)
         try:
-            await self.decide(admin, parent, [one for one in members if one is not None])
+            await self.decide(admin, parent, [member for member in members if member is not None])
         except (FencedInGroupError, GroupCommitError) as error:
             self.world.sometimes.met(f"group commit refused: {type(error).__name__}")
             raise

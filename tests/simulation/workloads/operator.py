@@ -14,7 +14,10 @@ async def abort_hanging(admin: Admin, partitions: list[TopicPartition]) -> int:
     """Abort what is open in these partitions and no coordinator knows of, as `kafka-transactions
     find-hanging` and `abort` do (KIP-664); how many there were."""
     producers = await admin.describe_producers(partitions)
-    known = {one.producer_id for one in await admin.list_transactions(states=UNDECIDED)}
+    known = {
+        list_transaction.producer_id
+        for list_transaction in await admin.list_transactions(states=UNDECIDED)
+    }
     hanging = [
         AbortTransactionSpec(
             place, one.producer_id, one.producer_epoch, -1 if epoch is None else epoch

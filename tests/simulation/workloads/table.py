@@ -42,16 +42,22 @@ class Ledger:
     ) -> Iterator[str]:
         """`table`: (offset, key, value) of what a read_committed reader gets of a partition, in
         order; `keys` are those that belong there."""
-        outcomes = {one.value: one.attempt.outcome for one in self.writes if one.value is not None}
+        outcomes = {
+            write.value: write.attempt.outcome for write in self.writes if write.value is not None
+        }
         latest: dict[str, tuple[int, int | None]] = {}
         for offset, key, value in table:
             latest[key] = (offset, value)
             if value is not None and outcomes.get(value) is Outcome.FAIL:
                 yield f"{key}={value} at {offset} is of a transaction that was aborted"
         committed: defaultdict[str, dict[int, int | None]] = defaultdict(dict)
-        for one in self.writes:
-            if one.key in keys and one.attempt.outcome is Outcome.OK and one.offset is not None:
-                committed[one.key][one.offset] = one.value
+        for write in self.writes:
+            if (
+                write.key in keys
+                and write.attempt.outcome is Outcome.OK
+                and write.offset is not None
+            ):
+                committed[write.key][write.offset] = write.value
         for key, written in sorted(committed.items()):
             last = max(written)
             offset, value = latest.get(key, (-1, None))

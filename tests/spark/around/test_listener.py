@@ -53,15 +53,15 @@ def test_lag_falls_batch_by_batch_to_nothing(
         batches = with_rows(told, name, 3)
     finally:
         spark.streams.removeListener(listener)
-    assert [one.rows for one in batches] == [2, 2, 1]
-    (partitions,) = zip(*(one.partitions for one in batches), strict=True)
-    assert [(one.topic, one.partition) for one in partitions] == [(name, 0)] * 3
-    assert [(one.start, one.end, one.lag) for one in partitions] == [
+    assert [batch.rows for batch in batches] == [2, 2, 1]
+    (partitions,) = zip(*(batch.partitions for batch in batches), strict=True)
+    assert [(partition.topic, partition.partition) for partition in partitions] == [(name, 0)] * 3
+    assert [(partition.start, partition.end, partition.lag) for partition in partitions] == [
         (0, 2, 3),
         (2, 4, 1),
         (4, 5, 0),
     ]
-    assert all(one.rate > 0 for one in partitions)
+    assert all(partition.rate > 0 for partition in partitions)
     assert batches[0].metrics()["maxOffsetsBehindLatest"] == "3"
 
 

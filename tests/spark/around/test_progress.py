@@ -43,8 +43,8 @@ def test_lag_and_rate_of_each_partition_are_those_of_its_offsets() -> None:
         PartitionProgress("purchases", 0, start=100, end=200, latest=260, seconds=0.5),
         PartitionProgress("purchases", 1, start=40, end=90, latest=90, seconds=0.5),
     )
-    assert [one.lag for one in batch.partitions] == [60, 0]
-    assert [one.rate for one in batch.partitions] == [200.0, 100.0]
+    assert [partition.lag for partition in batch.partitions] == [60, 0]
+    assert [partition.rate for partition in batch.partitions] == [200.0, 100.0]
     assert (batch.lags, batch.rows_per_second) == ((60, 0), 300.0)
 
 
@@ -79,7 +79,11 @@ def test_several_sources_are_added_up() -> None:
         "latestOffset": {"refunds": {"0": 11}},
     }
     batch = batch_progress(progress(SOURCE, other))
-    assert [one.topic for one in batch.partitions] == ["purchases", "purchases", "refunds"]
+    assert [partition.topic for partition in batch.partitions] == [
+        "purchases",
+        "purchases",
+        "refunds",
+    ]
     assert batch.lags == (60, 0, 1)
 
 
@@ -96,8 +100,8 @@ def test_a_source_of_another_format_has_no_partitions(offset: Any) -> None:
 
 def test_where_a_query_begins_is_not_taken_for_an_offset() -> None:
     source = {"startOffset": start_symbol(AtEdge(LATEST)), "endOffset": {"purchases": {"0": 8}}}
-    (one,) = batch_progress(progress(source)).partitions
-    assert (one.start, one.end, one.rate, one.lag) == (8, 8, 0.0, None)
+    (partition,) = batch_progress(progress(source)).partitions
+    assert (partition.start, partition.end, partition.rate, partition.lag) == (8, 8, 0.0, None)
 
 
 def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
@@ -108,8 +112,13 @@ def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
         "endOffset": whole_stream(start, end),
         "latestOffset": to_json(end),
     }
-    (one,) = batch_progress(progress(source)).partitions
-    assert (one.topic, one.start, one.end, one.lag) == ("purchases", 3, 8, 0)
+    (partition,) = batch_progress(progress(source)).partitions
+    assert (partition.topic, partition.start, partition.end, partition.lag) == (
+        "purchases",
+        3,
+        8,
+        0,
+    )
 
 
 def test_no_lag_is_told_where_spark_did_not_ask_for_the_latest_offsets() -> None:
@@ -117,7 +126,7 @@ def test_no_lag_is_told_where_spark_did_not_ask_for_the_latest_offsets() -> None
     repeated = {name: offsets for name, offsets in SOURCE.items() if name != "latestOffset"}
     for latest in ({}, {"latestOffset": None}):
         batch = batch_progress(progress(repeated | latest))
-        assert [one.rate for one in batch.partitions] == [200.0, 100.0]
+        assert [partition.rate for partition in batch.partitions] == [200.0, 100.0]
         assert (batch.lags, batch.metrics()) == ((), {})
         assert "lag" not in progress_line(batch)
 

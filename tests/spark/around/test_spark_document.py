@@ -117,7 +117,7 @@ def test_update_mode_works_as_it_is_written(
     counts = words.groupBy(words.value.alias("key")).count()
     names = {"totals": counts.select("key", counts["count"].cast("string").alias("value"))}
     program = with_other(
-        next(one for one in programs() if "foreachBatch" in one),
+        next(program for program in programs() if "foreachBatch" in program),
         ("localhost:9092", topics.bootstrap),
         ('"totals"', f'"{totals}"'),
         ("/tmp/checkpoints/totals", checkpoint),

@@ -211,7 +211,7 @@ def test_what_is_written_with_any_codec_is_read_again(
     rows = [{"key": f"k{i}", "value": f"{i:04}" * 50} for i in range(1000)]
     connector.call("write", rows=rows, options=sink(log, topic, **{COMPRESSION: codec}))
     found = read(connector, source(log, topic), "key", "value")
-    assert found == sorted((one["key"], one["value"]) for one in rows)
+    assert found == sorted((row["key"], row["value"]) for row in rows)
     # The keys decide: each client of Kafka puts a key into the same partition.
     assert {len(log.values(topic))} == {1000}
 

@@ -79,7 +79,7 @@ class Checks:
 
 def _alone(world: World) -> World:
     """Without whom nobody waits for."""
-    (current,) = (one for one in world.drivers if one.is_current)
+    (current,) = (driver for driver in world.drivers if driver.is_current)
     mine = (current.number, current.batch_id)
-    tasks = tuple(one for one in world.tasks if one[:2] == mine)
+    tasks = tuple(task for task in world.tasks if task[:2] == mine)
     return world._replace(drivers=(current,), tasks=tasks)

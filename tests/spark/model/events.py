@@ -100,7 +100,7 @@ class Events:
     def _attempt(self, world: World, driver: Driver, partition: int, number: int) -> World:
         """In the first Python process that has nothing to do, or in another one."""
         assert driver.plan is not None
-        busy = {one.process for one in world.tasks if one.call is not None}
+        busy = {task.process for task in world.tasks if task.call is not None}
         processes = world.processes
         process = next((one for one in range(len(processes)) if one not in busy), len(processes))
         if process == len(processes):
@@ -179,14 +179,14 @@ class Events:
             yield (*what[:1], *label, *what[1:]), after
 
     def _run(self, world: World, driver: Driver) -> Iterator[Event]:
-        mine = [one for one in world.tasks if one[:2] == (driver.number, driver.batch_id)]
+        mine = [task for task in world.tasks if task[:2] == (driver.number, driver.batch_id)]
         partitions = range(self.size.partitions)
         written = [
             [one for one in mine if one.partition == partition and one.call is None]
             for partition in partitions
         ]
         for winners in product(*written):
-            messages = tuple(one.message for one in winners)
+            messages = tuple(winner.message for winner in winners)
             committing = driver._replace(phase=Phase.COMMIT, messages=messages)
             turn = self.sink.commit(messages, driver.batch_id)
             committed = world.having(driver, committing)
@@ -237,11 +237,13 @@ def _next(driver: Driver, batch_id: int, phase: Phase) -> Driver:
 def _tidied(world: World) -> World:
     """Without tasks for which nobody waits, and which can do nothing more: they have written, or
     are fenced for good."""
-    running = {(one.number, one.batch_id) for one in world.drivers if one.phase is Phase.RUN}
+    running = {
+        (driver.number, driver.batch_id) for driver in world.drivers if driver.phase is Phase.RUN
+    }
     tasks = tuple(
-        one
-        for one in world.tasks
-        if one[:2] in running or (one.call is not None and not _is_lost(world, one.call))
+        task
+        for task in world.tasks
+        if task[:2] in running or (task.call is not None and not _is_lost(world, task.call))
     )
     return world if tasks == world.tasks else world._replace(tasks=tasks)
 

@@ -18,7 +18,7 @@ def successor(world: World, size: Size, *, heir_of: Driver | None = None) -> Wor
     """Somebody goes on from the checkpoint, in the session of who was there before or in another
     one."""
     checkpoint, sessions = world.checkpoint, world.sessions
-    number = 1 + max((one.number for one in world.drivers), default=-1)
+    number = 1 + max((driver.number for driver in world.drivers), default=-1)
     batch_id = checkpoint.committed + 1
     if heir_of is None:
         session = len(sessions)

@@ -103,10 +103,10 @@ class GroupSink(Machines):
 
 def _answer(command: Command, replies: tuple[Reply, ...]) -> Answer | None:
     """What `group_commit` would make of them; None for a KafkaError."""
-    unanswered = any(isinstance(one, Unanswered) for one in replies)
+    unanswered = any(isinstance(reply, Unanswered) for reply in replies)
     if isinstance(command, Look):
         return None if unanswered else _stored(replies)
-    refused = next((one for one in replies if isinstance(one, Refused)), None)
+    refused = next((reply for reply in replies if isinstance(reply, Refused)), None)
     if refused is not None:
         if refused.member is not None:
             return MemberGone(refused.member, refused.code.name)
@@ -134,4 +134,4 @@ def _stored(replies: tuple[Reply, ...]) -> Stored:
         case _:
             raise LookupError(replies)
     state = None if stored.offset is None else _decode(stored.offset, SINK_ID)
-    return Stored(state, tuple(one[0] for one in opened.members if one[0] != SINK_ID))
+    return Stored(state, tuple(member[0] for member in opened.members if member[0] != SINK_ID))

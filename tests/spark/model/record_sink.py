@@ -89,7 +89,7 @@ class RecordSink(Machines):
                 return self._inside(driving, record_steps.step(state, answer))
             case Open():
                 return self.answered(driving, _appended(None, replies, None))
-        if any(isinstance(one, Unanswered) for one in replies):
+        if any(isinstance(reply, Unanswered) for reply in replies):
             return self.failed(driving)
         match driving.command:
             case Look(step):
@@ -116,7 +116,9 @@ class RecordSink(Machines):
         state, inner = following
         match inner:
             case Check(members):
-                unknown = tuple(one[0] for one in members if not _found(driving.seen, one[0]))
+                unknown = tuple(
+                    member[0] for member in members if not _found(driving.seen, member[0])
+                )
                 if not unknown:
                     answer = _checked(inner, (), driving.seen)
                     return self._inside(driving, record_steps.step(state, answer))
@@ -124,7 +126,7 @@ class RecordSink(Machines):
             case Append(_, parent, entry):
                 asked = _appending(parent, entry)
             case EndMembers(_, members):
-                asked = tuple(EndTxn(one, True, bumps_epoch=True) for one in members)
+                asked = tuple(EndTxn(member, True, bumps_epoch=True) for member in members)
             case CheckParent(parent):
                 asked = (Describe((parent.transactional_id,)),)
             case DecidedMemberLost(member, detail):
@@ -152,7 +154,7 @@ def _state(seen: Seen | None) -> Any:
 
 
 def _stored(seen: Seen) -> Stored:
-    open_ids = tuple(one[0] for one in seen.opened.members if one[0] != SINK_ID)
+    open_ids = tuple(member[0] for member in seen.opened.members if member[0] != SINK_ID)
     entry = _entry(seen.newest)
     return (
         Stored(None, open_ids) if entry is None else Stored(entry.state, open_ids, entry.unfinished)
@@ -165,21 +167,21 @@ def _appending(parent: TransactionMember, entry: Entry) -> tuple[requests.Reques
 
 
 def _found(seen: Seen, transactional_id: str) -> TransactionMember | None:
-    return next((one for one in seen.opened.members if one[0] == transactional_id), None)
+    return next((member for member in seen.opened.members if member[0] == transactional_id), None)
 
 
 # --- answers of the decision's own requests
 
 
 def _checked(check: Check, replies: tuple[Reply, ...], seen: Seen) -> Done | MemberGone:
-    if any(isinstance(one, Unanswered) for one in replies):
+    if any(isinstance(reply, Unanswered) for reply in replies):
         # Nothing is decided: another look another time.
         return MemberGone(check.members[0].transactional_id, "no answer")
-    described = {one[0]: one for reply in replies for one in _members(reply)}
-    for one in check.members:
-        holder = described.get(one[0]) or _found(seen, one[0])
-        if holder != one:
-            return MemberGone(one[0], str(holder))
+    described = {member[0]: member for reply in replies for member in _members(reply)}
+    for member in check.members:
+        holder = described.get(member[0]) or _found(seen, member[0])
+        if holder != member:
+            return MemberGone(member[0], str(holder))
     return Done()
 
 
@@ -198,7 +200,7 @@ def _members_ended(
     for member, reply in zip(end.members, replies, strict=False):
         if isinstance(reply, Refused):
             return MemberGone(member.transactional_id, reply.code.name)
-    return OutcomeUnknown() if any(isinstance(one, Unanswered) for one in replies) else Done()
+    return OutcomeUnknown() if any(isinstance(reply, Unanswered) for reply in replies) else Done()
 
 
 def _parent_checked(

@@ -129,7 +129,7 @@ class World(NamedTuple):
 
     def having(self, before: Driver, after: Driver) -> World:
         """With a driver that has moved on."""
-        drivers = tuple(after if one is before else one for one in self.drivers)
+        drivers = tuple(after if driver is before else driver for driver in self.drivers)
         return self._replace(drivers=drivers)
 
     def remembering(self, driver: Driver, begun: Generation | None) -> World:

@@ -92,7 +92,7 @@ def test_a_batch_that_is_planned_again_after_it_was_done_is_skipped(
     """Spark's record of the commit is gone: `commits/<n>` was deleted."""
     query.run([0, 1])
     messages = query.write(query.plan(), 1)
-    assert all(one.skipped for one in messages)
+    assert all(message.skipped for message in messages)
     assert not query.commit(messages, 1)
     query.run([2])
     visible(0, 1, 2)
@@ -109,7 +109,7 @@ def test_a_checkpoint_that_has_gone_back_in_time_is_refused(
     assert refused.value.reason is Reason.OLD_CHECKPOINT
     # The last batch, planned anew with more rows.
     messages = query.write(plan, 2)
-    assert all(one.skipped for one in messages)
+    assert all(message.skipped for message in messages)
     with pytest.raises(SinkError, match=r'"0":70.*"0":90') as refused:
         replace(query, source_end='{"purchases":{"0":90}}').commit(messages, 2)
     assert refused.value.reason is Reason.OLD_CHECKPOINT

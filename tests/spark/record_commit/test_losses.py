@@ -43,7 +43,7 @@ class Heard(logging.Handler):
 
 
 def members(messages: list[TaskMessage]) -> list[TransactionMember]:
-    return [one.member for one in messages if one.member is not None]
+    return [message.member for message in messages if message.member is not None]
 
 
 def fence(query: Query, *lost: TransactionMember) -> None:
@@ -278,7 +278,7 @@ def test_each_sink_of_a_process_is_told_once_that_outages_are_not_covered(
         return heard.messages
 
     heard = run(told, points.environment)
-    assert [one.split(":")[0] for one in heard] == [f"sink {one.sink_id}" for one in queries]
+    assert [one.split(":")[0] for one in heard] == [f"sink {query.sink_id}" for query in queries]
     assert all("the broker has no two-phase commit" in one for one in heard)
 
 

@@ -91,11 +91,11 @@ def committed_last(batches: Sequence[LoggedBatch]) -> int | None:
         if not batches[place].committed:
             continue
         who = batches[place].producer_id
-        for one in reversed(batches[:place]):
-            if one.producer_id == who and one.committed is not None:
+        for batch in reversed(batches[:place]):
+            if batch.producer_id == who and batch.committed is not None:
                 break
-            if one.producer_id == who and one.records[0][0] == SINK.encode():
-                return one.base_offset
+            if batch.producer_id == who and batch.records[0][0] == SINK.encode():
+                return batch.base_offset
     return None
 
 
@@ -117,12 +117,15 @@ def test_what_compaction_takes_away_is_not_missed(batches: list[LoggedBatch]) ->
     wanted = committed_last(batches)
     open_now = {one.producer_id for one in log.pending}
     first_open = min(
-        (one.base_offset for one in batches if one.producer_id in open_now), default=len(batches)
+        (batch.base_offset for batch in batches if batch.producer_id in open_now),
+        default=len(batches),
     )
     kept = [
-        one
-        for one in batches
-        if one.base_offset >= first_open or one.committed is not None or one.base_offset == wanted
+        batch
+        for batch in batches
+        if batch.base_offset >= first_open
+        or batch.committed is not None
+        or batch.base_offset == wanted
     ]
     assert read_on(RecordLog(), SINK, kept).entry == log.entry
 

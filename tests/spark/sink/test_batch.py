@@ -61,10 +61,10 @@ def test_keys_go_where_kafkas_default_partitioner_sends_them(
     by_spark, by_client = topics.create(f"{name}-a", 5), topics.create(f"{name}-b", 5)
     frame = numbers(spark, 50).select(col("value").alias("key"), "value")
     writing(frame, broker, topic=by_spark).save()
-    topics.append(by_client, [Row(one, one) for one in values(50)])
+    topics.append(by_client, [Row(value, value) for value in values(50)])
 
     def places(records: list[ConsumerRecord]) -> dict[bytes | None, int]:
-        return {one.key: one.partition for one in records}
+        return {record.key: record.partition for record in records}
 
     assert places(topics.read(by_spark)) == places(topics.read(by_client))
 

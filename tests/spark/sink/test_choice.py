@@ -55,6 +55,6 @@ def test_who_gets_records_because_of_the_broker_is_warned_once(
     with Oncelog(tmp_path, {**QUICK, "group.transactions.enable": "false"}) as broker:
         for protocol, name in (("auto", "one"), ("auto", "one"), ("record", "two")):
             driver.plan(options(broker, protocol, name), Intent(name, CommitKind.RECORD, "q"))
-    said = [one for one in caplog.messages if "commits by" in one]
+    said = [message for message in caplog.messages if "commits by" in message]
     wanted = "commits by record: the broker does not announce oncelog.group.transactions"
     assert said == [f"sink one {wanted}"]

@@ -45,7 +45,7 @@ MESSAGES = [
     TaskMessage(PLAN, "q", 1),
     TaskMessage(PLAN, "q", 2, MEMBERS[2], 3),
 ]
-SKIPPED = [replace(one, member=None, rows=0, skipped=True) for one in MESSAGES]
+SKIPPED = [replace(message, member=None, rows=0, skipped=True) for message in MESSAGES]
 WINNERS = (MEMBERS[0], MEMBERS[2])
 LOOK = Look(Step.COMMIT_READ, stable=True)
 STAGE = Stage(Step.COMMIT_STAGE, PARENT, AFTER)
@@ -99,14 +99,22 @@ def test_a_batch_without_rows_is_counted() -> None:
 
 
 def test_a_record_needs_no_staging() -> None:
-    messages = [replace(one, plan=replace(PLAN, kind=CommitKind.RECORD)) for one in MESSAGES]
+    messages = [
+        replace(message, plan=replace(PLAN, kind=CommitKind.RECORD)) for message in MESSAGES
+    ]
     assert committed(messages, Stored(STATE), Done())[1:] == [DECIDE, Returned(committed=True)]
 
 
 def test_attempts_that_did_not_win_are_ended_before_the_decision() -> None:
     """What they have open would hold readers up in some partitions and not in others. The parent,
     other sinks and other generations are not theirs."""
-    open_ids = (*(one.transactional_id for one in MEMBERS), "s", "s/3/p.1", "s/5/p.1", "t/4/p.1")
+    open_ids = (
+        *(member.transactional_id for member in MEMBERS),
+        "s",
+        "s/3/p.1",
+        "s/5/p.1",
+        "t/4/p.1",
+    )
     commands = committed(MESSAGES, Stored(STATE, open_ids), Done(), Done(), Done())
     assert commands[1:] == [
         AbortOpen(Step.COMMIT_LOSERS, 4, ("s/4/p.1",)),
@@ -213,14 +221,16 @@ def test_messages_that_do_not_belong_together_are_refused(
 
 def test_a_query_that_is_not_known_is_refused() -> None:
     plan = replace(PLAN, query_id=None)
-    messages = [replace(one, plan=plan, query_id=None) for one in MESSAGES]
+    messages = [replace(message, plan=plan, query_id=None) for message in MESSAGES]
     assert reason(committed(messages)[-1]) is Reason.UNKNOWN_QUERY
 
 
 def test_a_write_that_is_not_counted_is_decided_by_its_first_member() -> None:
-    members = tuple(one._replace(transactional_id=f"once/1/p.{one.producer_id}") for one in MEMBERS)
+    members = tuple(
+        member._replace(transactional_id=f"once/1/p.{member.producer_id}") for member in MEMBERS
+    )
     messages = [TaskMessage(ONCE, None, number, one, 1) for number, one in enumerate(members)]
-    open_ids = (*(one.transactional_id for one in members), "once/1/p.99")
+    open_ids = (*(member.transactional_id for member in members), "once/1/p.99")
     assert committed(messages, Stored(None, open_ids), Done(), Done(), batch_id=None) == [
         LOOK,
         AbortOpen(Step.COMMIT_LOSERS, 1, ("once/1/p.99",)),

@@ -134,7 +134,7 @@ def test_a_commit_that_wakes_up_after_another_driver_has_gone_on_changes_nothing
 def test_a_batch_that_was_done_is_skipped_by_tasks_and_commit(query: Query, topics: Topics) -> None:
     query.run([0, 1])
     messages = query.write(query.plan(), 1)
-    assert all(one.skipped for one in messages)
+    assert all(message.skipped for message in messages)
     assert not query.commit(messages, 1)
     assert visible(topics, query) == expected(0, 1)
 
@@ -147,7 +147,7 @@ def test_a_task_that_does_not_know_its_batch_writes_and_the_commit_still_knows(
     plan = query.plan()
     blind = replace(plan, done=0)
     messages = [replace(one, plan=plan) for one in query.write(blind, 0)]
-    assert all(one.member is not None for one in messages[1:])
+    assert all(message.member is not None for message in messages[1:])
     assert not query.commit(messages, 0)
     assert visible(topics, query) == expected(0)
 
@@ -167,7 +167,7 @@ def test_attempts_that_did_not_win_are_ended_when_the_batch_is_committed(
     query.run([1])
     assert open_now(broker, query) == []
     assert visible(topics, query) == expected(0, 1)
-    assert not {_member(one) for one in losers[1:]} & {_member(late)}
+    assert not {_member(loser) for loser in losers[1:]} & {_member(late)}
 
 
 def _member(message: TaskMessage) -> str:

@@ -82,7 +82,7 @@ async def test_no_more_than_a_number_wait_for_other_sinks_whenever_that_was(
     monkeypatch.setattr(producers, "MOST_OF_OTHERS", 2)
     sinks = [await worker.use(plan_of(f"{name}-{number}")) for number in range(5)]
     # The last one found two, and leaves them.
-    assert [await is_closed(one) for one in sinks] == [True, True, False, False, False]
+    assert [await is_closed(sink) for sink in sinks] == [True, True, False, False, False]
     again = await worker.take(plan_of(f"{name}-4", done=1))
     assert again == sinks[4]
 

@@ -122,10 +122,10 @@ def test_at_steady_state_tasks_open_no_connection_and_ask_for_their_id_alone(
         micro.batch(batch_id)
     begun = len(proxy.frames)
     micro.batch(2)
-    frames = [one for one in proxy.frames[begun:] if one.direction is Direction.REQUEST]
-    connections = {one.connection for one in proxy.frames[:begun]}
-    assert {one.connection for one in frames} <= connections
-    asked = Counter(one.api for one in frames)
+    frames = [frame for frame in proxy.frames[begun:] if frame.direction is Direction.REQUEST]
+    connections = {frame.connection for frame in proxy.frames[:begun]}
+    assert {frame.connection for frame in frames} <= connections
+    asked = Counter(frame.api for frame in frames)
     # One of them is the driver's.
     assert asked[ApiKey.INIT_PRODUCER_ID] == TASKS + 1
     assert asked[ApiKey.PRODUCE] == TASKS

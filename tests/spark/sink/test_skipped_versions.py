@@ -51,7 +51,7 @@ def log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_version_that_was_written_is_told_each_time(

@@ -80,7 +80,7 @@ def test_where_there_is_no_room_that_is_told_once_and_by_who_asks_for_it(
     with caplog.at_level(logging.WARNING, driver.__name__):
         for batch_id in range(2):
             sink.batch(batch_id, MANY)
-    (said,) = [one for one in caplog.messages if "is not kept" in one]
+    (said,) = [message for message in caplog.messages if "is not kept" in message]
     assert f"sink {name}: where the batch ended in its sources" in said
     assert "4096 bytes" in said
     with pytest.raises(NoSourceEnd, match="longer than the 4096 bytes") as refused:
@@ -96,6 +96,6 @@ def test_a_record_has_room_for_any(
     sink = Sink(broker, topics.create(name), CommitKind.RECORD)
     with caplog.at_level(logging.WARNING, driver.__name__):
         sink.batch(0, MANY)
-    assert not any("is not kept" in one for one in caplog.messages)
+    assert not any("is not kept" in message for message in caplog.messages)
     wanted = from_json(end_of(MANY)) or {}
     assert sink.start() == {one: end for one, end in wanted.items() if one.partition < FEW}

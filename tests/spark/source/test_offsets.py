@@ -106,7 +106,7 @@ def test_a_time_wins_over_times_and_they_over_offsets(
         "t": ("OffsetsByTimestamp", TIMES),
         "o": ("Offsets", OFFSETS),
     }
-    rows = [names[one] for one in given_options]
+    rows = [names[given_option] for given_option in given_options]
     starting = Options({f"starting{name}": value for name, value in rows})
     ending = Options({f"ending{name}": value for name, value in rows})
     assert starting_place(starting, streaming=True) == start

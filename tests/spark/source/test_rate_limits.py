@@ -72,7 +72,7 @@ def test_shares_are_within_two_of_the_proportion_and_never_none(
 def test_every_partition_with_a_backlog_progresses_while_others_are_refilled(
     backlogs: dict[TopicPartition, int], limit: int, starts: dict[TopicPartition, int]
 ) -> None:
-    positions = {one: starts.get(one, 0) for one in backlogs}
+    positions = {backlog: starts.get(backlog, 0) for backlog in backlogs}
     waiting = {one for one, backlog in backlogs.items() if backlog}
     progressed: set[TopicPartition] = set()
     for _ in range(len(waiting)):

@@ -59,7 +59,7 @@ def test_pieces_cover_every_range_exactly_and_in_order(
         assert all(before.end == after.start for before, after in pairwise(parts))
         joined.append(OffsetRange(partition, parts[0].start, parts[-1].end))
     assert joined == whole
-    assert all(one.size > 0 for one in pieces)
+    assert all(piece.size > 0 for piece in pieces)
 
 
 @given(sizes, counts, st.integers(1, 40))
@@ -67,7 +67,7 @@ def test_no_piece_has_more_than_the_most(
     given_sizes: list[int], min_partitions: int | None, max_records: int
 ) -> None:
     pieces = split(ranges(*given_sizes), min_partitions=min_partitions, max_records=max_records)
-    assert all(one.size <= max_records for one in pieces)
+    assert all(piece.size <= max_records for piece in pieces)
 
 
 @given(sizes, st.integers(1, 40))

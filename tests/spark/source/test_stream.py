@@ -124,7 +124,7 @@ def test_available_now_reads_what_was_there_in_proportion_and_no_more(
     assert by_partition == [0, 1, 1]
     assert stream.values == [b"00", b"01", *(b"1%d" % number for number in range(10))]
     target = {name: {"0": 2, "1": 10}}
-    assert [one["sources"][0]["latestOffset"] for one in batches] == [target] * 3
+    assert [batch["sources"][0]["latestOffset"] for batch in batches] == [target] * 3
     stream.after_batch = lambda batch_id: None
     stream.run()
     assert stream.values[2:4] == [b"090", b"091"]

@@ -55,7 +55,7 @@ def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
     messages only. To end what is open of the newest one would often hit a newer driver, as its
     coming is what makes all tasks of an older one fail.
     """
-    known = [one for one in messages if one is not None and not one.skipped]
+    known = [message for message in messages if message is not None and not message.skipped]
     members = tuple(one.member.transactional_id for one in known if one.member is not None)
     if not known:
         return _OVER, _RETURNED

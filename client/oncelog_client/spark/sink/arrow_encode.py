@@ -70,7 +70,7 @@ class RowEncoder:
         if column is None or column.null_count == len(column):
             return []
         topics, codes = self._topics_of(rows)
-        counts = pc.take(pa.array([partition_counts[one] for one in topics], _INT64), codes)
+        counts = pc.take(pa.array([partition_counts[topic] for topic in topics], _INT64), codes)
         beyond = pc.greater_equal(pc.cast(_plain(column), _INT64), counts)
         return [topics[code] for code in codes.filter(beyond).unique().to_pylist()]
 

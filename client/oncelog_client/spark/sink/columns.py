@@ -27,7 +27,7 @@ TYPES: Final = {
 
 def check_columns(columns: Iterable[Column], topic: str | None) -> None:
     """`topic`: the option. Raises SinkError."""
-    given = {one.name: one.type for one in columns}
+    given = {column.name: column.type for column in columns}
     if "value" not in given:
         raise SinkError(f"a column 'value' is needed; there are {_names(given)}")
     if topic is None and "topic" not in given:

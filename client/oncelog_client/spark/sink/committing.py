@@ -72,7 +72,7 @@ def begin(
 ) -> Next:
     """`messages`: one of each Spark partition. `batch_id`: None for a batch write that is not
     counted. `source_end`: where the batch ends in its sources, as JSON text."""
-    known = [one for one in messages if one is not None]
+    known = [message for message in messages if message is not None]
     plans = {one.plan for one in known}
     queries = {one.query_id for one in known}
     if len(known) < len(messages) or len(plans) != 1 or len(queries) != 1:

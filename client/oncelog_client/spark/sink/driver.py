@@ -160,7 +160,7 @@ def commit(
         lambda outcome: _committed(messages, batch_id, outcome),
     )
     assert isinstance(outcome, Returned)
-    were_skipped = any(one.skipped for one in messages if one is not None)
+    were_skipped = any(message.skipped for message in messages if message is not None)
     if options.txn_version is not None and not outcome.committed and not were_skipped:
         _log.warning(
             "txnVersion %d of txnAppId %s is skipped, and its rows are given up: somebody else has"
@@ -178,7 +178,7 @@ def _committed(
     assert isinstance(outcome, Returned)
     if not outcome.committed:
         return f"batch {batch_id}: skipped, it was done before or is empty"
-    times = "+".join(str(one.duration_ms) for one in messages if one is not None)
+    times = "+".join(str(message.duration_ms) for message in messages if message is not None)
     return f"batch {batch_id}: committed, tasks took {times} ms"
 
 
@@ -211,7 +211,9 @@ def _warn_of_long_end(begun: committing.Committing) -> None:
 
 
 def _warn_of_slow_tasks(options: SinkOptions, messages: Sequence[TaskMessage | None]) -> None:
-    longest_ms = max((one.duration_ms for one in messages if one is not None), default=0)
+    longest_ms = max(
+        (message.duration_ms for message in messages if message is not None), default=0
+    )
     if longest_ms > options.transaction_timeout_ms / 2:
         _log.warning(
             "a task took %d ms, and its batch is lost after %s=%d",
@@ -222,7 +224,7 @@ def _warn_of_slow_tasks(options: SinkOptions, messages: Sequence[TaskMessage | N
 
 
 def _back_end_of(options: SinkOptions, messages: Sequence[TaskMessage | None]) -> BackEnd | None:
-    plan = next((one.plan for one in messages if one is not None), None)
+    plan = next((message.plan for message in messages if message is not None), None)
     if plan is None:
         return None
     return back_end(options, plan.kind, plan.sink_id, is_kept=plan.is_kept)

@@ -294,14 +294,14 @@ class RecordCommit:
         self, admin: Admin, members: tuple[TransactionMember, ...]
     ) -> Done | MemberGone:
         """As the commit's look has found them, where it has."""
-        unknown = [one[0] for one in members if one.transactional_id not in self._open]
+        unknown = [member[0] for member in members if member.transactional_id not in self._open]
         holders = {**self._open, **await _holders(admin, unknown)}
-        for one in members:
-            holder = holders[one.transactional_id]
-            if holder != one:
+        for member in members:
+            holder = holders[member.transactional_id]
+            if holder != member:
                 found = "is not open" if holder is None else f"has epoch {holder.producer_epoch}"
                 return MemberGone(
-                    one.transactional_id,
+                    member.transactional_id,
                     f"it {found}; kafka.transaction.timeout.ms={self._timeout_ms} must be longer"
                     " than a batch takes, from the first row of a task to the commit",
                 )
@@ -361,7 +361,7 @@ async def _cleanup_policy(admin: Admin) -> str | None:
 async def _holders(admin: Admin, ids: Iterable[str]) -> dict[str, TransactionMember | None]:
     """Who has a transaction open under each id: None for nobody."""
     names = list(ids)
-    found = await asyncio.gather(*(_described(admin, one) for one in names))
+    found = await asyncio.gather(*(_described(admin, name) for name in names))
     return {
         name: None if one is None or one.state != "Ongoing" else _member(one)
         for name, one in zip(names, found, strict=True)
@@ -385,7 +385,7 @@ async def _end(
     admin: Admin, members: tuple[TransactionMember, ...]
 ) -> Done | MemberGone | OutcomeUnknown:
     ended = await asyncio.gather(
-        *(admin.end_transaction(one) for one in members), return_exceptions=True
+        *(admin.end_transaction(member) for member in members), return_exceptions=True
     )
     unknown = False
     for member, outcome in zip(members, ended, strict=True):

@@ -73,8 +73,8 @@ def _fitting(state: SinkState) -> str | None:
     if state.source_end is not None:
         end = json.loads(state.source_end)
         ends = [{"sourceEnd": end}, {"sourceEndPacked": _packed(end)}]
-    texts = (_text({**found, **one}) for one in ends)
-    return next((one for one in texts if len(one.encode()) <= MAX_METADATA_BYTES), None)
+    texts = (_text({**found, **end}) for end in ends)
+    return next((text for text in texts if len(text.encode()) <= MAX_METADATA_BYTES), None)
 
 
 def _text(found: Any) -> str:

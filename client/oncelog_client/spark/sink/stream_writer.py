@@ -79,7 +79,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def tasks_of(messages: list[WriterCommitMessage | None]) -> list[TaskMessage | None]:
-    return [one.task if isinstance(one, CommitMessage) else None for one in messages]
+    return [message.task if isinstance(message, CommitMessage) else None for message in messages]
 
 
 def attempt_of(context: TaskContext | None) -> Attempt:

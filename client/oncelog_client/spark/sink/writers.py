@@ -35,6 +35,6 @@ def batch_writer(options: Options, schema: StructType, *, overwrite: bool) -> Ba
 
 
 def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
-    columns = [Column(one.name, one.dataType.simpleString()) for one in schema.fields]
+    columns = [Column(field.name, field.dataType.simpleString()) for field in schema.fields]
     check_columns(columns, options.topic)
     return options

@@ -43,7 +43,7 @@ async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[Topic
             await asyncio.sleep(options.fetch_retry_interval_ms / 1_000)
         ends = await catalogue.ends(read_committed=options.read_committed)
         missing = [
-            *sorted(subscription.topics - {one.topic for one in ends}),
+            *sorted(subscription.topics - {end.topic for end in ends}),
             *map(str, sorted(subscription.partitions - ends.keys())),
         ]
         if not missing:

@@ -72,7 +72,7 @@ async def _kept_by_sink(catalogue: Catalogue, sink_id: str) -> Offsets:
 
 
 def _of(offsets: Offsets, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    return {one: offsets[one] for one in partitions if one in offsets}
+    return {partition: offsets[partition] for partition in partitions if partition in offsets}
 
 
 def _check_named(option: str, named: Offsets, there: Offsets) -> None:

@@ -40,7 +40,7 @@ class Positions(NamedTuple):
 def questions(position: Offsets, logs: Logs) -> Questions:
     """Of new partitions where they begin; of those that end before the position how far they
     really go, as records may just be undecided."""
-    new = frozenset(one for one in logs.ends if one not in position or one.topic in logs.recreated)
+    new = frozenset(end for end in logs.ends if end not in position or end.topic in logs.recreated)
     behind = frozenset(
         one for one, end in logs.ends.items() if one in position and end < position[one]
     )
@@ -52,8 +52,8 @@ def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> Positions:
     batch on: so it is in the checkpoint before anything is) and without those that went."""
     offsets: dict[TopicPartition, int] = {}
     losses = [
-        data_loss.gone(one, position[one], last_ends.get(one))
-        for one in sorted(position.keys() - logs.ends.keys())
+        data_loss.gone(end, position[end], last_ends.get(end))
+        for end in sorted(position.keys() - logs.ends.keys())
     ]
     known_topics = {one.topic for one in position}
     for one, end in sorted(logs.ends.items()):

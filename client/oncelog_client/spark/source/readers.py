@@ -37,5 +37,8 @@ def stream_reader(options: Options, schema: StructType) -> StreamReader:
 
 def _columns(schema: StructType) -> tuple[str, ...]:
     return projection(
-        [Column(one.name, one.dataType.simpleString(), one.nullable) for one in schema.fields]
+        [
+            Column(field.name, field.dataType.simpleString(), field.nullable)
+            for field in schema.fields
+        ]
     )

@@ -34,7 +34,7 @@ def split(
     """
     pieces = [one for one in ranges if one.size > 0]
     if max_records is not None:
-        pieces = [part for one in pieces for part in _cut(one, -(-one.size // max_records))]
+        pieces = [part for piece in pieces for part in _cut(piece, -(-piece.size // max_records))]
     if min_partitions is not None and len(pieces) < min_partitions:
         pieces = _at_least(pieces, min_partitions)
     return pieces

@@ -136,7 +136,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         starts, ends = logs.ask(options, begin)
         if isinstance(limit, ReadAllAvailable):
-            return whole_stream(starts, {one: max(ends[one], starts[one]) for one in starts})
+            return whole_stream(
+                starts, {start: max(ends[start], starts[start]) for start in starts}
+            )
         return to_json(starts)
 
     def _next_end(self, position: Offsets, limit: ReadLimit) -> dict[str, Any]:
@@ -197,7 +199,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _remember(self, catalogue: Catalogue, ends: Offsets) -> None:
         self._ends = ends
         ids = catalogue.topic_ids()
-        self._topic_ids = {one.topic: ids[one.topic] for one in ends if one.topic in ids}
+        self._topic_ids = {end.topic: ids[end.topic] for end in ends if end.topic in ids}
 
     async def _latest(self, catalogue: Catalogue) -> dict[TopicPartition, int]:
         ends = await catalogue.ends(read_committed=self._options.read_committed)

@@ -36,7 +36,9 @@ class Subscription(NamedTuple):
         """Those of the partitions that exist, given how many each topic has."""
         if self.partitions:
             return frozenset(
-                one for one in self.partitions if one.partition < counts.get(one.topic, 0)
+                partition
+                for partition in self.partitions
+                if partition.partition < counts.get(partition.topic, 0)
             )
         return frozenset(
             TopicPartition(topic, partition)

@@ -104,9 +104,10 @@ def job_for(
 ) -> Generator[None, None, CleaningJob]:
     """The job, made in steps that hold nobody up. Raises StorageError and CorruptLog."""
     log = found.log
-    segments = [one for one in log.segments if one.end_offset <= found.end_offset]
+    segments = [segment for segment in log.segments if segment.end_offset <= found.end_offset]
     sources = tuple(
-        Source(one.base_offset, one.end_offset, one.path(".log"), one.size) for one in segments
+        Source(segment.base_offset, segment.end_offset, segment.path(".log"), segment.size)
+        for segment in segments
     )
     for segment in segments:
         log.aborted.rows(segment.base_offset)

@@ -198,9 +198,11 @@ class Replacement:
         self._checkpoint_aborted(replaced)
         if cleaned.markers_dropped:
             # Snapshots from before a marker know its transaction as open, and nothing ends it now.
-            stale = [one for one in log.snapshots.offsets if one < cleaned.end_offset]
+            stale = [offset for offset in log.snapshots.offsets if offset < cleaned.end_offset]
         else:
-            stale = [one for one in log.snapshots.offsets if one in cleaned.base_offsets[1:]]
+            stale = [
+                offset for offset in log.snapshots.offsets if offset in cleaned.base_offsets[1:]
+            ]
         log.snapshots.remove(stale)
 
     def _take_over(self, first: int, sources: list[Segment], cleaned: Cleaned, file: File) -> None:
@@ -222,7 +224,7 @@ class Replacement:
 
     def _checkpoint_aborted(self, without: set[int]) -> None:
         log = self._log
-        sizes = {one.base_offset: one.size for one in log.segments[:-1]}
+        sizes = {segment.base_offset: segment.size for segment in log.segments[:-1]}
         sizes[log.active.base_offset] = 0
         log.aborted.checkpoint({base: size for base, size in sizes.items() if base not in without})
 

@@ -50,7 +50,7 @@ def decide_group_commit(
     membership = shard.groups.memberships.get(command.transactional_id)
     if live is None or membership is None or membership.group_id != command.group_id:
         return Decision(shard.refuse_unknown())
-    named = {one.transactional_id for one in command.members}
+    named = {member.transactional_id for member in command.members}
     if len(named) < len(command.members) or command.transactional_id in named:
         return Decision(INVALID_REQUEST)
     verdict = verdict_on(live, command)

@@ -186,7 +186,7 @@ class GroupTransactions:
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
         )
         # The id that waits for its answer comes last: then all of it is visible.
-        ids = [one.transactional_id for one in command.members]
+        ids = [member.transactional_id for member in command.members]
         return self._run(index, shard, decision, [*ids, command.transactional_id])
 
     # --- offsets of one input partition by two producers
@@ -232,7 +232,7 @@ class GroupTransactions:
 
 
 def _worst(results: list[TransactionResult]) -> TransactionResult:
-    refused = [one for one in results if one.code is not ErrorCode.NONE]
+    refused = [result for result in results if result.code is not ErrorCode.NONE]
     final = [one for one in refused if one.code is not ErrorCode.CONCURRENT_TRANSACTIONS]
     return next(iter((*final, *refused)), SUCCESS)
 

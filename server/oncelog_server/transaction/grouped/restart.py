@@ -26,7 +26,7 @@ def decide_start_over(
     ended, then every id of the group is fenced and let go; once none is left it begins anew."""
     names = shard.groups.ids_of(group_id)
     lives = [live for name in names if (live := shard.get(name)) is not None]
-    unfinished = [one for one in lives if one.is_busy or one.metadata.state is State.ONGOING]
+    unfinished = [live for live in lives if live.is_busy or live.metadata.state is State.ONGOING]
     reason = Reason(FenceCause.NEWER_GENERATION, caller)
     if unfinished:
         # A participant in two-phase commit is only ended by whoever decides it (KIP-939).
@@ -40,8 +40,8 @@ def decide_start_over(
         return together(fences, BUSY), [one.metadata.transactional_id for one in abortable]
     leaving = set(names[:AT_ONCE])
     gone = decide_each(
-        detach(shard, one, reason, wall_ms=wall_ms)
-        for one in lives
-        if one.metadata.transactional_id in leaving and one.metadata.state is not State.DEAD
+        detach(shard, live, reason, wall_ms=wall_ms)
+        for live in lives
+        if live.metadata.transactional_id in leaving and live.metadata.state is not State.DEAD
     )
     return together(gone, BUSY, also=shard.groups.removal(sorted(leaving))), []

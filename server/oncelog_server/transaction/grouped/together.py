@@ -41,16 +41,16 @@ def together(
 
     def on_failure(code: int) -> TransactionResult:
         result = TransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        for one in decisions:
-            if one.on_failure is not None:
-                result = one.on_failure(code)
+        for decision in decisions:
+            if decision.on_failure is not None:
+                result = decision.on_failure(code)
         too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
         return TOO_LARGE if too_large else result
 
     def on_committed() -> None:
-        for one in decisions:
-            if one.on_committed is not None:
-                one.on_committed()
+        for decision in decisions:
+            if decision.on_committed is not None:
+                decision.on_committed()
 
-    records = tuple(record for one in decisions for record in one.records)
+    records = tuple(record for decision in decisions for record in decision.records)
     return Decision(response, (*also, *records), on_failure=on_failure, on_committed=on_committed)

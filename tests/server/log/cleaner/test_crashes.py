@@ -231,7 +231,7 @@ def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
             driver.files.settle()
             assert there(driver) == expected
             names = driver.files.list(DIRECTORY)
-            assert not [one for one in names if one.endswith((".cleaned", ".swap"))]
+            assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
         restart(driver, log.recovery_point)
         check_restarted(driver, expected)
         if not told:

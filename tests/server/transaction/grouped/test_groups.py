@@ -32,7 +32,10 @@ def test_the_record_is_as_the_draft_lays_it_out() -> None:
     assert record.value is not None
     value = decode_transaction_group_value(record.value)
     assert value.generation_id == 1
-    assert [(one.topic, one.partitions) for one in value.assigned_partitions] == [("in", [0, 1])]
+    assert [
+        (assigned_partition.topic, assigned_partition.partitions)
+        for assigned_partition in value.assigned_partitions
+    ] == [("in", [0, 1])]
 
 
 def test_the_newest_generation_of_any_id_is_the_groups() -> None:
