@@ -34,13 +34,13 @@ EXCUSED: Final = (
         "a bound on memory: one more is as good",
     ),
     Excused(
-        f"{_TRANSACTION}/end_txn.py",
+        f"{_TRANSACTION}/commands/end_txn.py",
         "if metadata.next_producer_epoch >= 0 and metadata.is_kept:",
         "if (metadata.next_producer_epoch >= 0 or metadata.is_kept):",
         "is_kept says both, and what is not open has no next epoch when it is ended",
     ),
     Excused(
-        f"{_TRANSACTION}/groups.py",
+        f"{_TRANSACTION}/grouped/groups.py",
         "newest = max(self._newest.get(key.group_id, -1), value.generation_id)",
         "newest = max(self._newest.get(key.group_id, 0), value.generation_id)",
         "a generation below 0 is refused before it comes to a record",

@@ -43,7 +43,7 @@ CORES: Final[dict[str, Core]] = {
     "transaction": Core(
         ("tests/server/transaction",),
         (
-            "tests/server/coordination",
+            "tests/server/coordinator",
             "tests/server/handlers",
             "tests/server/observe/test_coordinators.py",
             "tests/server/group",
@@ -57,7 +57,7 @@ CORES: Final[dict[str, Core]] = {
             "tests/server/fetching",
             "tests/server/handlers",
             "tests/server/observe/test_partitions.py",
-            "tests/server/coordination",
+            "tests/server/transaction",
             *_ALL_OF_IT,
         ),
     ),
@@ -93,7 +93,7 @@ def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
 def mutants_in(root: Path, module: str) -> list[Mutant]:
     """Of all files of a core, or of one: `partition`, `partition/waiting.py`."""
     path = root / SERVER / module
-    files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     found: list[Mutant] = []
     for file in files:
         tests = near_tests(root, CORES[module.split("/")[0]], file.stem)
@@ -105,8 +105,8 @@ def mutants_in(root: Path, module: str) -> list[Mutant]:
 def near_tests(root: Path, core: Core, stem: str) -> tuple[str, ...]:
     """The files of the core's own tests, the slow ones last; before them any that are named after
     the module."""
-    files = [file for folder in core.near for file in (root / folder).glob("test_*.py")]
-    files += [file for folder in core.wider for file in (root / folder).glob(f"test_{stem}.py")]
+    files = [file for folder in core.near for file in (root / folder).rglob("test_*.py")]
+    files += [file for folder in core.wider for file in (root / folder).rglob(f"test_{stem}.py")]
     files.sort(key=lambda file: (stem not in file.stem, "properties" in file.stem, file.stem))
     return tuple(file.relative_to(root).as_posix() for file in files)
 

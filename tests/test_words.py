@@ -1,0 +1,153 @@
+"""docs/style.md, as far as a machine can check it: banned words, one spelling, names."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+THIS = Path(__file__).resolve()
+
+# The subject of a sentence is a thing of the code, never a person.
+PERSONS = (
+    "who", "whoever", "whom", "nobody", "somebody", "anybody", "everybody", "someone", "anyone",
+    "everyone", "he", "him", "his", "she", "her", "told", "untold",
+)  # fmt: skip
+# The old name, and the name of docs/style.md. A key matches a word, or a part of an identifier.
+RENAMED = {
+    "asker": "CallerRole",
+    "newcomer": "NEW_INSTANCE",
+    "stranger": "FENCED",
+    "poke": "wake",
+    "doomed": "to_abort",
+    "trouble": "StorageFailure",
+    "troubled": "on_storage_error",
+    "hurries": "flushes_in_progress",
+    "redeem": "complete",
+    "authorise": "authorize",
+    "authorised": "authorized",
+    "authorises": "authorizes",
+    "authorising": "authorizing",
+    "authorisation": "authorization",
+    "unauthorised": "unauthorized",
+}
+# Words that are not ours: a function of Rich or of the standard library, a quotation of Kafka.
+QUOTED = re.compile(r"\bwhoami\b")
+
+# Folders and pages that still hold old words. Each leaves this table when it has been read afresh.
+UNREAD: tuple[str, ...] = (
+    "benchmarks/",
+    "client/",
+    "docs/",
+    "examples/",
+    "protocol/",
+    "server/",
+    "tests/",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "SECURITY.md",
+)
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+def words(text: str) -> set[str]:
+    """The words of a text, in lower case. `fetch_who` and `FetchWho` contain `who`."""
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", QUOTED.sub("", text))
+    return {word.lower() for word in re.findall(r"[A-Za-z]+", split)}
+
+
+def offending(text: str) -> list[str]:
+    found = words(text)
+    offences = [f"{word!r}" for word in PERSONS if word in found]
+    return offences + [f"{old!r}: {new}" for old, new in RENAMED.items() if old in found]
+
+
+@cache
+def tokens(path: Path) -> list[tokenize.TokenInfo]:
+    source = io.StringIO(path.read_text(encoding="utf-8"))
+    kinds = (tokenize.COMMENT, tokenize.STRING, tokenize.NAME)
+    return [token for token in tokenize.generate_tokens(source.readline) if token.type in kinds]
+
+
+def in_python(path: Path) -> Iterator[str]:
+    for token in tokens(path):
+        for offence in offending(token.string):
+            yield f"{path.relative_to(ROOT)}:{token.start[0]}: {offence}"
+
+
+def in_text(path: Path) -> Iterator[str]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for offence in offending(line):
+            yield f"{path.relative_to(ROOT)}:{number}: {offence}"
+
+
+def bound_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of every variable and argument that a file binds."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+
+
+def nouns(path: Path) -> Iterator[str]:
+    for line, name in bound_names(path):
+        if name == "one":
+            yield f"{path.relative_to(ROOT)}:{line}: `one` is no noun"
+
+
+def read(*patterns: str) -> list[Path]:
+    """The files that have been read afresh, but for this one, which names the banned words."""
+    return [
+        path
+        for path in tracked(*patterns)
+        if path != THIS and not str(path.relative_to(ROOT)).startswith(UNREAD)
+    ]
+
+
+def refuse(offences: Iterator[str]) -> None:
+    found = list(offences)
+    assert not found, "words that docs/style.md bans:\n  " + "\n  ".join(found)
+
+
+def test_no_code_speaks_of_persons_or_by_old_names() -> None:
+    refuse(offence for path in read("*.py") for offence in in_python(path))
+
+
+def test_no_page_speaks_of_persons_or_by_old_names() -> None:
+    pages = [path for path in read("*.md") if path.name != "style.md"]
+    refuse(offence for path in pages for offence in in_text(path))
+
+
+def test_variables_are_nouns() -> None:
+    refuse(offence for path in read("*.py") for offence in nouns(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "offence"),
+    [
+        ("nobody reads it", "'nobody'"),
+        ("fetch_who", "'who'"),
+        ("FetchWho", "'who'"),
+        ("whose offsets", ""),
+        ("one record a line", ""),
+        ("authorised", "'authorised': authorized"),
+    ],
+)
+def test_a_banned_word_is_found_alone_and_in_names(text: str, offence: str) -> None:
+    assert offending(text) == ([offence] if offence else [])
