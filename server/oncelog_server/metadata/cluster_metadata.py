@@ -300,8 +300,8 @@ class ClusterMetadata:
                 raise Refused(
                     refused.code,
                     f"Topic '{partitions.topic}' has {partitions.count} partitions now, but not all"
-                    " of the new ones can be kept on disk yet. Free some space: they are made then, and need"
-                    f" not be asked for again. ({refused.message})",
+                    " of the new ones can be kept on disk yet. Free some space: they are made then,"
+                    f" and need not be asked for again. ({refused.message})",
                 ) from refused
 
         return [await _result(add(topic)) for topic in topics]
