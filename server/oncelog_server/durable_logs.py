@@ -46,12 +46,12 @@ async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bo
 def _closing(partitions: Partitions, open_files: list[File]) -> Steps[bool]:
     """Close every log; `open_files` gets what must be durable. Return whether all were closed."""
     clean = True
-    everyone = list(partitions)
-    # None is led when the first is closed: nothing is appended to a log that is.
-    for partition in everyone:
+    all_partitions = list(partitions)
+    # No partition is led when the first log is closed, so nothing is appended to a closed log.
+    for partition in all_partitions:
         partition.resign()
         yield
-    for partition in everyone:
+    for partition in all_partitions:
         try:
             open_files += partition.log.close(clean=partition.offline is None)
         except StorageError as error:

@@ -132,6 +132,6 @@ def _deleted_id(image: ClusterImage, partition: TopicPartition) -> bytes | None:
 
 def _has_log(files: Files, name: str) -> bool:
     try:
-        return any(one.endswith(LOG_SUFFIX) for one in files.list(name))
+        return any(file.endswith(LOG_SUFFIX) for file in files.list(name))
     except StorageError:  # a file
         return False

@@ -1,1 +1,1 @@
-"""The log cleaner at work: which log is next, who does the work, and the checkpoint."""
+"""The running log cleaner: choice of the next log, its worker process, and the checkpoint."""

@@ -1,8 +1,8 @@
-"""The cleaner process: reads one job, writes what comes of it, ends. It changes no file.
+"""The cleaner process: reads one job, writes its events, ends. It changes no file.
 
-`python -m oncelog_server.cleaning.child DATA_DIRECTORY`, started by `processes.py`. It is as nice
-as can be: compaction takes what nobody else wants of the processors. When the broker is gone, the
-next write to the pipe ends it.
+`python -m oncelog_server.cleaning.child DATA_DIRECTORY`, started by `processes.py`. It runs
+at the lowest priority: compaction takes only processor time that other processes leave. When the
+broker has ended, the next write to the pipe ends this process.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.os_files import OsFiles
 
 NICENESS: Final = 19
-# How often the broker hears that work goes on where there is nothing to write, in ns.
+# Interval of Progress events while there is nothing to write, in ns.
 _PROGRESS_NS: Final = 100_000_000
 _READ: Final = 1 << 16
-# After so long a wait, with a tenth of it on a processor, it has given way for long enough.
+# Starved: ready and waiting for this long in ns, with less than a tenth of it on a processor.
 _PATIENCE_NS: Final = 20_000_000_000
 _LEAST_SHARE: Final = 10
 
 
 def run(root: str, source: int, target: int) -> None:
-    """The job comes from descriptor `source`, events and failures go to `target`."""
+    """Run the job read from descriptor `source`; write events and failures to `target`."""
     job = _receive(source)
     if job is None:
         return
     _step_back(job.limits.gives_way)
-    # Threads are started by what is slow, which a reader never asks for.
+    # Only slow operations start threads, and a reader has none.
     files = OsFiles(root, executor=ThreadPoolExecutor(1), call_on_loop=lambda callback: callback())
-    told_ns = time.monotonic_ns()
+    reported_ns = time.monotonic_ns()
     try:
         for event in clean(job, files):
             if not isinstance(event, Progress):
@@ -50,9 +50,9 @@ def run(root: str, source: int, target: int) -> None:
             if rest_ms:
                 time.sleep(rest_ms / 1000)
             now_ns = time.monotonic_ns()
-            if now_ns - told_ns < _PROGRESS_NS:
+            if now_ns - reported_ns < _PROGRESS_NS:
                 continue
-            told_ns = now_ns
+            reported_ns = now_ns
             if job.limits.gives_way and (starved := _starved()) is not None:
                 _send(target, frame(starved))
                 return
@@ -64,7 +64,7 @@ def run(root: str, source: int, target: int) -> None:
 
 
 def _starved() -> Starved | None:
-    """By what Linux counts: ns on a processor, ns ready and waiting for one."""
+    """Return Starved if Linux's counts say so: ns on a processor, ns ready and waiting."""
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:
             ran_ns, waited_ns, _ = map(int, file.read().split())
@@ -93,8 +93,8 @@ def _send(target: int, data: bytes) -> None:
 
 
 def _step_back(gives_way: bool) -> None:
-    """Linux lets a process that is merely nice finish its turn of some ms, and one that is idle
-    give way at once; but where others are always busy, that one has no turn at all."""
+    """Lower the priority. Linux preempts a SCHED_IDLE process at once, and a process that is only
+    nice after its turn of some ms. But on a busy machine SCHED_IDLE may get no turn at all."""
     os.nice(NICENESS)
     if gives_way and hasattr(os, "SCHED_IDLE"):
         with suppress(OSError):
@@ -102,7 +102,7 @@ def _step_back(gives_way: bool) -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C in the broker's terminal is for the broker, which then lets this end.
+    # Ctrl-C in the broker's terminal is for the broker, which then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         run(sys.argv[1], sys.stdin.fileno(), sys.stdout.fileno())

@@ -38,9 +38,9 @@ log = structlog.get_logger("oncelog.cleaner")
 
 T = TypeVar("T")
 
-# So many logs are looked at in one turn of the loop.
+# Logs examined in one turn of the event loop.
 LOGS_AT_ONCE: Final = 100
-# How long a log is left alone that could not be read.
+# Pause in ms of a log that could not be read.
 REST_MS: Final = 300_000
 # Operations that a full disk refuses: retried as soon as the disk takes a probe.
 WRITING: Final = frozenset({"append", "create", "rename"})
@@ -49,8 +49,8 @@ AFTER_PROBE_MS: Final = 3_000
 
 
 class LogCleaner:
-    """One pass at a time; when it ends the next log is looked for, and when there is none, again
-    after `log.cleaner.backoff.ms`."""
+    """Runs one pass at a time, then looks for the next log. When no log is dirty enough it looks
+    again after `log.cleaner.backoff.ms`."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class LogCleaner:
         self._refused_work = refused_work
         # Logs whose pass the disk refused: the error, and the time of the next attempt in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
-        # Of those that may be cleaned again: how often the next log had been looked for then.
+        # Of logs whose probe succeeded: `_looks` at that time.
         self._probed: dict[TopicPartition, int] = {}
         self._looks = 0
         self._settings = settings
@@ -89,13 +89,13 @@ class LogCleaner:
 
     @property
     def uncleanable_count(self) -> int:
-        """Logs that are left alone because they, or the disk, did not let themselves be cleaned."""
+        """Number of logs that are not cleaned because they are corrupt or the disk failed."""
         now_ms = self._clock.monotonic_ms()
         return sum(until_ms > now_ms for until_ms in self._uncleanable.values())
 
     @property
     def idle_ms(self) -> int:
-        """Since the next log was looked for."""
+        """Time in ms since the cleaner last looked for a log."""
         return self._clock.monotonic_ms() - self._looked_ms
 
     def start(self) -> None:
@@ -110,23 +110,23 @@ class LogCleaner:
             self._pass.cancel()
 
     async def stopped(self) -> None:
-        """Wait, after `stop`, until the work that was under way is gone."""
+        """Wait, after `stop`, until the running pass has ended."""
         if self._pass is not None:
             await self._pass.gone()
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """A new topic of a deleted one's name must not take over how far that was cleaned."""
+        """Forget deleted topics, so that a recreated topic does not take over their checkpoint."""
         deleted = {topic.name for topic in delta.topics_deleted}
         if not deleted:
             return
-        for name in [one for one in self._cleaned if one.topic in deleted]:
+        for name in [name for name in self._cleaned if name.topic in deleted]:
             del self._cleaned[name]
-        for name in [one for one in self._uncleanable if one.topic in deleted]:
+        for name in [name for name in self._uncleanable if name.topic in deleted]:
             del self._uncleanable[name]
-        for name in [one for one in self._refused if one.topic in deleted]:
+        for name in [name for name in self._refused if name.topic in deleted]:
             del self._refused[name]
             self._refused_work.discard(_compaction_of(name))
-        self._hurried = {one for one in self._hurried if one.topic not in deleted}
+        self._hurried = {name for name in self._hurried if name.topic not in deleted}
 
     # --- what is next
 
@@ -141,7 +141,7 @@ class LogCleaner:
             _in_turns(self._timers, self._find(), self._found)
 
     def _find(self) -> Generator[None, None, tuple[Partition, Cleanable] | None]:
-        """The dirtiest log of those that are dirty enough."""
+        """Return the dirtiest log of those that are dirty enough, in steps."""
         dirtiest: tuple[Partition, Cleanable] | None = None
         now_ms = self._clock.now_ms()
         for looked_at, partition in enumerate(list(self._partitions)):
@@ -185,7 +185,7 @@ class LogCleaner:
     # --- how it went
 
     def holds(self, partition: Partition) -> bool:
-        """Is it still to be cleaned: not deleted, not broken, still compacted?"""
+        """True if the log is still to be cleaned: not deleted, not failed, still compacted."""
         return (
             self._partitions.get(partition.topic_partition) is partition
             and partition.offline is None
@@ -197,7 +197,7 @@ class LogCleaner:
         return self._clock.now_ms()
 
     def passed(self, partition: Partition, done: Done | None) -> None:
-        """A pass has ended; None: early, as its log changed: it is no cleaner than it was."""
+        """End a pass. `done` is None if it ended early because its log changed."""
         self._pass = None
         self._hurried.discard(partition.topic_partition)
         if done is not None:
@@ -216,7 +216,7 @@ class LogCleaner:
         self._look()
 
     def starved(self, partition: Partition) -> None:
-        """Others left nothing of the processor: once more, and not giving way to all of them."""
+        """Retry a pass that got no processor time, now without giving way to all processes."""
         self._pass = None
         self._hurried.add(partition.topic_partition)
         log.info("log not compacted yet: busy", partition=str(partition.topic_partition))
@@ -240,7 +240,7 @@ class LogCleaner:
     # --- a full disk
 
     def _leave_to_the_disk(self, name: TopicPartition, error: StorageError) -> None:
-        """Not cleaned before the disk takes what it refused."""
+        """Do not clean the log before a probe shows that the disk accepts writes again."""
         rest_ms = AFTER_PROBE_MS if name in self._refused else 0
         self._refused[name] = error, self._clock.monotonic_ms() + rest_ms
         self._uncleanable[name] = float("inf")
@@ -250,8 +250,8 @@ class LogCleaner:
             self._refused_work.add(work, error, again, partition=str(name), work="compaction")
 
     def _ask_again(self, name: TopicPartition) -> None:
-        """Return when the log was looked at, and cleaned where it had to be, after the disk took a
-        probe: a whole pass each time would be much to read for nothing. Raises StorageError."""
+        """Return once the log was examined, and cleaned if needed, after a probe of the disk
+        succeeded. The probe avoids a whole pass per attempt. Raises StorageError."""
         error, from_ms = self._refused[name]
         partition = self._partitions.get(name)
         if partition is None:
@@ -274,7 +274,7 @@ class LogCleaner:
         raise error
 
     def _probe(self, directory: str, error: StorageError) -> None:
-        """Write what was refused, and rename it. Raises StorageError."""
+        """Write as many bytes as the disk refused, and rename the file. Raises StorageError."""
         path = error.path
         if not path.endswith(CLEANED_SUFFIX):  # never a file in use
             path = f"{directory}/{segment_file(0, LOG_SUFFIX, CLEANED_SUFFIX)}"
@@ -285,7 +285,7 @@ class LogCleaner:
             file.close()
             self._files.rename(path, gone)
         except StorageError:
-            with suppress(StorageError):  # else the next pass, or a start, puts it away
+            with suppress(StorageError):  # else the next pass or start removes it
                 if self._files.exists(path):
                     self._files.rename(path, gone)
             raise
@@ -300,8 +300,8 @@ class LogCleaner:
             self._refused_work.add(CLEANER_CHECKPOINT, error, again, files=CLEANER_CHECKPOINT)
 
     def _write_checkpoint(self) -> None:
-        """How far each log is clean. It need not be durable: without it more is cleaned. Raises
-        StorageError."""
+        """Write the end offset of the clean part of each log. The file need not be durable: without
+        it logs are cleaned again. Raises StorageError."""
         known: dict[tuple[str, int], int] = {
             name: end for name, end in self._cleaned.items() if self._partitions.get(name)
         }
@@ -313,7 +313,7 @@ def _compaction_of(name: TopicPartition) -> str:
 
 
 class Pass:
-    """One log being cleaned: what the work gives out is written and swapped in."""
+    """The cleaning of one log: writes the chunks of the work and swaps the new segments in."""
 
     def __init__(
         self, cleaner: LogCleaner, timers: Timers, partition: Partition, found: Cleanable
@@ -372,7 +372,7 @@ class Pass:
             self._cleaner.failed(self._partition, error)
 
     def _finish(self, cleaned: Cleaned) -> None:
-        """No next segment is begun before this one is swapped in: see `Replacement`."""
+        """Finish a segment. The next one begins after this one is swapped in: see `Replacement`."""
         assert self._work is not None
         self._work.pause()
         self._replacement.finish(cleaned, lambda error: self._swap(cleaned, error))
@@ -386,8 +386,8 @@ class Pass:
             else:
                 self._swapped(None)  # the next event ends the pass
         except SegmentsGone:
-            # What is stale in these segments is still there: the log is not clean up to anywhere
-            # new, and later segments must keep the tombstones that hide it.
+            # The stale records of these segments remain: the clean part of the log has not grown,
+            # and later segments must keep the tombstones that hide them.
             self.cancel()
             self._cleaner.passed(self._partition, None)
         except StorageError as refused:
@@ -406,7 +406,7 @@ def _in_turns(
     done: Callable[[T], None],
     failed: Callable[[StorageError | CorruptLog], None] | None = None,
 ) -> None:
-    """One step in each turn of the loop; `done` gets what they return."""
+    """Run one step in each turn of the event loop, then call `done` with the result."""
 
     def step() -> None:
         try:
@@ -433,7 +433,8 @@ def _limits(settings: Settings) -> CleaningLimits:
 
 
 def _load_checkpoint(files: Files) -> dict[TopicPartition, int]:
-    """A missing or broken one counts as empty: then everything is cleaned once more."""
+    """Return the checkpoint. A missing or malformed file counts as empty: all logs are cleaned
+    again."""
     try:
         offsets = decode_offsets(read_whole(files, CLEANER_CHECKPOINT) or b"")
     except MalformedCheckpoint as error:

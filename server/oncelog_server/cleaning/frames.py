@@ -1,5 +1,5 @@
-"""What broker and cleaner process say to each other over a pipe: pickles with their length before
-them. Both ends are the same program; nobody else writes to it."""
+"""The frames of the pipe between broker and cleaner process: pickles with their length before
+them. Both ends are the same program; no other process writes to the pipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def frame(message: object) -> bytes:
 
 
 class FrameBuffer:
-    """Bytes as they come, messages as they went."""
+    """Splits received bytes into messages."""
 
     __slots__ = ("_data",)
 
@@ -27,7 +27,7 @@ class FrameBuffer:
         self._data += data
 
     def next(self) -> object | None:
-        """None until a whole message is there."""
+        """Return the next whole message, or None."""
         data = self._data
         if len(data) < _LENGTH.size:
             return None

@@ -1,5 +1,5 @@
-"""A pass of the cleaner in a process of its own, so that it costs the event loop no more than the
-writing of what is left."""
+"""A pass of the cleaner in a separate process: the event loop only writes the records that are
+kept."""
 
 from __future__ import annotations
 
@@ -134,6 +134,6 @@ class ProcessWork(asyncio.SubprocessProtocol):
         return cast(asyncio.ReadTransport, self._transport.get_pipe_transport(_OUTPUT))
 
     def _close(self) -> None:
-        """Also kills it, if it still runs."""
+        """Close the pipes; kill the process if it still runs."""
         if self._transport is not None:
             self._transport.close()

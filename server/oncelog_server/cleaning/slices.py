@@ -1,5 +1,5 @@
-"""A pass of the cleaner on the event loop, one step at a time: for simulation, where there is one
-process, and it is no other's business how long a step takes."""
+"""A pass of the cleaner on the event loop, one step at a time. For simulation, which has one
+process and where the length of a step does not matter."""
 
 from __future__ import annotations
 

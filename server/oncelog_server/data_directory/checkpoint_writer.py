@@ -24,7 +24,7 @@ class CheckpointWriter:
         self._collect = collect
         self._slices = slices
         self._waiting: list[Deferred[StorageError | None]] = []
-        self._told: list[Deferred[StorageError | None]] = []
+        self._served: list[Deferred[StorageError | None]] = []
         self._writing: dict[str, File] | None = None
 
     def write(self) -> Deferred[StorageError | None]:
@@ -39,7 +39,7 @@ class CheckpointWriter:
         return answer
 
     def _begin(self) -> None:
-        self._told, self._waiting = self._waiting, []
+        self._served, self._waiting = self._waiting, []
         self._writing = {}
         try:
             collected = self._slices.run(self._collect())
@@ -95,16 +95,16 @@ class CheckpointWriter:
                     file.truncate(0)
         self._end(lambda answer: answer.complete(error))
 
-    def _end(self, tell: Callable[[Deferred[StorageError | None]], None]) -> None:
+    def _end(self, complete: Callable[[Deferred[StorageError | None]], None]) -> None:
         for file in (self._writing or {}).values():
             file.close()
         self._writing = None
-        told, self._told = self._told, []
+        served, self._served = self._served, []
         raised: list[Exception] = []
-        for one in told:
+        for deferred in served:
             try:
-                tell(one)
-            except Exception as failure:  # the others wait, too
+                complete(deferred)
+            except Exception as failure:  # the other callers wait, too
                 raised.append(failure)
         if self._waiting and self._writing is None:
             self._begin()

@@ -1,5 +1,5 @@
-"""The data directory as a whole: whose it is, that nobody else uses it, and what it remembers of
-the last stop."""
+"""The data directory as a whole: its owner, its lock against other processes, and its marks of the
+last stop."""
 
 from __future__ import annotations
 

@@ -168,5 +168,5 @@ def _described(path: Path, name: str) -> str:
     except OSError as error:
         return f"{name} ({error.strerror})"
     wanted = ("version", "cluster.id", "node.id", "broker.id")
-    told = [line.strip() for line in lines if line.split("=", 1)[0].strip() in wanted]
-    return f"{name} ({', '.join(told)})" if told else name
+    found = [line.strip() for line in lines if line.split("=", 1)[0].strip() in wanted]
+    return f"{name} ({', '.join(found)})" if found else name

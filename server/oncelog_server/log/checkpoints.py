@@ -18,7 +18,7 @@ class MalformedCheckpoint(ValueError):
 
 
 class MetaProperties(NamedTuple):
-    """Who a data directory belongs to. `directory_id` is a UUID in Kafka's base64 form."""
+    """The owner of a data directory. `directory_id` is a UUID in Kafka's base64 form."""
 
     cluster_id: str
     node_id: int

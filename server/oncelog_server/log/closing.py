@@ -1,5 +1,5 @@
-"""What is written when a segment, or the whole log, is closed: indexes, the producers' state, and
-what must be durable before anybody relies on it."""
+"""Closing of a segment or a whole log: writes indexes and the producers' state, and returns the
+files that must be durable before the close counts."""
 
 from __future__ import annotations
 

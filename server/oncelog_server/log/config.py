@@ -8,8 +8,8 @@ from typing import Final
 
 UNLIMITED: Final = (1 << 63) - 1
 
-# Bytes of small batches between two entries of an index that a reader walks over in a millisecond
-# or two, whoever sets index.interval.bytes (H67).
+# Upper bound of index.interval.bytes: a reader walks over this many bytes of small batches in a
+# millisecond or two (H67).
 LONGEST_INTERVAL: Final = 64 << 10
 
 DELETE: Final = "delete"

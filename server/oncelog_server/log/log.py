@@ -481,10 +481,10 @@ class PartitionLog:
             segment.close()
 
     def close(self, *, clean: bool) -> list[File]:
-        """Let all descriptors go. `clean`: write what the next start would else compute, and return
-        the files that must be durable before anyone says that the stop was clean.
+        """Close all descriptors. `clean`: write the state that the next start would else compute,
+        and return the files that must be durable before the stop counts as clean.
 
-        Raises StorageError, `failure` among them: then this stop was not clean."""
+        Raises StorageError, also an earlier `failure`: then this stop was not clean."""
         self.let_go()
         return closing.close(self) if clean else []
 

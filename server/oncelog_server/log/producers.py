@@ -328,8 +328,8 @@ class Producers:
 
     def expire(self, now_ms: int) -> int:
         """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have
-        no open transaction; how many. To be called every few minutes: a clock that jumps expires
-        nobody, and one that was ahead keeps nobody for ever."""
+        no open transaction; return their number. Call it every few minutes: a clock that jumps
+        expires no producer, and a clock that was ahead keeps none for ever."""
         jump_ms = 0
         if self._swept_ms != NONE:
             jump_ms = max(now_ms - self._swept_ms - _LONGEST_PAUSE_MS, 0)

@@ -95,7 +95,7 @@ class LogReader:
         later = self._segments[
             bisect_right(self._segments, segment.base_offset, key=_base_offset) :
         ]
-        return segment.size - position + sum(one.size for one in later)
+        return segment.size - position + sum(following.size for following in later)
 
     def _position_of_limit(self, segment: Segment, limit: int) -> int:
         if limit <= segment.base_offset:

@@ -428,7 +428,7 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
     if place is None and scan.position:
         place = find_valid_batch(tail, segment.base_offset)
     following = loaded.segments[loaded.segments.index(segment) + 1 :]
-    if place is None and not any(one.size for one in following):
+    if place is None and not any(later.size for later in following):
         return
     if not loaded.lost_nothing and _is_of_a_power_failure(loaded, segment, scan, tail, place):
         return

@@ -13,7 +13,7 @@ NO_TIMESTAMP: Final = -1
 
 
 class Origin(Enum):
-    """Who appends: clients' sequences are checked, coordinators' records have none."""
+    """The source of an append: clients' sequences are checked, coordinators' records have none."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"

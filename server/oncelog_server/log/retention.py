@@ -125,7 +125,7 @@ def _remove_due(log: PartitionLog, now_ms: int) -> None:
         return
     # A segment whose deletion the disk refused halfway is read under the name of an earlier one.
     used = {segment.log.path for segment in log.segments}
-    due = [one for one in log.deleted if one[0] <= now_ms and used.isdisjoint(one[1])]
-    log.deleted = [one for one in log.deleted if one not in due]
+    due = [entry for entry in log.deleted if entry[0] <= now_ms and used.isdisjoint(entry[1])]
+    log.deleted = [entry for entry in log.deleted if entry not in due]
     for _, paths in due:
         log.files.remove(paths)

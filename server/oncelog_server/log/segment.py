@@ -410,7 +410,7 @@ class Segment:
             with suppress(StorageError):
                 self.unmark_deleted()
             raise
-        # Who is still sending from the file must not meet another one of its name.
+        # A response that still sends from this file must not open another file of the old name.
         self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))
         return list(self._marked)
 

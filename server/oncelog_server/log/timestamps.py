@@ -73,8 +73,8 @@ def max_timestamp_offset(log: PartitionLog) -> TimestampOffset | None:
 
 
 def _records(log: PartitionLog, scan: Scan, header: BatchHeader) -> list[Record]:
-    """The batch's records. One whose inside cannot be read counts as one record with its latest
-    time: the reader who gets there finds out."""
+    """Return the batch's records. A batch whose content cannot be read counts as one record with
+    its latest timestamp: a reader that gets there meets the error."""
     try:
         return read_records(scan.batch(), max_bytes=decompressed_limit(log.config), check_crc=False)
     except CorruptRecords:

@@ -188,7 +188,7 @@ class BatchRules:
             )
             for index in untimely[:named]
         ]
-        errors.sort(key=lambda one: one.index)
+        errors.sort(key=lambda error: error.index)
         if untimely:
             code = ErrorCode.INVALID_TIMESTAMP
             message = "One or more records have been rejected due to invalid timestamp"

@@ -1,6 +1,6 @@
 """Small files that are read and written whole: indexes, snapshots, checkpoints.
 
-None of them waits for the disk: each can be told from a torn one when it is read, and computed
+Writing does not wait for the disk: a reader detects a torn file, and its content can be computed
 again.
 """
 

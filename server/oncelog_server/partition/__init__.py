@@ -1,2 +1,2 @@
-"""One topic-partition as its clients see it: leadership, watermarks, isolation, and who waits for
-what."""
+"""One topic-partition as its clients see it: leadership, watermarks, isolation, waiting
+requests."""

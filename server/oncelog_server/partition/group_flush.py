@@ -1,7 +1,6 @@
-"""One fdatasync for everybody who waits: partitions with new data are made durable together.
+"""Group commit: one sync makes all partitions with new data durable together.
 
-While a round runs, whatever is appended gathers for the next one, so that under load one sync
-answers many requests (group commit).
+Appends during a round wait for the next round. Under load one sync thus completes many requests.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class GroupFlush:
         self._running: list[tuple[Partition, Flush]] = []
 
     def request(self, partition: Partition) -> None:
-        """Make what `partition` holds now durable, then tell it (`on_flushed` or `fail`)."""
+        """Make the present log of `partition` durable, then call its `on_flushed` or `fail`."""
         self._dirty[partition] = None
         if not self._running:
             self._start()
@@ -31,7 +30,7 @@ class GroupFlush:
         self._files.sync(files, self._done)
 
     def _done(self, error: StorageError | None) -> None:
-        """Raises, when all is done, what those raised who were told."""
+        """End the round, call the partitions' callbacks, then re-raise the exceptions of those."""
         running, self._running = self._running, []
         for partition, flush in running:
             partition.log.finish_flush(flush, error)
@@ -41,10 +40,10 @@ class GroupFlush:
                 if error is None:
                     partition.on_flushed(flush.offset)
                 else:
-                    # After a failed fsync the page cache may claim to be clean: no later one can be
-                    # trusted.
+                    # After a failed fsync the page cache may claim to be clean: a later fsync that
+                    # succeeds proves nothing.
                     partition.fail(str(error))
-            except Exception as failure:  # the other partitions have done nothing wrong
+            except Exception as failure:  # the other partitions are not affected
                 raised.append(failure)
         if self._dirty and not self._running:
             self._start()

@@ -1,4 +1,4 @@
-"""How much of a partition a consumer group has still to read, and how much is held back from it."""
+"""The lag of a consumer group on a partition: readable records, and records held back."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from oncelog_server.partition.partition import Partition
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """`readable_records`: what a read_committed reader gets up to the last stable offset.
-    `held_back_records`: what follows up to the high watermark and is in no aborted transaction."""
+    """`readable_records`: records that a read_committed reader gets up to the last stable offset.
+    `held_back_records`: records from there to the high watermark that are in no aborted
+    transaction."""
 
     readable_records: int
     held_back_records: int
 
 
 def count_lag(partition: Partition, committed_offset: int) -> Generator[None, None, Lag]:
-    """Count from a committed offset, in steps. Raises StorageError and CorruptLog."""
+    """Return the lag after a committed offset, in steps. Raises StorageError and CorruptLog."""
     log = partition.log
     stable, end = partition.last_stable_offset, partition.high_watermark
     readable = yield from count_readable(log, committed_offset, stable)

@@ -1,5 +1,4 @@
-"""A topic-partition: leader or not, its high watermark, its last stable offset, and who waits on
-it."""
+"""A topic-partition: its leadership, high watermark, last stable offset and waiting requests."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class Isolation(IntEnum):
 
 @dataclass(slots=True)
 class PartitionRead:
-    """What one partition contributes to a Fetch answer. Offsets are those of the moment of the
+    """The part of a Fetch response for one partition. The offsets are those at the time of the
     read."""
 
     high_watermark: int
@@ -51,10 +50,10 @@ class Partition:
     """Every append and read of one partition goes through here.
 
     With `flush_on_ack` (oncelog.flush.on.ack), and where flush.messages asks for it, the high
-    watermark moves with `on_flushed` instead of with the append: `request_flush` asks for that, and
-    `on_flushed` or `fail` must follow. `on_storage_error` is called for every read and append that
-    the disk, or what is on it, refused. Invariant: log_start_offset <= last_stable_offset <=
-    high_watermark <= log_end_offset.
+    watermark moves with `on_flushed` instead of with the append: the partition calls
+    `request_flush`, and `on_flushed` or `fail` must follow. `on_storage_error` is called for every
+    read and append that failed with a StorageFailure.
+    Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
     """
 
     __slots__ = (
@@ -108,7 +107,7 @@ class Partition:
         self._flush_on_ack = flush_on_ack
         self._flush_requested = False
         self._high_watermark = log.log_end_offset
-        # Of records that answers to Fetch held, since the start.
+        # Bytes of records in Fetch responses, since the start.
         self.bytes_out = 0
 
     def _refused(self, failure: StorageFailure) -> Refused:
@@ -124,7 +123,7 @@ class Partition:
         isr: tuple[int, ...],
         replicas: tuple[int, ...],
     ) -> None:
-        """Serve. An older epoch than the one known is ignored."""
+        """Serve as the leader. A leader epoch older than the known epoch is ignored."""
         if leader_epoch < self.leader_epoch:
             return
         if leader_epoch > self.leader_epoch or not self.is_leader:
@@ -140,15 +139,14 @@ class Partition:
         self.resign()
 
     def resign(self) -> None:
-        """Stop serving: whoever waits for a commit that this broker can no longer promise is told
-        so."""
+        """Stop serving. Requests that wait for a commit end with NOT_LEADER_OR_FOLLOWER."""
         self.is_leader = False
         self.commit_waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.read_waiters.wake_all()
 
     def fail(self, reason: str) -> None:
-        """The disk cannot be trusted any more: refuse everything, acknowledge nothing that waits
-        (S16)."""
+        """Take the partition offline after a storage error: refuse all requests, and acknowledge no
+        waiting request (S16)."""
         self.offline = reason
         try:
             self.commit_waiters.fail(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -156,8 +154,8 @@ class Partition:
             self.read_waiters.wake_all()
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raises Refused unless this broker serves the partition in the epoch the client believes
-        in (KIP-320; -1: the client does not say)."""
+        """Raise Refused unless this broker leads the partition in the client's leader epoch
+        (KIP-320; -1: the client sent none)."""
         if self.offline is not None:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, self.offline)
         if not self.is_leader:
@@ -168,8 +166,8 @@ class Partition:
             raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def check_in_sync_replicas(self) -> None:
-        """Raises Refused where acks=all cannot be promised now. A setting above the number of
-        replicas counts as that number, so that one broker needs no settings."""
+        """Raise Refused if too few replicas are in sync for acks=all. A min.insync.replicas above
+        the number of replicas counts as that number, so that a single broker needs no settings."""
         if len(self.isr) >= self.log.config.min_insync_replicas:
             return
         required = min(self.log.config.min_insync_replicas, len(self.replicas))
@@ -186,20 +184,20 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Everything below is decided and committed: the end for read_committed readers."""
+        """The end for read_committed readers: all records below it are decided and committed."""
         unstable = self.log.first_unstable_offset(self._high_watermark)
         if unstable is None:
             return self._high_watermark
         return max(min(self._high_watermark, unstable), self.log.log_start_offset)
 
     def end_offset(self, isolation: Isolation) -> int:
-        """The first offset that a reader of this isolation may not see."""
+        """Return the first offset that a reader of this isolation may not see."""
         if isolation is Isolation.READ_COMMITTED:
             return self.last_stable_offset
         return self._high_watermark
 
     def on_flushed(self, log_end_offset: int) -> None:
-        """All below `log_end_offset` is on disk."""
+        """Advance the high watermark: all records below `log_end_offset` are on disk."""
         if self.offline is not None:
             return  # An earlier flush failed: a later one that succeeds proves nothing (S16).
         unflushed = self.log.log_end_offset - log_end_offset
@@ -222,7 +220,8 @@ class Partition:
                     self.read_waiters.wake_all()
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
-        """Call `settled(NONE)` once all below `end_offset` is committed: at once if it is."""
+        """Call `settled(NONE)` once all records below `end_offset` are committed, at once if they
+        are."""
         if self._high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         else:
@@ -233,8 +232,8 @@ class Partition:
     def append(
         self, records: bytearray | memoryview, *, now_ms: int, origin: Origin = Origin.CLIENT
     ) -> Appended:
-        """Exactly one batch, which is patched in place. Raises Refused with the partition's error
-        code."""
+        """Append exactly one batch, which is patched in place. Raises Refused with the partition's
+        error code."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
@@ -248,8 +247,8 @@ class Partition:
         return appended
 
     def append_decided(self, records: bytearray, count: int, *, now_ms: int) -> int:
-        """A coordinator's batch outside of any transaction (see PartitionLog.append_decided); its
-        base offset. Raises Refused."""
+        """Append a coordinator's batch outside of any transaction and return its base offset (see
+        PartitionLog.append_decided). Raises Refused."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
@@ -271,8 +270,8 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> Appended:
-        """End a producer's transaction here. There is no await between the marker and what it
-        decides: the abort's index row and the last stable offset change in this call."""
+        """End a producer's transaction in this partition. The marker, the abort's index row and the
+        last stable offset change in this call, without an await between them."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
@@ -306,7 +305,7 @@ class Partition:
     # --- transactions that come without AddPartitionsToTxn (KIP-890)
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this producer's current transaction already has a batch here."""
+        """True if this producer's current transaction already has a batch in this partition."""
         entry = self.log.producers.entry(producer_id)
         return (
             entry is not None
@@ -318,11 +317,11 @@ class Partition:
         return self.guards.begin(producer_id)
 
     def end_verification(self, producer_id: int, guard: VerificationGuard) -> None:
-        """The question is answered, and what waited for it appended or refused."""
+        """End a verification, after the batch that waited for it was appended or refused."""
         self.guards.end(producer_id, guard)
 
     def check_guard(self, producer_id: int, guard: VerificationGuard) -> None:
-        """Raises Refused if the transaction that was asked about has ended meanwhile."""
+        """Raise Refused if the transaction ended while it was verified."""
         if not self.guards.holds(producer_id, guard):
             raise Refused(
                 ErrorCode.TRANSACTION_ABORTABLE, "the transaction ended while it was looked up"
@@ -333,8 +332,9 @@ class Partition:
     def read(
         self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one: bool
     ) -> PartitionRead:
-        """Raises Refused (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR). `at_least_one`: one whole
-        batch even if it is larger than `max_bytes`, so that no reader is stuck (KIP-74)."""
+        """Return the records from `offset`. `at_least_one`: return one whole batch even if it is
+        larger than `max_bytes`, so that no reader is stuck (KIP-74). Raises Refused
+        (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR)."""
         log = self.log
         stable = self.last_stable_offset
         limit = stable if isolation is Isolation.READ_COMMITTED else self._high_watermark
@@ -349,15 +349,15 @@ class Partition:
                 found = log.read(offset, max_bytes, limit=limit, at_least_one=at_least_one)
                 records = found.records
                 if aborted is not None and records is not None:
-                    # Those among these records, not all up to the limit: there may be thousands.
+                    # Only aborts among these records: there may be thousands up to the limit.
                     aborted = log.aborted_transactions(offset, found.end_offset)
         except (StorageError, CorruptLog) as error:
             raise self._refused(error) from error
         return PartitionRead(self._high_watermark, stable, log.log_start_offset, records, aborted)
 
     def delete_records_before(self, offset: int, now_ms: int) -> int:
-        """Move the log's start up to `offset` (at most the high watermark); where it is then
-        (KIP-107). Raises Refused and StorageError."""
+        """Move the log start up to `offset` (at most the high watermark) and return the new log
+        start offset (KIP-107). Raises Refused and StorageError."""
         if not 0 <= offset <= self._high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(offset, now_ms)

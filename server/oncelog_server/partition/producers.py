@@ -1,5 +1,5 @@
-"""The producers of a partition as an operator sees them (KIP-664), and what each keeps from
-readers."""
+"""The producers of a partition for DescribeProducers (KIP-664), and the records that the open
+transaction of each holds back from readers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oncelog_server.partition.partition import Partition
 
 
 def describe_producers(partition: Partition) -> list[ProducerState]:
-    """All that are remembered, by producer id. Raises StorageError and CorruptLog."""
+    """Return all known producers by producer id. Raises StorageError and CorruptLog."""
     entries = sorted(partition.log.producers, key=lambda entry: entry.producer_id)
     return [_describe(partition, entry) for entry in entries]
 
@@ -24,7 +24,7 @@ def _describe(partition: Partition, entry: ProducerEntry) -> ProducerState:
         entry.current_txn_first_offset,
     )
     if entry.current_txn_first_offset != NONE:
-        # What retention has taken is held by nobody any more (L9).
+        # Records deleted by retention are not held back any more (L9).
         first = max(entry.current_txn_first_offset, partition.log.log_start_offset)
         state.held_records = max(partition.high_watermark - first, 0)
         state.held_bytes = partition.log.reader.size_from(first)

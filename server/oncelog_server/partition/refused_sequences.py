@@ -1,9 +1,9 @@
-"""Which batches a partition has refused of producers that it knows nothing of (KIP-890).
+"""The lowest refused sequence of each producer that a partition has no state of (KIP-890).
 
-Any sequence is a beginning where nothing is known. So if the first of several pipelined batches is
-refused for the moment (the coordinator could not tell yet, the disk was full), the next one would
-be appended in its place, and the first one for ever be out of order. Kafka's VerificationStateEntry
-keeps the lowest sequence for that reason, of transactions alone.
+A partition accepts any first sequence of an unknown producer. If the first of several pipelined
+batches is refused with a retriable error (the coordinator was not ready, the disk was full), the
+second batch would be appended in its place, and every retry of the first would be out of order.
+Kafka's VerificationStateEntry keeps the lowest sequence for that reason, for transactions only.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class _Lowest(NamedTuple):
 
 
 class RefusedSequences:
-    """Of at most MOST_PRODUCERS producers, the oldest being forgotten first: a client that writes
-    under invented ids fills no memory."""
+    """At most MOST_PRODUCERS producers, the oldest evicted first: a client that invents producer
+    ids does not fill the memory."""
 
     __slots__ = ("_by_producer_id",)
 
@@ -42,12 +42,12 @@ class RefusedSequences:
         self._by_producer_id[producer_id] = _Lowest(producer_epoch, sequence)
 
     def lowest(self, producer_id: int, producer_epoch: int) -> int | None:
-        """The lowest sequence that was refused of this epoch; None if none was."""
+        """Return the lowest refused sequence of this producer epoch, or None."""
         known = self._by_producer_id.get(producer_id)
         if known is None or known.producer_epoch != producer_epoch:
             return None
         return known.sequence
 
     def forget(self, producer_id: int) -> None:
-        """Its transaction has ended, and what was refused in it does not come again; or it has."""
+        """Forget a producer: its transaction has ended, or the refused batch was retried."""
         self._by_producer_id.pop(producer_id, None)

@@ -16,7 +16,7 @@ class Partitions:
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, Partition]] = {}
-        # Partitions that could not be opened: why, as clients and operators are told.
+        # Partitions that could not be opened: the reason, as in error responses and logs.
         self._offline: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[Partition]:
@@ -31,7 +31,7 @@ class Partitions:
         return None if partitions is None else partitions.get(topic_partition.partition)
 
     def require(self, topic: str, index: int) -> Partition:
-        """Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR."""
+        """Return the partition. Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR."""
         partitions = self._topics.get(topic)
         partition = None if partitions is None else partitions.get(index)
         if partition is None:
@@ -49,7 +49,7 @@ class Partitions:
         self._offline[topic_partition] = reason
 
     def take_online(self, topic_partition: TopicPartition) -> None:
-        """The partition could be opened after all."""
+        """Forget why the partition was offline: it could be opened."""
         self._offline.pop(topic_partition, None)
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
@@ -63,16 +63,20 @@ class Partitions:
         return partition
 
     def offline_reason(self, topic_partition: TopicPartition) -> str | None:
-        """Why the partition serves nothing here; None if nothing is wrong with it."""
+        """Return why the partition is offline, or None."""
         partition = self.get(topic_partition)
         return self._offline.get(topic_partition) if partition is None else partition.offline
 
     def synced(self) -> None:
-        """All that was ever appended is durable."""
+        """Set all recovery points to the log end: all appended records are durable."""
         for partition in self:
             partition.log.recovery_point = partition.log.log_end_offset
 
     def offline(self) -> dict[TopicPartition, str]:
-        """Partitions that serve nothing, and why."""
-        failed = {one.topic_partition: one.offline for one in self if one.offline is not None}
+        """Return the offline partitions with the reason of each."""
+        failed = {
+            partition.topic_partition: partition.offline
+            for partition in self
+            if partition.offline is not None
+        }
         return self._offline | failed

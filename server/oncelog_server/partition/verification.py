@@ -1,16 +1,16 @@
-"""Proof that a partition was put into the transaction that is open *now* (KIP-890).
+"""Proof that a partition was added to the transaction that is open *now* (KIP-890).
 
-Before the first batch of a transaction the leader asks the transaction coordinator. Its answer may
-be old when it arrives: the transaction may have ended and another one of the same producer begun.
-So a unique object is made before asking and must still be there at the append; every marker takes
-it away (ABA, R12).
+Before the first batch of a transaction the leader asks the transaction coordinator. The response
+may be stale: the transaction may have ended and the same producer may have begun another. So the
+leader creates a guard before the request and requires the same guard at the append. Every marker
+removes the guard (ABA, R12).
 """
 
 from __future__ import annotations
 
 
 class VerificationGuard:
-    """Compared by identity only. `asking`: how many wait for the coordinator with it."""
+    """Compared by identity only. `asking`: number of verifications in flight with it."""
 
     __slots__ = ("asking",)
 
@@ -28,8 +28,8 @@ class VerificationGuards:
         return len(self._by_producer_id)
 
     def begin(self, producer_id: int) -> VerificationGuard:
-        """The guard of the question being asked for this producer, a new one if there is none.
-        `end` must follow."""
+        """Return the guard of this producer's verification in flight, or a new guard. `end` must
+        follow."""
         guard = self._by_producer_id.get(producer_id)
         if guard is None:
             guard = self._by_producer_id[producer_id] = VerificationGuard()
@@ -40,11 +40,11 @@ class VerificationGuards:
         return self._by_producer_id.get(producer_id) is guard
 
     def end(self, producer_id: int, guard: VerificationGuard) -> None:
-        """One of those who asked has its answer."""
+        """End one verification; the last one removes the guard."""
         guard.asking -= 1
         if not guard.asking and self.holds(producer_id, guard):
             del self._by_producer_id[producer_id]
 
     def clear(self, producer_id: int) -> None:
-        """The transaction has ended: answers that are still on their way are about the past."""
+        """Remove the guard: the transaction has ended, and responses in flight are stale."""
         self._by_producer_id.pop(producer_id, None)

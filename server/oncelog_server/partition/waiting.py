@@ -1,8 +1,7 @@
-"""Requests that wait on a partition: acks for the high watermark, readers for something new to
-read.
+"""Requests that wait on a partition: acks for the high watermark, readers for new records.
 
-One list per partition for everything that waits until an offset is committed (Produce with
-acks=all, coordinator decisions, markers), because all of them wait for the same thing.
+A partition has one list for all that wait until an offset is committed: Produce with acks=all,
+coordinator decisions, markers.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ Wake = Callable[[], None]
 
 
 def raise_all(raised: Sequence[Exception]) -> None:
-    """What was raised by some of those who were told, after all were: nothing if it is empty, an
-    ExceptionGroup if it is several."""
+    """Re-raise the callbacks' exceptions after all have run: a single exception itself, several as
+    an ExceptionGroup."""
     if len(raised) > 1:
-        raise ExceptionGroup("several of those who waited failed", raised)
-    for one in raised:
-        raise one
+        raise ExceptionGroup("several waiting requests failed", raised)
+    for failure in raised:
+        raise failure
 
 
 class CommitWaiters:
-    """Those who wait until the high watermark reaches an offset, in the order of appends.
+    """Callbacks that wait until the high watermark reaches an offset, in the order of appends.
 
-    All of them are told, also after one that raises; what they raise is raised at the end.
+    All of them run, also after one that raises; their exceptions are raised at the end.
     """
 
     __slots__ = ("waiting",)
@@ -58,8 +57,8 @@ class CommitWaiters:
             raise_all(raised)
 
     def fail(self, code: ErrorCode) -> None:
-        """The partition is not led from here any more, or its disk failed: what is not committed
-        now may never be, and must not be acknowledged."""
+        """End all waits with `code`: leadership has moved or the disk failed, so records that are
+        not committed yet must not be acknowledged."""
         waiting, self.waiting = self.waiting, deque()
         raised: list[Exception] = []
         for _, settled in waiting:
@@ -71,12 +70,12 @@ class CommitWaiters:
 
 
 class ReadWaiters:
-    """Parked fetches: each is poked when there may be something new (KIP-227 sessions included)."""
+    """Parked fetches: each wakes when there may be new records (KIP-227 sessions included)."""
 
     __slots__ = ("wakes",)
 
     def __init__(self) -> None:
-        # A dict, not a set: pokes go out in the order of arrival, the same in every run.
+        # A dict, not a set: fetches wake in the order of arrival, the same in every run.
         self.wakes: dict[Wake, None] = {}
 
     def __bool__(self) -> bool:
@@ -89,7 +88,7 @@ class ReadWaiters:
         self.wakes.pop(wake, None)
 
     def wake_all(self) -> None:
-        """All of them, also after one that raises; what they raise is raised at the end."""
+        """Wake all fetches, also after one that raises; their exceptions are raised at the end."""
         raised: list[Exception] = []
         for wake in list(self.wakes):
             try:

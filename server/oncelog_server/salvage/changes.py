@@ -1,5 +1,5 @@
-"""What a plan changes on disk, in an order that can be cut short anywhere: the text copy is first,
-and knows all that a next run needs; the store is last. Nothing is removed: what is replaced is kept
+"""The changes of a plan on disk, in an order that may stop anywhere: the text copy comes first and
+holds all that a next run needs; the store comes last. Nothing is removed: a replaced file is kept
 under another name."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oncelog_server.storage.layout import (
 # Not with a hyphen before the number: that would be the name of a partition.
 BEFORE: Final = ".before."
 NEW: Final = ".new"
-# The log goes first: sqlite would put it into whatever file has its name.
+# The log goes first: sqlite would apply it to any file that has the store's name.
 STORE_SUFFIXES: Final = ("-wal", "-shm", "-journal", "")
 
 
@@ -42,7 +42,8 @@ class Changes:
         self._about_to = about_to
 
     def make(self, plan: Plan, *, store_is_right: bool) -> None:
-        """Raises OSError and StorageError; can be made again, from a new plan."""
+        """Make the changes; after a failure, make them again from a new plan. Raises OSError and
+        StorageError."""
         number = self._free_number()
         if not store_is_right:
             self._keep(METADATA_COPY, number)
@@ -103,7 +104,7 @@ class Changes:
         sync_directory(self._path)
 
     def _keep(self, name: str, number: int) -> None:
-        """A second name for what is about to be replaced."""
+        """Link a file that is about to be replaced to a second name."""
         old = self._path / name
         if old.exists():
             self._about_to(f"link {name}")
@@ -112,8 +113,8 @@ class Changes:
     def _free_number(self) -> int:
         used = {
             int(text)
-            for one in self._path.glob(f"*{BEFORE}*")
-            if (text := one.name.partition(BEFORE)[2].partition("-")[0]).isdecimal()
+            for path in self._path.glob(f"*{BEFORE}*")
+            if (text := path.name.partition(BEFORE)[2].partition("-")[0]).isdecimal()
         }
         return max(used, default=0) + 1
 

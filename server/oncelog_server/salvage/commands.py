@@ -24,7 +24,7 @@ from oncelog_server.storage.layout import LOCK
 from oncelog_server.storage.lock_owner import lock_owner
 
 DEFAULT_DATA: Final = "./oncelog-data"
-# So many sentences of one kind are shown without --verbose.
+# Lines of one section shown without --verbose.
 SHOWN: Final = 20
 
 RECOVER_EXAMPLES: Final = """\b
@@ -69,7 +69,7 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
         if yes:
             directory.take()
         found = find(path)
-        folders = sorted(one.name for one in path.iterdir() if one.is_dir())
+        folders = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
         facts = list(facts_of_all(ReadOnlyFiles(), str(path), folders))
         plan = _plan(found, facts)
         is_right = found.store == plan.snapshot
@@ -142,8 +142,8 @@ def _show(
 ) -> None:
     topics = sum(entry.key.startswith(records.TOPICS) for entry in plan.snapshot.entries)
     partitions = sum(entry.key.startswith(records.PARTITIONS) for entry in plan.snapshot.entries)
-    _lines("Found", [*found.told, f"{_count(len(facts), 'folder')} of partitions"], verbose)
-    plans = [f"{_count(topics, 'topic')} with {_count(partitions, 'partition')}", *plan.told]
+    _lines("Found", [*found.notes, f"{_count(len(facts), 'folder')} of partitions"], verbose)
+    plans = [f"{_count(topics, 'topic')} with {_count(partitions, 'partition')}", *plan.notes]
     if found.meta is None:
         plans.append(f"meta.properties is written: {_shown(plan, is_done=is_done)}")
     _lines("Plan", plans, verbose)

@@ -1,5 +1,5 @@
-"""What the folder of a partition proves: its topic, its id, and the newest leader epoch and
-producer id in it. Every batch is read, also those behind a damaged one."""
+"""The facts that the folder of a partition proves: its topic and topic id, and the newest leader
+epoch and producer id in it. Every batch is read, also those behind a damaged one."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class FolderFacts(msgspec.Struct, frozen=True):
     leader_epoch: int
     producer_id: int
     is_partition: bool = True
-    # Compaction has been at it: the cleaner's checkpoint has it, or records of its log are gone.
+    # The log was compacted: the cleaner's checkpoint names it, or offsets are missing in its log.
     is_compacted: bool = False
 
 
 def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[FolderFacts]:
-    """Of every partition among the folders of a data directory, those put aside too. Raises
+    """Yield the facts of every partition folder of a data directory, strays included. Raises
     StorageError."""
     cleaned = _cleaned(files, root)
     for name in folders:
@@ -77,7 +77,7 @@ def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[Fo
 
 
 def _cleaned(files: Files, root: str) -> Collection[tuple[str, int]]:
-    """Partitions that the cleaner has passed over."""
+    """Return the partitions in the cleaner's checkpoint."""
     try:
         return decode_offsets(read_whole(files, f"{root}/{CLEANER_CHECKPOINT}") or b"")
     except MalformedCheckpoint:
@@ -90,16 +90,16 @@ def _facts(
     names = files.list(path)
     epoch, producer_id, log_bytes = _epoch_in_checkpoint(files, path), NONE, 0
     logs, next_offset, has_gaps = 0, NONE, False
-    for one in names:
-        parsed = parse_segment_file(one)
+    for file_name in names:
+        parsed = parse_segment_file(file_name)
         if parsed is None or parsed.state:
-            has_gaps = has_gaps or one.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))
+            has_gaps = has_gaps or file_name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))
             continue
         if parsed.suffix == SNAPSHOT_SUFFIX:
-            producer_id = max(producer_id, _id_in_snapshot(files, f"{path}/{one}"))
+            producer_id = max(producer_id, _id_in_snapshot(files, f"{path}/{file_name}"))
         elif parsed.suffix == LOG_SUFFIX:
             logs += 1
-            file = files.open(f"{path}/{one}")
+            file = files.open(f"{path}/{file_name}")
             log_bytes += file.size
             walk = Walk(file, parsed.offset)
             for batch in walk:
@@ -144,7 +144,7 @@ def _epoch_in_checkpoint(files: Files, path: str) -> int:
 
 
 def _id_in_snapshot(files: Files, path: str) -> int:
-    """Of a producer that wrote records: a marker alone proves nothing."""
+    """Return the highest id of a producer that wrote records: a marker alone proves nothing."""
     try:
         entries = decode_snapshot(read_whole(files, path) or b"", 0)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What the metadata has to say so that it agrees with the folders: decided, and nothing done.
+"""The plan that makes the metadata agree with the folders. Planning changes nothing.
 
-The folders decide which topics there are, with which ids and how many partitions; settings and all
-else come from the newest records that are left. Ids and epochs only grow.
+The folders decide topics, topic ids and numbers of partitions; settings and all else come from the
+newest records that are left. Ids and epochs only grow.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from oncelog_server.salvage.evidence import NONE, FolderFacts
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
 
-# Ids that were given out and never written leave no trace: so many are skipped if the metadata that
-# is left is not the newest.
+# Producer ids that were allocated and never written leave no trace: this many are skipped if the
+# metadata that is left is not the newest.
 SKIPPED_IDS: Final = 1_000_000
 # For a topic that has lost its settings: it keeps everything until an operator sets them.
 KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -49,7 +49,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct):
-    """`moves` are (old name, new name), `relabelled` folders get the topic id beside them, `told`
+    """`moves` are (old name, new name), `relabelled` folders get the topic id beside them, `notes`
     are sentences for the operator, `left` folders that are not taken back, with the reason.
     `draws_cluster_id`: no source has the cluster's id, so that each plan has another."""
 
@@ -58,16 +58,16 @@ class Plan(msgspec.Struct):
     snapshot: Snapshot
     moves: list[tuple[str, str]]
     relabelled: dict[str, bytes]
-    told: list[str]
+    notes: list[str]
     left: list[tuple[str, str]]
     takes_strays: bool = False
     draws_cluster_id: bool = False
-    # How many partitions the metadata has and the directory has not.
+    # Number of partitions in the metadata without a folder.
     without_folder: int = 0
 
 
 class _Records:
-    """The records of a source, apart; those that are none are left out."""
+    """The records of a source by kind; keys of records that cannot be read are in `unreadable`."""
 
     def __init__(self, known: Known | None) -> None:
         self.others: dict[str, Entry] = {}
@@ -123,7 +123,7 @@ class Planner:
         self._new_uuid = new_uuid
         self._settings = settings
         self._old = _Records(known)
-        self._told: list[str] = [f"record {key} cannot be read" for key in self._old.unreadable]
+        self._notes: list[str] = [f"record {key} cannot be read" for key in self._old.unreadable]
         self._left: list[tuple[str, str]] = []
         self._moves: list[tuple[str, str]] = []
         self._relabelled: dict[str, bytes] = {}
@@ -169,7 +169,7 @@ class Planner:
             snapshot,
             self._moves,
             self._relabelled,
-            self._told,
+            self._notes,
             self._left,
             self._takes_strays,
             draws_cluster_id,
@@ -180,9 +180,9 @@ class Planner:
 
     def _by_topic(self) -> dict[str, list[FolderFacts]]:
         names = {uuid_from_string(record.id): name for name, record in self._old.topics.items()}
-        names |= {topic_id: one.name for topic_id, one in self._old.deletions.items()}
+        names |= {topic_id: deletion.name for topic_id, deletion in self._old.deletions.items()}
         found: dict[str, list[FolderFacts]] = defaultdict(list)
-        for facts in sorted(self._folders, key=lambda one: (one.is_stray, one.folder)):
+        for facts in sorted(self._folders, key=lambda facts: (facts.is_stray, facts.folder)):
             name = facts.topic
             if facts.is_stray and facts.topic_id in names:
                 name = names[facts.topic_id]  # the folder's name may have been cut
@@ -193,7 +193,7 @@ class Planner:
         return found
 
     def _choose(self, name: str, folders: list[FolderFacts]) -> None:
-        """Which of the topics of that name, by their ids, it is to be."""
+        """Choose the topic id of a name among those of its folders, and take its folders."""
         known = self._old.topics.get(name)
         known_id = None if known is None else uuid_from_string(known.id)
         groups: dict[bytes, list[FolderFacts]] = defaultdict(list)
@@ -212,7 +212,7 @@ class Planner:
         chosen = max(groups, key=rank) if groups else known_id or self._new_uuid()
         taken: dict[int, FolderFacts] = {}
         for facts in sorted(
-            [*groups[chosen], *without], key=lambda one: (one.is_stray, -one.log_bytes)
+            [*groups[chosen], *without], key=lambda facts: (facts.is_stray, -facts.log_bytes)
         ):
             self._take(name, chosen, facts, taken)
         for topic_id, others in groups.items():
@@ -224,7 +224,7 @@ class Planner:
             if facts.folder != wanted:
                 self._takes_strays = True
                 self._moves.append((facts.folder, wanted))
-                self._told.append(f"{facts.folder} becomes {wanted} again")
+                self._notes.append(f"{facts.folder} becomes {wanted} again")
 
     def _take(
         self, name: str, topic_id: bytes, facts: FolderFacts, taken: dict[int, FolderFacts]
@@ -239,20 +239,20 @@ class Planner:
     def _put_off(
         self, name: str, chosen: bytes, others: list[FolderFacts], taken: dict[int, FolderFacts]
     ) -> None:
-        """Folders of another topic of that name. One with records, at a place that is free, had its
-        id damaged; one without any makes room; the others stay as they are."""
+        """Decide about folders with another topic id. A folder with records whose partition is free
+        had its id damaged and is taken; an empty folder is moved aside; strays stay."""
         for facts in others:
             if facts.is_stray:
                 self._left.append((facts.folder, f"the name {name} is another topic's now"))
             elif facts.log_bytes and facts.partition not in taken:
                 taken[facts.partition] = facts
                 self._relabelled[facts.folder] = chosen
-                self._told.append(f"{facts.folder} gets the topic id of the other partitions")
+                self._notes.append(f"{facts.folder} gets the topic id of the other partitions")
             else:
                 assert facts.topic_id is not None
                 aside = stray_directory(name, facts.partition, self._new_uuid())
                 self._moves.insert(0, (facts.folder, aside))
-                self._told.append(f"{facts.folder} becomes {aside}: it is of another topic")
+                self._notes.append(f"{facts.folder} becomes {aside}: it is of another topic")
 
     # --- the records
 
@@ -260,7 +260,7 @@ class Planner:
         values: dict[str, Any] = {records.CLUSTER: ClusterRecord(self._cluster_id)}
         if records.FEATURES not in self._old.others:
             values[records.FEATURES] = FeaturesRecord(dict(self._features))
-            self._told.append("the levels of the cluster's features are those of a new cluster")
+            self._notes.append("the levels of the cluster's features are those of a new cluster")
         values[records.PRODUCER_IDS] = ProducerIdsRecord(self._next_producer_id())
         for name in sorted(self._old.topics.keys() | self._topics.keys()):
             self._topic_values(name, values)
@@ -282,21 +282,21 @@ class Planner:
         if missing:
             self._without_folder += len(missing)
             plural = "" if len(missing) == 1 else "s"
-            self._told.append(
+            self._notes.append(
                 f"no folder for partition{plural} {_ranges(missing)} of {name}: will be empty"
             )
         settings = dict(old.settings) if old is not None else self._settings_of(name)
         values[records.topic_key(name)] = TopicRecord(id_text, count, settings)
         if old is None:
             plural = "" if count == 1 else "s"
-            self._told.append(
+            self._notes.append(
                 f"topic {name} with {count} partition{plural}: found by its folders, "
                 "as no metadata has it"
             )
         elif not same:
-            self._told.append(f"topic {name} gets the id of its folders, {id_text}")
+            self._notes.append(f"topic {name} gets the id of its folders, {id_text}")
         elif count > old.partitions:
-            self._told.append(f"topic {name} gets {count} partitions, had {old.partitions}")
+            self._notes.append(f"topic {name} gets {count} partitions, had {old.partitions}")
         for number in range(count):
             before = self._old.partitions.get((id_text, number))
             epoch = self._epoch(before, folders.get(number))
@@ -310,20 +310,20 @@ class Planner:
         if is_internal(name):
             own = internal_topic(ClusterImage(), self._settings, name).settings
             return {key: text for key, text in own.items() if text is not None}
-        self._told.append(
+        self._notes.append(
             f"topic {name}: its settings are lost, so nothing in it is deleted "
             "(retention.ms=-1, retention.bytes=-1) until others are set"
         )
         _, folders = self._topics[name]
         if any(folder.is_compacted for folder in folders.values()):
-            self._told.append(
+            self._notes.append(
                 f"topic {name}: was compacted, and is not any more until cleanup.policy=compact "
                 "is set again; all else that it had set is as by default, too"
             )
         return dict(KEEP_EVERYTHING)
 
     def _epoch(self, before: PartitionRecord | None, facts: FolderFacts | None) -> int:
-        """Each start raised all of them, though few logs show it."""
+        """Return the leader epoch. Each start raised all epochs, though few logs show it."""
         epoch = max(
             0 if before is None else before.leader_epoch,
             NONE if facts is None else facts.leader_epoch,
@@ -345,11 +345,11 @@ class Planner:
             return known
         seen = -(-(self._newest_id + 1) // BLOCK_SIZE) * BLOCK_SIZE
         following = max(known, seen) + SKIPPED_IDS
-        self._told.append(f"the next producer id is {following}")
+        self._notes.append(f"the next producer id is {following}")
         return following
 
     def _note_age(self) -> None:
-        """Whether the folders know more than the records."""
+        """Note whether the folders are newer than the records."""
         newer: list[str] = []
         if self._newest_id >= self._old.next_producer_id:
             newer.append(f"producer id {self._newest_id}")
@@ -363,7 +363,7 @@ class Planner:
                     newer.append(f"leader epoch {facts.leader_epoch} of {name}-{number}")
         if newer and self._is_last:
             more = f" and {len(newer) - 3} more" if len(newer) > 3 else ""
-            self._told.append(
+            self._notes.append(
                 f"the records are older than the folders, which have {', '.join(newer[:3])}{more}"
             )
             self._is_last = False

@@ -1,5 +1,5 @@
-"""The records that are left of a data directory's metadata: its store and the store's copy, looked
-at without touching them."""
+"""The records that are left of a data directory's metadata: its store and the store's text copy.
+Reading changes neither."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADA
 
 
 class Found(NamedTuple):
-    """`store` is what the store itself holds, if it is whole; `known` the newest metadata that is
-    left, from either. `told` are sentences for the operator."""
+    """`store` is the content of the store, if it is whole; `known` the newest metadata that is
+    left, from store or copy. `notes` are sentences for the operator."""
 
     store: Snapshot | None
     known: Known | None
     meta: MetaProperties | None
-    told: list[str]
+    notes: list[str]
 
 
 def find(path: Path) -> Found:
-    """Raises OSError where a file cannot be read at all."""
-    told: list[str] = []
-    store, torn = _store(path, told)
-    copy, is_whole = _copy(path, told)
+    """Return the metadata that is left. Raises OSError if a file cannot be read at all."""
+    notes: list[str] = []
+    store, torn = _store(path, notes)
+    copy, is_whole = _copy(path, notes)
     found = [
         Known(snapshot, is_last, source)
         for snapshot, is_last, source in (
@@ -42,39 +42,39 @@ def find(path: Path) -> Found:
         )
         if snapshot is not None
     ]
-    known = max(found, key=lambda one: one.snapshot.revision, default=None)
+    known = max(found, key=lambda known: known.snapshot.revision, default=None)
     if known is None:
-        told.append(
+        notes.append(
             "no metadata records are left: the metadata is made from the folders of the partitions"
         )
     else:
-        told.append(
+        notes.append(
             f"the metadata is taken from {known.source}, revision {known.snapshot.revision}"
         )
     is_last = store is not None and known is not None and store == known.snapshot
-    return Found(store if is_last else None, known, _meta(path, told), told)
+    return Found(store if is_last else None, known, _meta(path, notes), notes)
 
 
-def _store(path: Path, told: list[str]) -> tuple[Snapshot | None, Snapshot | None]:
-    """What it holds if it is whole, else what can be read of it."""
+def _store(path: Path, notes: list[str]) -> tuple[Snapshot | None, Snapshot | None]:
+    """Return the whole store and None, or None and the readable part of a damaged store."""
     if not (path / METADATA_FILE).exists():
-        told.append(f"{METADATA_FILE} is gone")
+        notes.append(f"{METADATA_FILE} is gone")
         return None, None
     with tempfile.TemporaryDirectory(prefix="oncelog-") as folder:
-        # A copy: reading a store puts its log into it.
-        for one in path.glob(f"{METADATA_FILE}*"):
-            if one.name.removeprefix(METADATA_FILE) in ("", "-wal"):
-                shutil.copy2(one, folder)
+        # A copy, because reading a store checkpoints its log.
+        for file in path.glob(f"{METADATA_FILE}*"):
+            if file.name.removeprefix(METADATA_FILE) in ("", "-wal"):
+                shutil.copy2(file, folder)
         place = Path(folder) / METADATA_FILE
         try:
             database = Database(place, may_be_new=False)
             snapshot = database.range("")
             database.close()
         except OSError as error:
-            told.append(str(error).replace(str(place), METADATA_FILE))
+            notes.append(str(error).replace(str(place), METADATA_FILE))
             return None, _readable(place)
     if not snapshot.entries:
-        told.append(f"{METADATA_FILE} has no entries")
+        notes.append(f"{METADATA_FILE} has no entries")
         return None, None
     return snapshot, None
 
@@ -94,20 +94,20 @@ def _readable(place: Path) -> Snapshot | None:
         finally:
             connection.close()
     except (sqlite3.Error, TypeError):
-        pass  # the rows before it are what there is
+        pass  # the rows before the damage are kept
     return Snapshot(revision, tuple(entries)) if entries else None
 
 
-def _copy(path: Path, told: list[str]) -> tuple[Snapshot | None, bool]:
-    """Its records, and whether it ends as it was written."""
+def _copy(path: Path, notes: list[str]) -> tuple[Snapshot | None, bool]:
+    """Return the records of the copy, and whether the copy is complete."""
     try:
         data = (path / METADATA_COPY).read_bytes()
         snapshot = decode_copy(data)
     except FileNotFoundError:
-        told.append(f"{METADATA_COPY} is gone")
+        notes.append(f"{METADATA_COPY} is gone")
         return None, False
     except MalformedCopy as error:
-        told.append(f"{METADATA_COPY}: {error}")
+        notes.append(f"{METADATA_COPY}: {error}")
         return None, False
     is_whole = (
         data.endswith(b"\n")
@@ -115,15 +115,15 @@ def _copy(path: Path, told: list[str]) -> tuple[Snapshot | None, bool]:
         and (data.rsplit(b"\n", 2)[-2].startswith(b'["end",'))
     )
     if not is_whole:
-        told.append(f"{METADATA_COPY} is damaged behind revision {snapshot.revision}")
+        notes.append(f"{METADATA_COPY} is damaged behind revision {snapshot.revision}")
     return snapshot, is_whole
 
 
-def _meta(path: Path, told: list[str]) -> MetaProperties | None:
+def _meta(path: Path, notes: list[str]) -> MetaProperties | None:
     try:
         return decode_meta((path / META_PROPERTIES).read_bytes())
     except FileNotFoundError:
-        told.append(f"{META_PROPERTIES} is gone")
+        notes.append(f"{META_PROPERTIES} is gone")
     except MalformedCheckpoint as error:
-        told.append(f"{META_PROPERTIES} {error}")
+        notes.append(f"{META_PROPERTIES} {error}")
     return None

@@ -15,12 +15,12 @@ DESCRIPTOR_LIMIT: Final = 2048
 # For what is neither a file of a log nor a connection: files pinned beyond the limit by a sync,
 # directories, the metadata store, pipes.
 _OTHERS: Final = 256
-# How long whoever found no descriptor waits before it asks again.
+# Pause before a retry of an operation that found no descriptor.
 _RETRY_S: Final = 0.05
 
 
 class OutOfDescriptors(StorageError):
-    """Too many files are open: it says nothing of the disk, and passes."""
+    """Too many files are open: a temporary error that is no fault of the disk."""
 
 
 def refused(operation: str, path: str, error: OSError, needed_bytes: int = 0) -> StorageError:
@@ -48,7 +48,7 @@ def _allowed() -> int | None:
 
 
 class Shortage:
-    """Work that found no descriptor and is tried again: by the one who calls, on its loop."""
+    """Operations that found no descriptor and are retried: by the caller, on its event loop."""
 
     def __init__(
         self, executor: Executor, call_on_loop: Callable[[Callable[[], None]], object]

@@ -61,8 +61,8 @@ class File(Protocol):
         ...
 
     def renamed(self, path: str) -> None:
-        """The file has this name now: whoever holds the handle goes on reading the same bytes, even
-        if another file has taken the old name. The next `sync` makes the new name durable too."""
+        """Note the new name of the file: the handle goes on reading the same bytes, even if another
+        file has taken the old name. The next `sync` makes the new name durable too."""
         ...
 
 
@@ -85,7 +85,7 @@ class Files(Protocol):
 
     def rename(self, source: str, target: str) -> None:
         """Atomic, a file or a directory. Open handles below `source` must not be used afterwards,
-        unless they are told (`File.renamed`)."""
+        unless `File.renamed` is called on them."""
         ...
 
     def replace(self, path: str, data: bytes) -> None:

@@ -211,7 +211,7 @@ class OsFiles:
         except OSError as error:
             raise refused("open", path, error) from None
         else:
-            # Whoever made it may have been killed before its name was durable.
+            # The process that created it may have been killed before its name was durable.
             return self.file_class(self, path, full_path, size)
         file = self.file_class(self, path, full_path, 0)
         self._make_room()

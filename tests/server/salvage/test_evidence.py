@@ -43,7 +43,7 @@ def told(facts: list[FolderFacts]) -> list[str]:
     planner = Planner(
         facts, None, None, features={}, new_uuid=lambda: bytes(16), settings=Settings()
     )
-    return planner.plan().told
+    return planner.plan().notes
 
 
 @pytest.mark.parametrize("sign", ["gaps", "checkpoint", "cleaned", "none"])

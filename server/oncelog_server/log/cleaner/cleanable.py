@@ -102,7 +102,8 @@ def _first_timestamp(segment: Segment) -> int:
 def job_for(
     found: Cleanable, limits: CleaningLimits, now_ms: int
 ) -> Generator[None, None, CleaningJob]:
-    """The job, made in steps that hold nobody up. Raises StorageError and CorruptLog."""
+    """Return the job, in steps that do not block the event loop. Raises StorageError and
+    CorruptLog."""
     log = found.log
     segments = [segment for segment in log.segments if segment.end_offset <= found.end_offset]
     sources = tuple(

@@ -12,8 +12,8 @@ from oncelog_server.log.txn_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """To be told of every batch in the order of offsets. `aborted`: the rows of the txnindex of all
-    that is walked over.
+    """Follows every batch in the order of offsets. `aborted`: the txnindex rows of all segments
+    that the pass reads.
 
     All transactions on the way are decided: nothing undecided is ever cleaned. `rows` collects the
     rows that the cleaned segment keeps.

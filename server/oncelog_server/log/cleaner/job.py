@@ -1,4 +1,4 @@
-"""One pass over one log: what the cleaner is told, and what it gives back."""
+"""One pass over one log: the job of the cleaner and the events that it returns."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ _OFFSET: Final = Struct(">q")
 
 
 class OffsetMap:
-    """Keys are known by 128 bits of a digest that nobody can make collide; `slots` is how many fit,
-    `latest_offset` how far the log has been looked at."""
+    """Maps keys to offsets by 128 bits of a collision-resistant digest. `slots` is the capacity,
+    `latest_offset` the last offset that the map has seen."""
 
     __slots__ = ("_data", "_limit", "_slots", "latest_offset", "size")
 

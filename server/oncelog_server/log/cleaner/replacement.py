@@ -214,7 +214,7 @@ class Replacement:
         log.closed_bytes += new.size - sum(segment.size for segment in sources)
         gone = {segment.log.path for segment in sources}
         gone |= {segment.path(suffix) for segment in sources for suffix in SEGMENT_SUFFIXES}
-        log.unsynced = [one for one in log.unsynced if one.path not in gone]
+        log.unsynced = [file for file in log.unsynced if file.path not in gone]
         for segment in sources:
             log.reader.forget(segment)
             log.aborted.forget(segment.base_offset)
