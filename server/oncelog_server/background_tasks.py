@@ -1,5 +1,5 @@
-"""What a broker does by the clock: abort overdue transactions, apply retention, flush, checkpoint,
-forget."""
+"""Periodic tasks: abort overdue transactions, apply retention, flush, write checkpoints, expire
+ids."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from oncelog_server.transaction.id_expiry import IdExpiry
 
 log = structlog.get_logger("oncelog.upkeep")
 
-# As Kafka's log manager: first look after 30 s.
+# As Kafka's log manager, which first applies retention after 30 s.
 FIRST_RETENTION_MS: Final = 30_000
-# One abort takes a third of a millisecond: this many hold nobody up (T9).
+# One abort takes a third of a millisecond, so this many hold the loop for less than 20 ms (T9).
 ABORTS_PER_TURN: Final = 50
-# How often flush.ms is looked at. Kafka looks never unless log.flush.scheduler.interval.ms says
-# otherwise, which leaves flush.ms of a topic without effect; here it always has one.
+# How often flush.ms is checked. Kafka never checks it unless log.flush.scheduler.interval.ms is
+# set, so that a topic's flush.ms has no effect by default; here it always has one.
 FLUSH_CHECK_MS: Final = 1_000
 _CHECKPOINTS: Final = "checkpoints"
-# What space does not heal.
+# Operations that fail for another reason than a full disk.
 _READING: Final = frozenset({"open", "read", "list"})
 
 
 class BackgroundTasks:
-    """One timer for each duty, armed again when it has run: none runs twice at once."""
+    """One timer for each task, armed again after its run, so that no task runs twice at once."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class BackgroundTasks:
         refused_work: RefusedWork | None = None,
     ) -> None:
         self._refused_work = refused_work or RefusedWork(timers, clock.monotonic_ms)
-        # Why the last checkpoint could not be written.
+        # The error of the last checkpoint; None if it was written.
         self._not_written: StorageError | None = None
         self._settings = settings
         self._clock = clock
@@ -77,10 +77,10 @@ class BackgroundTasks:
         self._directory = directory
         self._slices = slices
         self._checkpoints = CheckpointWriter(files, self._checkpointed, slices)
-        # Deleted topics that the checkpoints on disk may still know.
+        # Deleted topics that the checkpoints on disk may still name.
         self._deleted = dict.fromkeys(sorted(forgotten))
-        # Duties that are not at their end: the next time of one is left out meanwhile.
-        self._under_way: set[str] = set()
+        # Tasks that still run; their next turn is skipped.
+        self._running: set[str] = set()
         self._id_expiry = IdExpiry(
             transactions.runtime,
             expiration_ms=settings.transactional_id_expiration_ms,
@@ -119,7 +119,7 @@ class BackgroundTasks:
             try:
                 duty()
             except Exception:
-                # One duty that fails must not stop the others, nor its own next turn.
+                # A failed task must not stop the others, nor its own next turn.
                 log.exception("upkeep failed", duty=duty.__name__)
             self._armed[duty] = self._timers.call_later(interval_ms, run)
 
@@ -129,11 +129,12 @@ class BackgroundTasks:
 
     def _abort_overdue(self) -> None:
         if len(self._transactions.abort_overdue(ABORTS_PER_TURN)) == ABORTS_PER_TURN:
-            # There may be more; whoever else waits for the loop comes first.
+            # There may be more. Callbacks that already wait for the loop run first.
             self._timers.call_soon(self._abort_overdue)
 
     def _for_each_partition(self, duty: Callable[[Partition, int], None]) -> None:
-        """In slices; those that are there when it begins."""
+        """Run `duty` for every partition, in slices. A duty that still runs is not started
+        again."""
 
         def steps() -> Steps[None]:
             try:
@@ -143,10 +144,10 @@ class BackgroundTasks:
                     duty(partition, self._clock.now_ms())
                     yield
             finally:
-                self._under_way.discard(duty.__name__)
+                self._running.discard(duty.__name__)
 
-        if duty.__name__ not in self._under_way:
-            self._under_way.add(duty.__name__)
+        if duty.__name__ not in self._running:
+            self._running.add(duty.__name__)
             self._slices.run(steps())
 
     def _apply_retention(self) -> None:
@@ -159,7 +160,7 @@ class BackgroundTasks:
         try:
             self._delete_expired(partition, now_ms)
         except (StorageError, CorruptLog) as error:
-            # The others have theirs applied nevertheless.
+            # Retention goes on with the other partitions.
             if isinstance(error, CorruptLog) or error.operation in _READING:
                 log.error("retention failed", partition=str(name), reason=str(error))
                 return
@@ -169,13 +170,14 @@ class BackgroundTasks:
             )
 
     def _delete_expired_again(self, name: TopicPartition) -> None:
-        """Raises StorageError while the disk refuses it."""
+        """Raise StorageError if the disk refuses it again."""
         partition = self._partitions.get(name)
         if partition is not None and partition.offline is None:
             self._delete_expired(partition, self._clock.now_ms())
 
     def _delete_expired(self, partition: Partition, now_ms: int) -> None:
-        """Raises StorageError and CorruptLog; what could be deleted before is."""
+        """Delete expired segments. Raise StorageError or CorruptLog; segments before the failed one
+        stay deleted."""
         deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
         if deleted:
             log.info(
@@ -208,9 +210,9 @@ class BackgroundTasks:
             self._timers.call_soon(self._expire_transactional_ids)
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """The checkpoints of a deleted topic must not meet a new topic of its name after a crash:
-        they would cut it off, or take it for one that lost its records. Who makes topics asks
-        `forgotten`."""
+        """Remember deleted topics until the checkpoints name them no more. After a crash, the old
+        entries would truncate a new topic of the same name, or make it look as if it had lost
+        records; so the creation of a topic waits for `forgotten`."""
         for topic in delta.topics_deleted:
             self._deleted[topic.name] = None
             for partition in topic.partitions if self._refused_work else ():
@@ -218,8 +220,8 @@ class BackgroundTasks:
                 self._refused_work.discard(_retention_of(name))
 
     async def forgotten(self, topics: Collection[str]) -> None:
-        """Return when the checkpoints know nothing more of these topics, if they are deleted.
-        Raises Refused while the disk does not take them."""
+        """Return when the checkpoints on disk do not name these topics any more, if they are
+        deleted. Raise Refused with KAFKA_STORAGE_ERROR if they cannot be written."""
         if not self._deleted or self._deleted.keys().isdisjoint(topics):
             return
         deleted = list(self._deleted)
@@ -230,8 +232,8 @@ class BackgroundTasks:
             self._deleted.pop(name, None)
 
     async def last_checkpoint(self, *, remembers_logs: bool = False) -> StorageError | None:
-        """Return when the checkpoints say what is so now, or why they do not. `remembers_logs`: the
-        logs are closed, and so are what the next start shall believe of them."""
+        """Write the checkpoints as of now; return the error, or None. `remembers_logs`: the logs
+        are closed, so their state is written too, and the next start need not read them."""
         self._remembers_logs = remembers_logs
         return await end_of(self.checkpoint(), otherwise=None)
 
@@ -239,8 +241,8 @@ class BackgroundTasks:
         self.checkpoint()
 
     def checkpoint(self) -> Deferred[StorageError | None]:
-        """Write how far each log is known to be on disk, where it starts, and what is committed;
-        completed when that is durable, or refused by the disk: then it is tried again."""
+        """Write the recovery point, log start offset and high watermark of each log. Completed with
+        None when that is durable, with the error if the disk refused it; it is then retried."""
         answer = self._checkpoints.write()
         answer.on_complete(self._written)
         return answer
@@ -251,8 +253,8 @@ class BackgroundTasks:
             self._refused_work.add(_CHECKPOINTS, error, self._write_again, files=_CHECKPOINTS)
 
     def _write_again(self) -> None:
-        """Raises StorageError until a checkpoint was written; the one that begins here ends
-        later."""
+        """Begin another checkpoint, and raise the StorageError of the last one. Return once a
+        checkpoint has been written."""
         error = self._not_written
         if error is not None:
             self.checkpoint()
@@ -284,9 +286,12 @@ class BackgroundTasks:
     def _keep_those_of_offline(
         self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]
     ) -> None:
-        """A partition that could not be opened must meet the same recovery point at the next start:
-        without it, corrupt bytes would be cut off as a torn end, with all that follows them."""
-        unopened = [one for one in self._partitions.offline() if self._partitions.get(one) is None]
+        """Keep the checkpointed offsets of partitions that could not be opened. Without its
+        recovery point, the next start would truncate a log at its corrupt bytes as at a torn end,
+        and lose the records behind them."""
+        unopened = [
+            name for name in self._partitions.offline() if self._partitions.get(name) is None
+        ]
         if not unopened:
             return
         old_points = self._directory.recovery_points()

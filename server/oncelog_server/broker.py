@@ -1,5 +1,4 @@
-"""The composition root: the only file that knows every part, how they are made, and in which order
-they start."""
+"""Composition root: make the broker's parts, connect them, and start and stop them in order."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.network.listener import Limits, Listener
 from oncelog_server.newer_logs import NewerLogs
-from oncelog_server.observe.fences import logged_fences, tell_refused_id, tell_stray_markers
+from oncelog_server.observe.fences import log_refused_id, log_stray_markers, logged_fences
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refusal import Refused
@@ -72,7 +71,7 @@ def _log_defect(failure: Exception) -> None:
 
 
 class Broker:
-    """Made by `start`; `stop` ends it cleanly."""
+    """One broker. `start` opens its data directory and serves; `stop` ends it cleanly."""
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
         self.settings = settings
@@ -94,7 +93,7 @@ class Broker:
         self._group_flush = GroupFlush(self._files)
         self._tasks = RequestTasks()
         self._producer_ids = ProducerIds(self._ask_for_producer_ids)
-        self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, tell_refused_id)
+        self._refused_ids = RefusedProducerIds(self._clock.monotonic_ms, log_refused_id)
         self.addresses: list[tuple[str, str, int]] = []
         # Closes what a failed start has bound.
         self._bound = ExitStack()
@@ -103,14 +102,14 @@ class Broker:
     # --- start
 
     async def start(self) -> None:
-        """Start to serve. Raises OSError, StorageError and ValueError, and for a refused data
-        directory DirectoryInUse, ForeignDirectory or NeedsRecovery."""
+        """Start to serve. Raise OSError, StorageError or ValueError; DirectoryInUse,
+        ForeignDirectory or NeedsRecovery if the data directory is refused."""
         self.directory.lock()
         try:
             await self._start()
         except BaseException:
             self._bound.close()
-            # One turn of the loop, in which uvloop closes the sockets.
+            # uvloop closes the sockets in the next turn of the loop.
             await asyncio.sleep(0)
             self.directory.release()
             raise
@@ -128,10 +127,10 @@ class Broker:
             self._metrics = await self._bind_metrics()
         except OSError:
             await self.metadata.stop()
-            with suppress(OSError):  # the port is what the user has to learn of
+            with suppress(OSError):  # the user must see the error of the port
                 self.directory.unmake()
             raise
-        # After every check: a refused start leaves everything as it was.
+        # After every check, because a refused start must change nothing.
         folders = checks.folders(self.metadata.image)
         self.directory.take_clean_mark()
         newer = NewerLogs(next_producer_id)
@@ -144,7 +143,8 @@ class Broker:
         if self.settings.oncelog_flush_on_ack and not was_clean:
             await sync_recovered(self._files, self.partitions)
         await self.metadata.register(endpoints)
-        # All partitions are led; coordinators that still load answer COORDINATOR_LOAD_IN_PROGRESS.
+        # All partitions have a leader. A coordinator that still loads responds
+        # COORDINATOR_LOAD_IN_PROGRESS.
         await self._replica_manager.settled(self.metadata.image.topics)
         if not self.partitions.offline():
             self.directory.keep_by(self._environment.boot(), self._files)
@@ -168,11 +168,12 @@ class Broker:
         )
 
     async def _forget_deletions(self, folders: Folders) -> None:
-        """Forget the deletions of topics that have no folder here, once that is durable."""
-        gone = self.metadata.image.deletions.keys() - folders.remembered
-        if gone:
+        """Forget the deletions of topics that have no folder here, after the checkpoints without
+        these topics are durable."""
+        without_folder = self.metadata.image.deletions.keys() - folders.remembered
+        if without_folder:
             await self._background_tasks.last_checkpoint()
-            await self.metadata.forget_deletions(gone)
+            await self.metadata.forget_deletions(without_folder)
 
     def _build(self, was_clean: bool) -> None:
         """Make the parts and connect them; nothing starts here."""
@@ -282,7 +283,7 @@ class Broker:
             monotonic_ms=self._clock.monotonic_ms,
             max_timeout_ms=self.settings.transaction_max_timeout_ms,
             fences=logged_fences(),
-            on_stray_markers=tell_stray_markers,
+            on_stray_markers=log_stray_markers,
             work=self._slices.run,
         )
 
@@ -316,7 +317,8 @@ class Broker:
         )
 
     async def _bind_metrics(self) -> MetricsListener | None:
-        """Return the listener for metrics; None if `oncelog.metrics.port` is -1. Raises OSError."""
+        """Return the listener for metrics; None if `oncelog.metrics.port` is -1. Raise OSError if
+        it cannot be bound."""
         if self.settings.oncelog_metrics_port < 0:
             return None
         from oncelog_server.observe.serving import bind_metrics
@@ -328,8 +330,8 @@ class Broker:
         return metrics
 
     async def _bind(self) -> tuple[Endpoint, ...]:
-        """Bind the listeners, which accept no connection yet; return the addresses to register.
-        Raises OSError."""
+        """Bind the listeners, which accept no connection yet. Return the addresses to register.
+        Raise OSError if one cannot be bound."""
         self._bound.callback(self._listener.unbind)
         listeners = listeners_of(self.settings)
         ports: dict[str, int] = {}
@@ -360,7 +362,7 @@ class Broker:
     # --- stop
 
     async def stop(self) -> None:
-        """Answer the requests in progress, make everything durable, leave the mark of a clean
+        """Finish the requests in progress, make everything durable, write the mark of a clean
         stop."""
         await self._listener.stop(DRAIN_S)
         self._late_imports.stop()
@@ -375,7 +377,7 @@ class Broker:
         self._remote_markers.close()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
-        # Also after a failure: the checkpoint that is being written must come to its end.
+        # Also after a failure, because a checkpoint that is being written must finish.
         clean = await self._background_tasks.last_checkpoint(remembers_logs=clean) is None and clean
         self._slices.stop()
         self._environment.close()

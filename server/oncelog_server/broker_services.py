@@ -1,5 +1,4 @@
-"""The parts of this broker as its handlers see them. Made by `broker`, which alone knows how they
-are built."""
+"""The services that handlers use. `broker` builds them."""
 
 from __future__ import annotations
 
@@ -33,9 +32,9 @@ class Spawn(Protocol):
 
 @dataclass(slots=True)
 class BrokerServices:
-    """`spawn` runs a coroutine and gives the Deferred of its result: for admin requests only, which
-    wait for the metadata store. `new_producer_id` raises Refused while the next block is on its
-    way."""
+    """The services that handlers use. `spawn` runs a coroutine and returns the Deferred of its
+    result; it is for admin requests, which wait for the metadata store. `new_producer_id` raises
+    Refused while the next block is being allocated."""
 
     broker_id: int
     cluster_id: str
@@ -51,10 +50,10 @@ class BrokerServices:
     local_markers: LocalMarkers
     new_producer_id: Callable[[], int]
     spawn: Spawn
-    # Writes where logs start, so that it outlives the process; completed when it does.
+    # Write the log start offsets to disk; completed when they are durable.
     checkpoint: Callable[[], Deferred[StorageError | None]]
     # For work that would hold the loop for long.
     slices: Slices
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
-    # What each API is served in, set by the dispatch from the handlers themselves.
+    # The versions of each API, set by the dispatch from the handlers.
     versions: dict[int, range] = field(default_factory=dict)

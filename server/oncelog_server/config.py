@@ -1,8 +1,8 @@
-"""Where settings come from: defaults < server.properties < KAFKA_* < ONCELOG_* < --set.
+"""Load the settings. Sources, a later one overrides: defaults, server.properties, KAFKA_*,
+ONCELOG_*, --set.
 
-What they are is in settings/: every broker setting of Kafka's is in exactly one of HONOURED,
-ACCEPTED (without effect) and REFUSED.
-"""
+Their tables are in settings/: every broker setting of Kafka is in exactly one of HONOURED, ACCEPTED
+(without effect) and REFUSED."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["Loaded", "SettingProblem", "Settings", "SettingsError", "load_settin
 
 
 class SettingProblem(msgspec.Struct, frozen=True):
-    """One setting that cannot be used as it was given; without a name, a source that is none."""
+    """A setting with an unusable value. Without a name: a source that cannot be read."""
 
     name: str
     text: str
@@ -53,7 +53,7 @@ class SettingProblem(msgspec.Struct, frozen=True):
 
 
 class SettingsError(ValueError):
-    """All that is wrong with the settings, at once."""
+    """All problems of the settings together."""
 
     def __init__(self, problems: Sequence[SettingProblem]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -61,7 +61,8 @@ class SettingsError(ValueError):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """`warnings` are for a person; `without_effect` names the settings of ACCEPTED given."""
+    """`warnings` are lines to print; `without_effect` names the given settings that are in
+    ACCEPTED."""
 
     settings: Settings
     warnings: tuple[str, ...]
@@ -76,11 +77,10 @@ def load_settings(
     port: int | None = None,
     data: str | None = None,
 ) -> Loaded:
-    """Settings from all sources. `port` and `data` are the options of `oncelog serve`: they hold
-    over a file and the environment, and exclude a --set of the same.
+    """Return the settings from all sources. `port` and `data` are the options of `oncelog serve`:
+    they override a file and the environment, and exclude a --set of the same setting.
 
-    Raises SettingsError with every problem found, OSError if the file cannot be read.
-    """
+    Raise SettingsError with every problem found, OSError if the file cannot be read."""
     given: list[Assignment] = []
     unreadable: list[SettingProblem] = []
     if config_file is not None:
@@ -104,8 +104,8 @@ def load_settings(
 
 
 def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem] = ()) -> Loaded:
-    """Settings from assignments, a later one over an earlier. Raises SettingsError, with what was
-    `unreadable` before."""
+    """Return the settings of assignments; a later one overrides an earlier one. Raise SettingsError
+    with every problem, those of `unreadable` sources among them."""
     warnings: list[str] = []
     problems = list(unreadable)
     effective: dict[str, Assignment] = {}
@@ -131,7 +131,7 @@ def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem
             problems.append(_problem(assignment, str(error)))
     if values.get("broker_id", -1) != -1:
         values.setdefault("node_id", values["broker_id"])
-    texts = {name: one.text for name, one in effective.items()}
+    texts = {name: assignment.text for name, assignment in effective.items()}
     settings = Settings(**values, given=texts)
     problems += [
         _problem(effective.get(name) or Assignment(name, "", "default"), reason)
@@ -145,7 +145,8 @@ def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem
 
 
 def contradictions(settings: Settings) -> list[tuple[str, str]]:
-    """(setting, reason) where settings that are fine alone are not fine together (KafkaConfig)."""
+    """Return (setting, reason) for settings that are valid alone and contradict others
+    (KafkaConfig)."""
     found: list[tuple[str, str]] = []
     try:
         listeners_of(settings)
@@ -192,7 +193,7 @@ def _client_listeners(settings: Settings) -> tuple[Listener, ...]:
 
 
 def nearest_name(name: str) -> str | None:
-    """The known setting that looks most like `name`, if one does."""
+    """Return the known setting whose name is most like `name`; None if none is similar."""
     found = difflib.get_close_matches(name, sorted(KNOWN), n=1, cutoff=0.75)
     return found[0] if found else None
 
@@ -200,8 +201,8 @@ def nearest_name(name: str) -> str | None:
 def _judge_unknown(
     assignment: Assignment, warnings: list[str], problems: list[SettingProblem]
 ) -> None:
-    """Unknown names are errors where only settings are written, and warnings in the environment,
-    which others write to as well."""
+    """Add an unknown name to `problems`; to `warnings` if it comes from the environment, which
+    other programs use as well."""
     name = assignment.name
     if GONE.fullmatch(name):
         warnings.append(f"{name} ({assignment.source}): Kafka 4 has no such setting, ignored")
@@ -231,8 +232,8 @@ def _problem(assignment: Assignment, reason: str) -> SettingProblem:
 
 
 def _shown_text(assignment: Assignment) -> str:
-    """Return the value as an error may show it: not that of a password, nor one of an unknown
-    setting that looks like one (`listener.name.….sasl.jaas.config`, a misspelled password)."""
+    """Return the value as an error may show it. Hidden: passwords, and unknown settings whose names
+    look like a password's (`listener.name.<name>.sasl.jaas.config`, a misspelled password)."""
     row = HONOURED.get(assignment.name) or REFUSED.get(assignment.name)
     if row is None:
         hidden = displayed(assignment.name, assignment.text) == HIDDEN
@@ -242,24 +243,25 @@ def _shown_text(assignment: Assignment) -> str:
 
 
 def _without_stale_advertised(given: list[Assignment]) -> list[Assignment]:
-    """A file's `advertised.listeners` go with its `listeners`: where the environment or an option
-    sets others, they are not those that were advertised. So Kafka's image does with its defaults.
+    """Drop `advertised.listeners` of a source whose `listeners` a later source overrides: they
+    advertise listeners that are not used. Kafka's container image does the same with its defaults.
     """
-    *earlier, last = ["", *(one.source for one in given if one.name == "listeners")]
+    *earlier, last = ["", *(item.source for item in given if item.name == "listeners")]
     replaced = set(earlier) - {last}
     return [
-        one for one in given if one.name != "advertised.listeners" or one.source not in replaced
+        item for item in given if item.name != "advertised.listeners" or item.source not in replaced
     ]
 
 
 def _set_twice(
     given: Sequence[Assignment], names: Sequence[str], option: str
 ) -> list[SettingProblem]:
-    """Two arguments of one command line for one thing: neither is the later source."""
+    """Return a problem for each --set of a setting that an option sets too: neither is the later
+    source."""
     return [
-        _problem(one, f"{option} says otherwise: give one of the two")
-        for one in given
-        if one.source == FROM_ARGUMENT and one.name in names
+        _problem(assignment, f"{option} says otherwise: give one of the two")
+        for assignment in given
+        if assignment.source == FROM_ARGUMENT and assignment.name in names
     ]
 
 
@@ -271,5 +273,6 @@ def _read(file: Path) -> list[Assignment]:
 
 
 def _aliases_first(assignments: list[Assignment]) -> list[Assignment]:
-    """In one file Kafka's own name holds over KIP-98's, whatever their order."""
-    return sorted(assignments, key=lambda one: one.name not in ALIASES)
+    """Put old names first: within one file Kafka's current name overrides KIP-98's, whatever their
+    order."""
+    return sorted(assignments, key=lambda assignment: assignment.name not in ALIASES)

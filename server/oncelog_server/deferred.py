@@ -1,8 +1,7 @@
-"""An answer that comes later, without a task or a loop: what parks a request.
+"""A response that is completed later, without a task or an event loop. It parks a request.
 
-The core that will know the answer keeps the `Deferred` and completes it; the connection that owes
-the answer listens. Both sides run on one thread, so nothing is locked.
-"""
+The core that produces the response keeps the `Deferred` and completes it; the connection that must
+send it registers a callback. Both run on one thread, so nothing is locked."""
 
 from __future__ import annotations
 
@@ -14,9 +13,9 @@ R = TypeVar("R")
 
 
 class Unheard:
-    """Takes the failures that no listener takes: those of a callback, and those of an answer for
-    which nothing waits any more. They are raised where they happen until the broker has given
-    `take`, which logs them: nothing but its own request fails by a defect."""
+    """Takes the failures that no callback takes: those of a callback itself, and those of a
+    response that nothing waits for any more. The broker sets `take`, which logs them, so that a
+    defect fails only its own request; until then they are raised."""
 
     take: Callable[[Exception], None] | None = None
 
@@ -36,14 +35,13 @@ class Unheard:
 class Deferred(Generic[T]):
     """Completed exactly once with `complete`; `on_complete` may be called before or after that.
 
-    `cancel` is called when nobody waits any more (the client hung up): `on_cancel` callbacks
-    release what the wait holds, and a later `complete` is ignored. `ordered` says that the
-    request's effect has already taken place and only its answer waits, so that the connection may
-    serve the next request.
+    `cancel` is called when nothing waits any more (the client hung up): the `on_cancel` callbacks
+    release what the wait holds, and a later `complete` is ignored. `ordered`: the request has
+    already taken effect and only its response is pending, so that the connection may serve the next
+    request.
 
-    What a callback raises never reaches the completer: `Unheard` gets it when all have been called.
-    `failure` is what made an abandoned answer impossible, where that is known.
-    """
+    An exception of a callback never reaches the caller of `complete`: `Unheard` gets it after all
+    callbacks have run. `failure` is the reason of an abandoned response, if it is known."""
 
     __slots__ = (
         "_abandon_callbacks",
@@ -70,21 +68,22 @@ class Deferred(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The answer; raises LookupError while there is none."""
+        """The response. Raise LookupError while it is pending."""
         if not self.done:
             raise LookupError("not completed yet")
         return self._value  # type: ignore[return-value]  # T may itself be None
 
     def complete(self, value: T) -> None:
-        """Give the answer. Raises RuntimeError when it was given before."""
+        """Set the response and run the callbacks. Raise RuntimeError if it was set before."""
         if self.cancelled:
             return
         if self.done:
-            raise RuntimeError("a deferred answer is given once")
+            raise RuntimeError("a deferred response is completed once")
         self.done = True
         self._value = value
         callbacks, self._callbacks = self._callbacks, []
-        # What listens refers to this one: a cycle would keep the value until a full collection.
+        # The callbacks refer to this Deferred: a cycle would keep the value until a full
+        # collection.
         self._cancel_callbacks.clear()
         self._abandon_callbacks.clear()
         failures: list[Exception] = []
@@ -97,15 +96,16 @@ class Deferred(Generic[T]):
             Unheard.give(failures)
 
     def on_complete(self, callback: Callable[[T], None]) -> None:
-        """Call `callback(value)` when the answer is there: at once if it already is."""
+        """Call `callback(value)` on completion, at once if that has happened."""
         if self.done:
             callback(self.value)
         elif not self.cancelled:
             self._callbacks.append(callback)
 
     def abandon(self, failure: Exception | None = None) -> None:
-        """There will be no answer: a defect of ours. All that wait learn it, so that nothing waits
-        for ever; the last of them logs `failure`. Without one it is logged already."""
+        """End the wait without a response, because of a defect. The `on_abandon` callbacks run, so
+        that nothing waits for ever; the last of them logs `failure`. None means that it is logged
+        already."""
         if self.done or self.cancelled or self.abandoned:
             if failure is not None:
                 Unheard.give([failure])
@@ -123,14 +123,14 @@ class Deferred(Generic[T]):
             Unheard.give(failures)
 
     def on_abandon(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` if there will be no answer."""
+        """Call `callback()` if the response is abandoned, at once if that has happened."""
         if self.abandoned:
             callback()
         elif not self.done:
             self._abandon_callbacks.append(callback)
 
     def cancel(self) -> None:
-        """Nobody waits any more. Does nothing once completed."""
+        """End the wait from the waiting side. Does nothing once completed."""
         if self.done or self.cancelled:
             return
         self.cancelled = True
@@ -141,7 +141,8 @@ class Deferred(Generic[T]):
             callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` if the wait is given up before the answer comes."""
+        """Call `callback()` if the wait is cancelled before completion, at once if that has
+        happened."""
         if self.cancelled:
             callback()
         elif not self.done:
@@ -157,7 +158,7 @@ def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]: 
 
 
 def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
-    """`change(answer)`, now if the answer is there, else as a Deferred that gets it."""
+    """Return `change(answer)` if the response is complete, else a Deferred of it."""
     if not isinstance(answer, Deferred):
         return change(answer)
     if answer.done:
@@ -179,8 +180,8 @@ def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
 
 
 def then_ask(answer: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R | Deferred[R]:
-    """`ask(answer)`, whose own answer may come later, too. The question is asked also if nobody
-    waits any more: what was begun is brought to its end."""
+    """Return `ask(answer)`, which may itself be deferred. `ask` is called also if nothing waits any
+    more: work that has begun is finished."""
     if not isinstance(answer, Deferred):
         return ask(answer)
     if answer.done:
@@ -201,7 +202,7 @@ def then_ask(answer: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R 
 
 
 def pass_on(answer: T | Deferred[T], later: Deferred[T]) -> None:
-    """Give `later` what `answer` is or becomes."""
+    """Complete `later` with `answer`, now or on its completion."""
     if not isinstance(answer, Deferred):
         later.complete(answer)
         return
@@ -211,7 +212,7 @@ def pass_on(answer: T | Deferred[T], later: Deferred[T]) -> None:
 
 
 def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
-    """All answers in their order, once the last of them is there."""
+    """Return all responses in their order, or a Deferred of them if some are pending."""
     missing = [answer for answer in answers if isinstance(answer, Deferred) and not answer.done]
     left = len(missing)
     if not left:
@@ -224,13 +225,13 @@ def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
         if not left:
             later.complete(_values(answers))
 
-    def wait_for(one: Deferred[T]) -> None:
-        one.on_complete(completed)
-        one.on_abandon(lambda: later.abandon(one.failure))
-        later.on_cancel(one.cancel)
+    def wait_for(answer: Deferred[T]) -> None:
+        answer.on_complete(completed)
+        answer.on_abandon(lambda: later.abandon(answer.failure))
+        later.on_cancel(answer.cancel)
 
-    for one in missing:
-        wait_for(one)
+    for answer in missing:
+        wait_for(answer)
     return later
 
 

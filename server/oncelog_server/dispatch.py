@@ -1,5 +1,5 @@
-"""(api key, version) -> decode, handle, encode: the table is made of the handlers' own
-declarations."""
+"""Route (API key, version) to decoder, handler and encoder. The handlers' declarations make the
+table."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ from oncelog_server.network.request_context import Peer, RequestContext
 from oncelog_server.request_limits import max_elements
 from oncelog_server.slices import SMALL, Steps, within
 
-# Above it, decoding is done in slices: a millisecond or two of it.
+# Larger requests are decoded in slices: this many bytes take one or two milliseconds.
 SLICED_BYTES: Final = 64 << 10
-# Parts of a large answer that are put together before there are more.
+# Parts of a large response that are joined at a time.
 _JOINED: Final = 4_096
 # Length, correlation id, and (header v1) the number of tagged fields.
 _HEAD: Final = struct.Struct(">ii")
 _FLEXIBLE_HEAD: Final = struct.Struct(">iib")
 _LOGGED_CLIENT_ID: Final = 100
 
-# Gives the answer, a Deferred of it, None (acks=0), or the work of it, to be done in slices.
+# Returns the response, a Deferred of it, None (acks=0), or a generator of it, to be run in slices.
 Handle = Callable[[BrokerServices, RequestContext, Any], Any]
 
 
 class Handler(Protocol):
-    """What a module in `handlers` declares; it may be imported only when `handle` is asked for."""
+    """The declarations of a module in `handlers`. It may be imported only when `handle` is first
+    read."""
 
     API: ApiKey
     VERSIONS: range
@@ -82,8 +83,9 @@ class _Route:
 
 
 class Dispatch:
-    """Serves frames. A request that cannot be read closes its connection; so does a version that
-    was not advertised, except that ApiVersions itself is then answered in version 0 (KIP-511)."""
+    """Serves frames. A request that cannot be decoded closes its connection, and so does a version
+    that was not advertised. ApiVersions in an unknown version gets a response in version 0
+    (KIP-511)."""
 
     def __init__(self, services: BrokerServices, handlers: Iterable[Handler]) -> None:
         self._services = services
@@ -97,8 +99,8 @@ class Dispatch:
         services.versions = {key: handler.VERSIONS for key, handler in self._handlers.items()}
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
-        """The answer's parts, one that comes later, or None where the client wants none. Raises
-        ProtocolError."""
+        """Return the response's parts, a Deferred of them, or None if the client wants no response.
+        Raise ProtocolError if the connection must be closed."""
         try:
             key, version, correlation_id, size = REQUEST_START.unpack_from(frame)
         except struct.error:
@@ -136,7 +138,8 @@ class Dispatch:
     def _encode_later(
         self, route: _Route, context: RequestContext, response: Deferred[Any]
     ) -> Deferred[Parts]:
-        """What fails until then, the encoder too, names the request, and fails nothing else."""
+        """Encode a response on its completion. A failure, also of the encoder, names the request
+        and fails only that."""
 
         def encoded(value: Any) -> Parts | Deferred[Parts]:
             if value is None:
@@ -150,7 +153,8 @@ class Dispatch:
     def _serve_large(
         self, route: _Route, context: RequestContext, frame: memoryview, position: int
     ) -> Answer:
-        """Decoding takes slices, too, but of a Produce that is large by its records."""
+        """Decode in slices and serve. A Produce that is large by its records, not its partitions,
+        is decoded at once."""
         decoding = sliced_decoder(APIS[route.key].request, route.version)
         if route.key == ApiKey.PRODUCE:
             few = within(SMALL, decoding(frame, position, route.max_elements))
@@ -164,17 +168,18 @@ class Dispatch:
         self, route: _Route, context: RequestContext, request: Any
     ) -> Parts | Deferred[Parts]:
         answer = self._serve(route, context, request)
-        # An EndTxn of a client that has hung up is not answered, nor is acks=0.
+        # An EndTxn of a client that has hung up gets no response, nor does acks=0.
         return [] if answer is None else answer
 
     def _in_slices(
         self, route: _Route, context: RequestContext, steps: Steps[Any]
     ) -> Parts | Deferred[Parts]:
-        """Nothing of a large request holds the loop: not what it asks for, nor its answer."""
+        """Run a large request in slices, and encode its response in slices, so that neither holds
+        the loop."""
         slices = self._services.slices
 
         def worked(value: Any) -> Parts | Deferred[Parts]:
-            """Work may lead to more of it, and to an answer that comes later."""
+            """Encode the result. It may itself be a generator, or deferred."""
             if type(value) is GeneratorType:
                 return then_ask(slices.run(value), worked)
             if isinstance(value, Deferred):
@@ -198,7 +203,8 @@ class Dispatch:
             yield APIS[key].name, version, route.count
 
     def _route(self, key: int, version: int) -> _Route | None:
-        """None for an ApiVersions request of an unknown version."""
+        """Return the route, made at its first use; None for ApiVersions in an unknown version.
+        Raise ProtocolError for any other unknown API or version."""
         handler = self._handlers.get(key)
         if handler is None:
             raise ProtocolError(f"unknown API {key}")
@@ -219,8 +225,7 @@ class Dispatch:
 
 
 def _kept(frame: memoryview) -> memoryview:
-    """Return the frame in memory that nothing else is written to; of the connections' shared buffer
-    it takes a copy."""
+    """Return the frame in memory of its own: a copy if it is in the connections' shared buffer."""
     return memoryview(bytearray(frame)) if len(frame) <= SHARED_BYTES else frame
 
 
@@ -237,8 +242,7 @@ def _named(
     response: Deferred[Any],
     change: Callable[[Any], Parts | Deferred[Parts]] = lambda parts: cast("Parts", parts),
 ) -> Deferred[Parts]:
-    """Return `change(response)`; a failure names the request that it fails, unless it is the
-    client's."""
+    """Return `change(response)`. A failure names the request, unless it is a ProtocolError."""
     later: Deferred[Parts] = Deferred(ordered=response.ordered)
 
     def give_up(cause: Exception | None) -> None:
@@ -264,7 +268,8 @@ def _named(
 
 
 def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
-    """Length, header and body: one buffer, but for Fetch, whose file ranges the outbox sends."""
+    """Return length, header and body: one buffer, except for Fetch, whose file ranges the outbox
+    sends."""
     parts: Parts = [b""]
     route.encode(response, parts.append)
     return _with_head(route, correlation_id, parts)
@@ -284,7 +289,8 @@ def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Step
 
 
 def _join(parts: Parts, whole: Parts) -> None:
-    """Add the parts to `whole`: as few as may be, as file ranges stay what they are."""
+    """Append the parts to `whole`, with neighboring buffers joined; file ranges stay as they
+    are."""
     run: list[Part] = []
     for part in parts:
         if isinstance(part, FileRange):
@@ -299,7 +305,7 @@ def _join(parts: Parts, whole: Parts) -> None:
 
 
 def _with_head(route: _Route, correlation_id: int, parts: Parts) -> Parts:
-    """The parts, of which the first is empty, with length and header."""
+    """Return the parts with length and header in the first one, which is empty."""
     size = sum(map(len, parts))
     if route.is_response_header_flexible:
         parts[0] = _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)

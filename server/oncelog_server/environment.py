@@ -1,5 +1,5 @@
-"""What a broker takes of the computer it runs on: clocks, disk, metadata store, chance. The
-simulator has a machine of its own, under the same broker."""
+"""The broker's environment: clocks, disk, metadata store, randomness. The simulator has its own
+environment, with the same broker."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from oncelog_server.faults.faults import Faults
     from oncelog_server.log.cleaner.job import CleaningJob
 
-# Linux draws it anew at each boot.
+# Linux draws a new id at each boot.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # Threads for fsync and unlink only: everything else runs on the loop.
 DISK_THREADS: Final = 4
-# How long a look-up of this machine's own name may hold up the start.
+# How long the look-up of the computer's own name may delay the start.
 LOOK_UP_S: Final = 0.25
-# Long work is sliced by the clock; by steps only where the clock does not go on.
+# Long work is sliced by the clock; by steps only under a clock that stands still (the simulator's).
 STEPS_PER_SLICE: Final = 2_000
 
 
 class Environment(Protocol):
-    """Made for one broker, on its loop; closed by it."""
+    """The environment of one broker, made on its loop. The broker closes it."""
 
     @property
     def clock(self) -> Clock: ...
@@ -52,7 +52,7 @@ class Environment(Protocol):
 
     @property
     def files(self) -> Files:
-        """Those below the data directory."""
+        """The files below the data directory."""
         ...
 
     @property
@@ -60,16 +60,16 @@ class Environment(Protocol):
 
     @property
     def steps_per_slice(self) -> int:
-        """How many steps of long work one turn of the loop takes at most."""
+        """The most steps of long work in one turn of the loop."""
         ...
 
     def new_uuid(self) -> bytes:
-        """16 bytes that nobody else has drawn."""
+        """Return 16 random bytes."""
         ...
 
     def boot(self) -> str:
-        """Return what changes whenever unsynced data may be lost: with each boot of the computer,
-        and with the device of the data directory. "" where it is not known."""
+        """Return a text that changes whenever unsynced data may be lost: with each boot of the
+        computer, and with the device of the data directory. "" if it is unknown."""
         ...
 
     async def open_store(self) -> MetadataStore:
@@ -77,11 +77,11 @@ class Environment(Protocol):
         ...
 
     async def host_name(self) -> str:
-        """What clients are told where a listener is bound to every address."""
+        """Return the name to advertise for a listener that is bound to every address."""
         ...
 
     def watched(self, requests: Requests) -> Requests:
-        """Who serves requests: those given, unless a test stands in between."""
+        """Return the server of requests: `requests`, or a wrapper that a test puts around it."""
         ...
 
     def clean(self, job: CleaningJob, listener: Listener) -> Work:
@@ -92,7 +92,7 @@ class Environment(Protocol):
 
 
 class OsEnvironment:
-    """The real one. `faults`: where a test wants it to die."""
+    """The operating system's. `faults`: the faults that a test injects."""
 
     def __init__(self, data_directory: str, faults: Faults | None = None) -> None:
         self.clock: Clock = SystemClock()
@@ -131,12 +131,13 @@ class OsEnvironment:
         )
 
     async def host_name(self) -> str:
-        """This machine's name, as in Kafka, but only if it can be looked up, and at once: a
-        laptop's often cannot."""
+        """Return the computer's name, as Kafka does, but "localhost" if its look-up fails or is
+        slow, as often on a laptop."""
         name = socket.gethostname()
         try:
             async with asyncio.timeout(LOOK_UP_S):
-                # As bytes: a text would load the codec of international names, 2 ms of a start.
+                # As bytes, because a str would load the codec of international names: 2 ms of the
+                # start.
                 await asyncio.get_running_loop().getaddrinfo(name.encode(), None)
         except (OSError, TimeoutError):
             return "localhost"

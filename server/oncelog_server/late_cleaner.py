@@ -1,4 +1,4 @@
-"""Loads and starts the log cleaner once the broker serves, as its import takes a while."""
+"""Load and start the log cleaner after the broker's start, because its import takes a while."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("oncelog.broker")
 
-# When the cleaner is loaded after the start, and between two attempts.
+# Delay of the first attempt after the start, and between two attempts.
 DELAY_MS: Final = 1_000
 
 
 class LateCleaner:
-    """`make` imports and makes the cleaner; it may raise OSError or ImportError, and is called
-    again then."""
+    """`make` imports and makes the cleaner. It is retried if it raises OSError or ImportError."""
 
     def __init__(self, timers: Timers, make: Callable[[], LogCleaner]) -> None:
         self.cleaner: LogCleaner | None = None
@@ -46,7 +45,7 @@ class LateCleaner:
         try:
             cleaner = self._make()
         except (OSError, ImportError) as error:
-            # A process without a free descriptor finds no file: that passes.
+            # The import fails if the process has no free descriptor, which is temporary.
             if not self._failed:
                 log.warning("the log cleaner is not loaded yet", reason=str(error))
             self._failed = True

@@ -1,5 +1,5 @@
-"""Imports what a start leaves out, once the broker serves: the first request of a kind need not
-wait for it, and a process that has run out of descriptors need not import anything."""
+"""Import modules that the start leaves out, after the broker's start: the first request of an API
+need not wait for its import, and a process that has run out of descriptors needs no import."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from oncelog_server.timers import Timer, Timers
 
 log = structlog.get_logger("oncelog")
 
-# Handlers bring the messages of their API.
+# Handlers import the messages of their API.
 MODULES: Final = (
     *(f"oncelog_server.handlers.{name}" for name in NAMES),
     "oncelog_protocol.codegen_decode",
     "oncelog_protocol.codegen_encode",
     "oncelog_server.transaction.grouped.coordinator",
 )
-# After the start, and between two modules: each takes a few ms of the loop.
+# Delay after the start, and between two modules: each import holds the loop for a few ms.
 BEGIN_MS: Final = 300
 PAUSE_MS: Final = 20
 RETRY_MS: Final = 1_000
@@ -31,7 +31,7 @@ class LateImports:
         self._timers = timers
         self._left = list(reversed(MODULES))
         self._timer: Timer | None = None
-        # Whether the last import failed, which was logged.
+        # True if the last import failed, which is logged once.
         self._failed = False
 
     def start(self) -> None:
@@ -46,7 +46,7 @@ class LateImports:
         try:
             import_module(module)
         except (OSError, ImportError) as error:
-            # Without a free descriptor no file is found: that passes.
+            # The import fails if the process has no free descriptor, which is temporary.
             if not self._failed:
                 log.warning("not imported yet", module=module, reason=str(error))
             self._failed = True

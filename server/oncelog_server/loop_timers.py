@@ -1,4 +1,4 @@
-"""The event loop's timers, as the pure packages know them."""
+"""The event loop's timers behind the interface `Timers`, for the pure packages."""
 
 from __future__ import annotations
 

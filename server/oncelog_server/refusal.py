@@ -1,5 +1,5 @@
-"""A request that a core turns down, with Kafka's error code: mapped to a response field by its
-handler."""
+"""The exception by which a core refuses a request with an error code. Handlers map it to a response
+field."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oncelog_protocol.errors import ErrorCode
 
 
 class Refused(Exception):
-    """`code` is what goes on the wire, `message` what a person should read (may be empty)."""
+    """`code` goes on the wire; `message` is text for a user, possibly empty."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(code, message)

@@ -1,5 +1,5 @@
-"""Work that the disk refused, usually because it is full: retried until it succeeds, so that
-nothing needs a restart. One event when it is refused, one when it is done."""
+"""Retry work that the disk refused, usually because it is full, until it succeeds, so that no
+restart is needed. One log event when it is refused, one when it is done."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from oncelog_server.timers import Timer, Timers
 log = structlog.get_logger("oncelog.storage")
 
 RETRY_MS: Final = 1_000
-# How long one turn of the loop may take for retries.
+# Time for retries in one turn of the loop.
 TURN_MS: Final = 10
-# After so many refusals in a row the disk is still full: the rest waits for the next round.
+# After this many refusals in a row the disk is still full: the rest waits for the next round.
 REFUSALS_OF_A_ROUND: Final = 20
 
 
@@ -28,7 +28,7 @@ class _Work(msgspec.Struct):
 
 
 class _Group(msgspec.Struct):
-    """Refused work with one pair of events."""
+    """Refused work that shares one pair of log events."""
 
     labels: dict[str, str]
     path: str
@@ -37,7 +37,7 @@ class _Group(msgspec.Struct):
 
 
 class RefusedWork:
-    """`add` what was refused, `discard` what is not wanted any more."""
+    """The refused work of a broker. `add` schedules retries, `discard` ends them."""
 
     def __init__(self, timers: Timers, monotonic_ms: Callable[[], int]) -> None:
         self._timers = timers
@@ -54,7 +54,7 @@ class RefusedWork:
         return len(self._work)
 
     def left(self, group: str) -> int:
-        """Return how much work of a group waits."""
+        """Return how many pieces of work of a group are pending."""
         known = self._groups.get(group)
         return 0 if known is None else known.left
 
@@ -67,9 +67,9 @@ class RefusedWork:
         group: str = "",
         **labels: str,
     ) -> None:
-        """Call `again` every second until it does not raise StorageError. Work replaces waiting
-        work of the same name. Of a `group`, by default `name` alone, the first refusal and the end
-        of the last are logged."""
+        """Call `again` every second until it does not raise StorageError. It replaces pending work
+        of the same name. For each `group`, by default `name` alone, the first refusal and the
+        completion of the last work are logged."""
         if self._stopped:
             return
         group = group or name
@@ -92,14 +92,14 @@ class RefusedWork:
             self._timer = self._timers.call_later(RETRY_MS, self._try_all)
 
     def discard(self, name: str) -> None:
-        """Drop the work of that name; nothing is logged."""
+        """Drop the work of that name without a log event."""
         if name in self._work:
             group = self._work[name].group
             if not self._leave(name).left:
                 self._groups.pop(group, None)
 
     def _leave(self, name: str) -> _Group:
-        """Take it out of its group, if it waits."""
+        """Remove the work from its group; return the group, an empty one if the work is unknown."""
         work = self._work.pop(name, None)
         if work is None:
             return _Group({}, "", 0)
@@ -119,7 +119,8 @@ class RefusedWork:
         self._try_some(list(self._work), 0)
 
     def _try_some(self, names: list[str], refusals: int) -> None:
-        """One turn's part of a round; `names` are those that have not had theirs."""
+        """Retry `names`, as many as one turn of the loop allows; the rest goes on in the next
+        turn."""
         until_ms = self._monotonic_ms() + TURN_MS
         for place, name in enumerate(names):
             if refusals == REFUSALS_OF_A_ROUND:
@@ -135,12 +136,12 @@ class RefusedWork:
             self._timer = self._timers.call_later(RETRY_MS, self._try_all)
 
     def _try(self, name: str) -> bool:
-        """Whether it is done, or failed by a defect and is not tried any more."""
+        """Return True if the work is done, or failed by a defect and is not retried."""
         work = self._work[name]
         try:
             work.again()
         except StorageError:
-            self._work[name] = self._work.pop(name)  # the others come first the next time
+            self._work[name] = self._work.pop(name)  # the others come first in the next round
             return False
         except Exception:
             log.exception("refused work failed", name=name)

@@ -1,10 +1,8 @@
-"""Keeps the partitions of this broker in step with the metadata image: logs are opened, led, and
-removed.
+"""Follow the metadata image: open, lead, reconfigure and remove the partitions of this broker.
 
-Topics change by a store transaction, then in the image, then here: nothing else opens a log. The
-changes are made in slices (`topic_changes`). Leadership events reach the coordinators of the
-internal topics from here.
-"""
+Topics change first in the metadata store, then in the image, then here: no other code opens a log.
+The changes are made in slices (`topic_changes`). The coordinators of the internal topics learn of
+leadership from here."""
 
 from __future__ import annotations
 
@@ -53,32 +51,32 @@ class Coordinator(Protocol):
     """Leads the partitions of an internal topic."""
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        """Load and lead; the result is abandoned if the partition cannot be led. Raises what makes
-        leading impossible at once."""
+        """Load the partition and coordinate it. The result is abandoned if it cannot be led; an
+        error that is known at once is raised."""
         ...
 
     def refuse(self, index: int, reason: str) -> None:
-        """The partition's log cannot be used."""
+        """Note that the partition's log cannot be used."""
         ...
 
     def resign(self, index: int) -> None: ...
 
 
 class LastStop(msgspec.Struct, frozen=True):
-    """What the data directory remembers of the last stop."""
+    """The data directory's state at the last stop."""
 
     was_clean: bool
-    # Nothing that was written is lost, as the computer has not stopped.
+    # True if no write is lost, because the computer has not stopped since.
     lost_nothing: bool
     recovery_points: Offsets
     log_start_offsets: Offsets
-    # Empty if it was not clean.
+    # Empty if the stop was not clean.
     closed_logs: ClosedLogs
 
 
 class ReplicaManager:
-    """`request_flush` is given where acknowledged data must be on disk; `jitter` draws from 0..its
-    argument; `new_uuid` names what is on its way out."""
+    """`request_flush` asks for an fsync of acknowledged data; `jitter` draws from 0 to its
+    argument; `new_uuid` names directories that are being deleted."""
 
     def __init__(
         self,
@@ -99,7 +97,7 @@ class ReplicaManager:
     ) -> None:
         self._refused_work = refused_work
         self._image = ClusterImage()
-        # Partitions whose log the disk did not let be made or opened, by topic: why the first was.
+        # Topics of which the disk refused to create or open a log, with the error of the first.
         self._not_opened: dict[str, StorageError] = {}
         self._refused_ids = refused_ids
         self._is_given_id = is_given_id
@@ -116,27 +114,28 @@ class ReplicaManager:
         self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
         self._loading = True
-        # Directories of which the start has checked the topic id.
+        # Directories whose topic id the start has checked.
         self._checked: Set[str] = frozenset()
         self._configs = LogConfigs(settings)
-        # The newest leader epoch that a folder keeps.
+        # The newest leader epoch that a directory keeps.
         self._kept_epoch = -1
         self._storage_failures = StorageFailures()
-        # Deleted topics of which a directory could not be put away, by id.
+        # Ids of deleted topics of which a directory could not be removed.
         self._undropped: set[bytes] = set()
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
 
     def unknown_topics(self, image: ClusterImage) -> set[str]:
-        """Topics that the last stop's checkpoints know, and the image does not."""
+        """Return the topics that are in the last stop's checkpoints and not in the image."""
         last = self._last_stop
         known = {*last.recovery_points, *last.log_start_offsets}
         return {topic for topic, _ in known} - image.topics.keys()
 
     def open_all(self, image: ClusterImage, folders: Folders, newer: NewerLogs) -> None:
-        """At the start, open every partition that the image puts on this broker. It leads none yet:
-        the registration elects it, in a new leader epoch. Raises StorageError."""
+        """Open every partition that the image assigns to this broker, at the start. It leads none
+        yet: the registration elects it, in a new leader epoch. Raise StorageError if strays cannot
+        be put aside."""
         self._image = image
         self._checked = folders.checked
         for name, aside in put_strays_aside(self._files, folders, self._new_uuid):
@@ -151,27 +150,28 @@ class ReplicaManager:
         self._checked = frozenset()
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
-        """Begin what the advanced image asks for; `settled` returns when it is done."""
+        """Begin the changes that the new image asks for; `settled` returns when they are made."""
         self._image = new
         if self._stopped:
             return
         for deleted in delta.topics_deleted:
-            # Its partitions that wait for their turn are not opened any more.
+            # Its partitions that are still queued are not opened.
             self._not_opened.pop(deleted.name, None)
             self._due.forget(deleted.name)
         for change in delta.partitions:
             self._due.add(change)
         for topic in delta.settings_changed:
-            # After the partitions that wait to be opened, which carry the settings of before.
+            # Behind the partitions that are still to be opened, whose images carry the old
+            # settings.
             self._due.add(topic)
         self._due.work()
 
     async def settled(self, topics: Collection[str]) -> None:
-        """Return when all that the images so far ask for these topics is done."""
+        """Return when all changes of these topics, as of the last image, are made."""
         await self._due.settled(topics)
 
     async def created(self, topics: Collection[str]) -> None:
-        """As `settled`. Raises Refused if the disk refused a log."""
+        """As `settled`. Raise Refused with KAFKA_STORAGE_ERROR if the disk refused a log."""
         await self.settled(topics)
         for name in topics:
             error = self._not_opened.get(name)
@@ -189,18 +189,19 @@ class ReplicaManager:
         if topic is None:
             return True
         names = [TopicPartition(name, partition.partition) for partition in topic.partitions]
-        opened = [one for one in map(self._partitions.get, names) if one is not None]
-        if any(one.log.log_end_offset for one in opened):
+        opened = [found for found in map(self._partitions.get, names) if found is not None]
+        if any(partition.log.log_end_offset for partition in opened):
             return False
         reason = str(self._not_opened.get(name, "deleted"))
-        for one in names:
-            self._remove(topic, one)
-            # Offline, it takes no record until the image has lost the topic.
-            self._partitions.add_offline(one, reason)
+        for topic_partition in names:
+            self._remove(topic, topic_partition)
+            # An offline partition takes no record until the topic is deleted from the image.
+            self._partitions.add_offline(topic_partition, reason)
         return True
 
     def undropped(self) -> Set[bytes]:
-        """Topics that were deleted since the start and of which directories are left, by id."""
+        """Return the ids of topics that were deleted since the start and of which directories are
+        left."""
         dropping = {
             change.topic.id
             for change in self._due
@@ -209,7 +210,7 @@ class ReplicaManager:
         return self._undropped | dropping
 
     def stop(self) -> None:
-        """Open nothing any more: the next start opens what is still queued."""
+        """Drop the queued changes: the next start makes them."""
         self._stopped = True
         self._undropped |= self.undropped()
         self._due.clear()
@@ -229,8 +230,8 @@ class ReplicaManager:
             return
         topic_partition = TopicPartition(topic.name, image.partition)
         partition = self._partitions.get(topic_partition)
-        # What could not be opened stays offline until the next start: opened once more it would be
-        # taken for a new partition, and its corrupt log for a sound one.
+        # A partition that could not be opened stays offline until the next start: opened again it
+        # would count as a new partition, and its corrupt log as a sound one.
         if partition is None and self._partitions.offline_reason(topic_partition) is None:
             partition = self._open(topic, topic_partition)
         if partition is not None:
@@ -240,11 +241,14 @@ class ReplicaManager:
             coordinator.refuse(image.partition, f"{topic_partition} cannot be used: {reason}")
 
     def _open(self, topic: TopicImage, topic_partition: TopicPartition) -> Partition | None:
-        """Return None, with the partition offline, if its log cannot be served (S3)."""
-        # A partition that this process has made needs no recovery.
+        """Open the partition. Return None, with the partition offline, if its log cannot be served
+        (S3)."""
+        # A partition that this process created needs no recovery.
         known = self._loading
         try:
-            if not known and topic.name in self._not_opened:  # the others wait with it
+            if (
+                not known and topic.name in self._not_opened
+            ):  # all partitions of the topic wait together
                 raise self._not_opened[topic.name]
             return self._open_log(topic, topic_partition, known=known)
         except StorageError as error:
@@ -260,14 +264,14 @@ class ReplicaManager:
             return None
 
     def _open_again(self, topic_id: bytes, name: TopicPartition, *, known: bool) -> None:
-        """Open a log that the disk refused before. Raises StorageError."""
+        """Open a log that the disk refused before. Raise StorageError if it refuses it again."""
         topic = self._image.topics.get(name.topic)
         image = self._image.partition(*name)
         if topic is None or image is None or topic.id != topic_id:
             return
         if self._open_log(topic, name, known=known) is None:
             return
-        if self._refused_work.left(_opening(name.topic)) == 1:  # this one
+        if self._refused_work.left(_opening(name.topic)) == 1:  # the last one
             self._not_opened.pop(name.topic, None)
         self._partitions.take_online(name)
         self._host(topic, image)
@@ -275,7 +279,9 @@ class ReplicaManager:
     def _open_log(
         self, topic: TopicImage, topic_partition: TopicPartition, *, known: bool
     ) -> Partition | None:
-        """`known`: to the last stop. Raises StorageError."""
+        """Open the log and add the partition; return None, with the partition offline, if the log
+        is corrupt or another topic's. `known`: the checkpoints of the last stop apply to it. Raise
+        StorageError if the disk refuses it."""
         last = self._last_stop
         try:
             opened = PartitionLog.open(
@@ -323,20 +329,20 @@ class ReplicaManager:
         self._refused_ids.add(PER_PARTITION, limit, partition=str(topic_partition))
 
     def _refused(self, name: TopicPartition, error: StorageError) -> None:
-        """Retry what the disk refused of a log until it succeeds."""
+        """Retry an operation on a log that the disk refused, until it succeeds."""
         self._refused_work.add(
             str(name), error, partial(self._try_log_again, name), partition=str(name)
         )
 
     def _try_log_again(self, name: TopicPartition) -> None:
-        """Raises StorageError."""
+        """Raise StorageError if the disk refuses it again."""
         partition = self._partitions.get(name)
         if partition is not None and partition.offline is None:
             partition.log.try_again(self._wall_ms())
 
     def _storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         name = partition.topic_partition
-        if str(name) not in self._refused_work:  # whose event has reported it
+        if str(name) not in self._refused_work:  # else its log event reports it
             self._storage_failures.add(name, failure, self._wall_ms())
 
     def _lead_or_follow(self, partition: Partition, image: PartitionImage) -> None:
@@ -350,7 +356,7 @@ class ReplicaManager:
         try:
             partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
             if image.leader_epoch > self._kept_epoch:
-                # One folder keeps the newest epoch, for a recovery of lost metadata.
+                # One directory keeps the newest epoch, for a recovery of lost metadata.
                 self._kept_epoch = image.leader_epoch
                 partition.log.write_leader_epochs()
             if coordinator is not None:
@@ -368,7 +374,7 @@ class ReplicaManager:
         self._remove(change.topic, topic_partition)
 
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
-        """Nothing is left of the partition here, nor on disk once the disk allows it."""
+        """Remove the partition, and its directory; the latter is retried if the disk refuses it."""
         partition = self._partitions.remove(name)
         self._storage_failures.discard(name)
         self._refused_work.discard(str(name))
@@ -405,5 +411,5 @@ class ReplicaManager:
 
 
 def _opening(name: TopicPartition | str) -> str:
-    """Return the key, among refused work, of opening a log or those of a topic."""
+    """Return the key, in the refused work, of opening a log or the logs of a topic."""
     return f"open {name}"

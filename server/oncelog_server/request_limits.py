@@ -1,15 +1,14 @@
-"""How many array elements a request may have, of all its arrays together: each takes memory, and,
-where it is not served in slices, time in which nothing else is (H21, H26, H28, H30).
+"""Limits on the array elements of a request, all its arrays together. Each element takes memory,
+and holds the loop if the request is not served in slices (H21, H26, H28, H30).
 
-Measured: an element takes 1 to 7 us of one core, of which decoding is one or less; the limits keep
-what a request takes below some 50 ms. Requests that are decoded, served and answered in slices may
-name every partition there can be.
+Measured: an element takes 1 to 7 us of one core, of which decoding is at most 1 us; the limits keep
+a request below some 50 ms. Requests that are decoded, served and encoded in slices may name every
+partition that a cluster may have.
 
-What a request takes in slices has no bound but these numbers, as in Kafka. It keeps others out for
-no longer than a slice: all large requests share one, in rotation, and a connection has one of them
-at a time (`slices.py`). So an attacker gains nothing by one request that takes seconds over many
-that take milliseconds.
-"""
+The total time of a sliced request has no other bound than these numbers, as in Kafka. It delays
+others by no more than a slice: all large requests share each slice, in rotation, and a connection
+has one of them at a time (`slices.py`). So an attacker gains nothing by one request of seconds over
+many of milliseconds."""
 
 from __future__ import annotations
 
@@ -37,10 +36,10 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
     # Seven microseconds each.
     ApiKey.FIND_COORDINATOR: 6_000,
     ApiKey.DESCRIBE_GROUPS: 6_000,
-    # Each of these makes a topic, or partitions.
+    # Each element creates a topic or partitions.
     ApiKey.CREATE_TOPICS: 1_200,
     ApiKey.CREATE_PARTITIONS: 4_000,
-    # The few states and types that there are.
+    # There are only a few states and types.
     ApiKey.LIST_GROUPS: 100,
 }
 
@@ -56,11 +55,11 @@ IN_SLICES: Final = frozenset(
         ApiKey.DELETE_TOPICS,
     }
 )
-# Room for what stands beside topics and partitions: internal topics, those that were deleted.
+# Room for elements beside topics and partitions: internal topics, deleted topics.
 _BESIDE: Final = 1_000
 
 
 def max_elements(api_key: int, max_partitions: int) -> int:
-    """`max_partitions`: those that the cluster may have."""
+    """Return the limit of an API. `max_partitions` is the limit of partitions of the cluster."""
     usual = MAX_ELEMENTS_OF.get(api_key, MAX_ELEMENTS)
     return max(usual, 2 * max_partitions + _BESIDE) if api_key in IN_SLICES else usual

@@ -1,4 +1,4 @@
-"""The tasks that requests wait for: changes of the metadata, which need the store."""
+"""Tasks of requests that wait for the metadata store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class RequestTasks:
     """Runs coroutines for handlers; `stop` cancels those that still run."""
 
     def __init__(self) -> None:
-        # In the order of their starts, in which they are cancelled: a set is ordered by addresses.
+        # A dict keeps the order of starts, in which tasks are cancelled; a set is ordered by
+        # addresses.
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> Deferred[T]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
-# Not settings: `faults` reads them, which no broker imports unless one is there.
+# Not settings. A broker imports `faults`, which reads them, only if one of them is set.
 FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_FULL_FOR")
 
 
@@ -80,12 +80,12 @@ def run_process(
     allow_faults: bool = False,
     announce: Announce | None = None,
 ) -> int:
-    """Run a broker in this process until a signal stops it; return the exit code.
+    """Run a broker in this process until a signal stops it. Return the exit code.
 
     `sources` are the arguments of `load_settings`. `announce` is called once the broker serves; by
     default it prints the line with address and data.
     """
-    # Nothing that a start makes is garbage: looking for some would take a twentieth of its time.
+    # A start makes no garbage: collections would take a twentieth of its time.
     gc.disable()
     _keep_rich_out()
     from oncelog_server.config import SettingsError, load_settings
@@ -108,7 +108,7 @@ def run_process(
     try:
         return _run(settings, _faults(allow_faults), announce or _announce)
     except Exception:
-        # A defect: the command line shows no traceback, the log has it.
+        # A defect. The traceback is in the log, not on the command line.
         import structlog
 
         structlog.get_logger("oncelog").exception("broker failed")
@@ -116,7 +116,8 @@ def run_process(
 
 
 def _faults(allowed: bool) -> Faults | None:
-    """What the environment asks to break: by accident nobody does, so it must be allowed too."""
+    """Return the faults that environment variables ask for, None if there are none. End the process
+    unless they are allowed, since the variables may be set by accident."""
     asked = [name for name in FAULT_VARIABLES if os.environ.get(name)]
     if not asked:
         return None
@@ -133,21 +134,22 @@ def _faults(allowed: bool) -> Faults | None:
 
 
 def _keep_rich_out() -> None:
-    """structlog imports rich where it finds it, to colour tracebacks: a fifth of the time that a
-    broker takes to start, for nothing that its log needs."""
+    """Keep structlog from importing rich, which colors tracebacks: that takes a fifth of the start,
+    and the log does not need it."""
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: not there
 
 
 def _take_all_descriptors() -> None:
-    """Shells allow 1,024 by default: too few for partitions and clients. As the JVM does."""
+    """Raise the limit of descriptors to the hard limit, as the JVM does. The usual soft limit of
+    1,024 is too low for partitions and clients."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # macOS names a limit that it does not grant
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def leave_room_for_files(settings: Settings) -> Settings:
-    """With as many connections at most as leave descriptors for the logs: a client too many is
-    turned away, a file too many would refuse what all the others send."""
+    """Return the settings with `max.connections` lowered so that descriptors are left for the logs:
+    a refused connection fails one client, a file that cannot be opened fails them all."""
     from oncelog_server.storage.descriptors import affordable_connections
 
     affordable = affordable_connections()
@@ -164,7 +166,7 @@ def leave_room_for_files(settings: Settings) -> Settings:
 
 
 def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What the event loop caught: an event like all others, not a traceback between them."""
+    """Log an exception that the event loop caught as an event, not as a bare traceback."""
     import structlog
 
     structlog.get_logger("oncelog").error(
@@ -212,7 +214,7 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
 
 
 async def _announce(broker: Broker) -> str:
-    """Print where the broker listens; return what keeps it from serving, which is nothing."""
+    """Print where the broker listens; return "", as nothing keeps it from serving."""
     from oncelog_server.network.binding import EVERY_ADDRESS
 
     listener, host, port = broker.addresses[0]
@@ -233,8 +235,8 @@ def _address(host: str, port: int) -> str:
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:
-    """The first signal asks; the second one does not. Signals of one moment are one: a terminal and
-    what runs the broker in it may both pass on the same Ctrl-C."""
+    """Stop cleanly on the first signal, at once on the second. Signals within SAME_MOMENT_S count
+    as one: a terminal and a program that runs the broker may both pass on the same Ctrl-C."""
     loop = asyncio.get_running_loop()
     asked_at = 0.0
 
@@ -246,5 +248,5 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
         elif loop.time() - asked_at > SAME_MOMENT_S:
             os._exit(ENDED_BY_FORCE)
 
-    for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)

@@ -1,10 +1,7 @@
-"""Long work in slices: whatever is asked for, and however much, the event loop is held for some
-milliseconds at a time, and others have their turn in between.
+"""Run long work in slices of some milliseconds, with other callbacks of the event loop in between.
 
-Work is a generator that yields wherever it may be interrupted, at least once every few
-milliseconds; what it returns is the answer. A slice is shared by several pieces of work, in
-rotation.
-"""
+Work is a generator that yields where it may be interrupted, at least once every few milliseconds,
+and returns its result. Several pieces of work share a slice, in rotation."""
 
 from __future__ import annotations
 
@@ -18,21 +15,21 @@ from oncelog_server.timers import Timers
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 
-# How long one turn of the loop is held, all pieces of work together.
+# Length of one slice, all pieces of work together.
 SLICE_MS: Final = 8
-# How long one piece of work goes on while others wait for theirs in the same slice.
+# Share of one piece of work in a slice while others wait.
 SHARE_MS: Final = 2
-# How long work runs at once, before any turn of the loop: most of it ends within that time.
+# How long new work runs at once, before it waits for a slice: most of it ends within that time.
 AT_ONCE_MS: Final = 2
-# Lists up to this length are worked through without slices: that takes below a millisecond.
+# Lists up to this length are processed without slices: that takes less than a millisecond.
 SMALL: Final = 100
-# Pieces of work in rotation; more wait, so that not all hold half of an answer in memory.
+# Pieces of work in rotation. More of them wait, so that not all hold half of a response in memory.
 IN_ROTATION: Final = 16
 
 
 class Slices:
-    """`steps_per_slice` bounds a slice besides the clock: a simulated clock stands still while the
-    broker works. Work that fails abandons its response, and stops no other."""
+    """`steps_per_slice` bounds a slice in addition to the clock, because a simulated clock stands
+    still while the broker works. Work that fails abandons its response and stops no other work."""
 
     def __init__(
         self,
@@ -52,12 +49,12 @@ class Slices:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no work waits for a slice."""
+        """True if no work waits for a slice."""
         return not self._rotation and not self._is_working
 
     def run(self, steps: Steps[T]) -> T | Deferred[T]:
-        """What the work returns, if nothing else waits and it ends soon; else a Deferred of it,
-        which ends the work when it is cancelled. Raises what the work does at once."""
+        """Return the work's result if no other work waits and it ends within AT_ONCE_MS, else a
+        Deferred of it; cancelling that ends the work. An exception in that first time is raised."""
         if self.is_idle and not self._stopped:
             budget = _Budget(self._monotonic_ms, AT_ONCE_MS, self._steps_per_slice)
             budget.share(AT_ONCE_MS)
@@ -70,7 +67,7 @@ class Slices:
         return self.queue(steps)
 
     def queue(self, steps: Steps[T]) -> Deferred[T]:
-        """As `run`, and nothing happens now."""
+        """As `run`, but begin with the next slice."""
         answer: Deferred[T] = Deferred()
         if self._stopped:
             steps.close()
@@ -82,7 +79,7 @@ class Slices:
         return answer
 
     def stop(self) -> None:
-        """Drop all work; its responses are abandoned or stay open."""
+        """Drop all work; its responses are abandoned or stay pending."""
         self._stopped = True
         for work in (*self._rotation, *self._waiting):
             work.steps.close()
@@ -95,7 +92,7 @@ class Slices:
             self._timers.call_soon(self._slice)
 
     def _slice(self) -> None:
-        """One turn of the loop."""
+        """Run the work in rotation for one turn of the loop."""
         self._is_armed = False
         self._is_working = True
         budget = _Budget(self._monotonic_ms, SLICE_MS, self._steps_per_slice)
@@ -112,7 +109,7 @@ class Slices:
             self._arm()
 
     def _is_at_its_end(self, work: _Work[Any], budget: _Budget) -> bool:
-        """Whether its share of the slice was enough for it."""
+        """Run one share of the work; return True if the work has ended."""
         if work.answer.cancelled:
             work.steps.close()
             return True
@@ -133,12 +130,12 @@ class Slices:
 
 
 def when_large(size: int, steps: Steps[T]) -> T | Steps[T]:
-    """The work itself, to be done in slices, or what it returns if it is small."""
+    """Return the generator, to be run in slices, if `size` is large; else its result."""
     return steps if size > SMALL else at_its_end(steps)
 
 
 def at_its_end(steps: Steps[T]) -> T:
-    """What the work returns, all of it done now."""
+    """Run the work to its end and return its result."""
     while True:
         try:
             next(steps)
@@ -147,7 +144,8 @@ def at_its_end(steps: Steps[T]) -> T:
 
 
 def within(count: int, steps: Steps[T]) -> T | None:
-    """What the work returns, if it does after so many steps at most; else None, and it is ended."""
+    """Return the result of the work if it ends within `count` steps; else close it and return
+    None."""
     for _ in range(count + 1):
         try:
             next(steps)
@@ -182,6 +180,7 @@ class _Budget:
         self._share_ends_ms = min(self._monotonic_ms() + ms, self._ends_ms)
 
     def is_share_spent(self) -> bool:
-        """To be asked once for every step."""
+        """Count one step; return True if the share or the slice is over. Call it once for each
+        step."""
         self._left -= 1
         return self._left <= 0 or self._monotonic_ms() >= self._share_ends_ms

@@ -16,7 +16,7 @@ from oncelog_server.strays import Folders, look_at_folders
 
 
 class StartChecks:
-    """The checks of one start, on the directory of `environment`, which is locked already."""
+    """The checks of one start, on the data directory of `environment`, which is already locked."""
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
         self._settings = settings
@@ -24,7 +24,7 @@ class StartChecks:
         self._directory = environment.directory
 
     async def open_metadata(self, *, is_new: bool) -> tuple[ClusterMetadata, int]:
-        """Return the loaded metadata and the first producer id that was never given out.
+        """Return the loaded metadata and the first producer id that was never allocated.
 
         A new directory gets a new cluster. Raises NeedsRecovery if the store is damaged, or if
         that of an old directory has no cluster.

@@ -1,5 +1,4 @@
-"""Doing something later, injected: the event loop's timers in production, the simulator's in
-tests."""
+"""The interface of timers, injected: the event loop's in production, the simulator's in tests."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ class Timer(Protocol):
 
 class Timers(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """In this turn's next round, after what is running now."""
+        """Call `callback` in the next turn of the loop."""
         ...
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer: ...

@@ -1,4 +1,4 @@
-"""What the metadata image asks of this broker and is not done yet: a queue for each topic.
+"""Changes that the metadata image asks of this broker and that are pending: a queue for each topic.
 
 The changes of one topic are made in their order, topics in rotation, so that a new topic of one
 partition does not wait for ten thousand changes of another.
@@ -23,12 +23,12 @@ Change = PartitionChange | TopicImage
 
 
 class TopicChanges:
-    """`make` makes one change; what it raises is logged and does not stop the others."""
+    """`make` makes one change. An exception is logged and does not stop the others."""
 
     def __init__(self, slices: Slices, make: Callable[[Change], None]) -> None:
         self._slices = slices
         self._make = make
-        # By topic, the topic whose turn is next at the front.
+        # By topic; the topic whose turn is next is at the front.
         self._due: dict[str, deque[Change]] = {}
         # By topic: completed when all of its changes are made.
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
@@ -47,13 +47,13 @@ class TopicChanges:
         due.append(change)
 
     def forget(self, topic: str) -> None:
-        """Drop the changes of a topic, which was deleted, that are not made yet."""
+        """Drop the pending changes of a deleted topic."""
         due = self._due.get(topic)
         if due is not None:
             due.clear()
 
     def work(self) -> None:
-        """Make the queued changes in slices, unless that is under way."""
+        """Make the queued changes in slices, unless they are already being made."""
         if self._due and not self._is_working:
             self._is_working = True
             self._slices.run(self._steps())
@@ -77,7 +77,7 @@ class TopicChanges:
             while self._due:
                 name = next(iter(self._due))
                 changes = self._due.pop(name)
-                # Behind the other topics, and still queued while the change is made.
+                # The topic goes behind the others, and stays queued while the change is made.
                 self._due[name] = changes
                 if changes:
                     self._try(changes.popleft())
@@ -91,7 +91,7 @@ class TopicChanges:
     def _try(self, change: Change) -> None:
         try:
             self._make(change)
-        except Exception:  # a defect that one change meets must not stop the others
+        except Exception:  # a defect in one change must not stop the others
             log.exception("a part of the metadata could not be followed")
 
     def _wake(self, topic: str) -> None:

@@ -1,1 +1,2 @@
-"""How tests break a broker on purpose, at a named step: imported only where that is asked for."""
+"""Fault injection for tests: break a broker at a named step. Imported only if a test asks for
+it."""

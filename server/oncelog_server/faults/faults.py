@@ -1,5 +1,5 @@
-"""What the environment asks to break, as parts of a broker: `ONCELOG_FAIL_AT`,
-`ONCELOG_SYNC_DELAY_MS` and `ONCELOG_FULL_FOR`."""
+"""The faults that environment variables ask for: `ONCELOG_FAIL_AT`, `ONCELOG_SYNC_DELAY_MS` and
+`ONCELOG_FULL_FOR`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL_FOR: Final = "ONCELOG_FULL_FOR"
 
 
 class Faults:
-    """The two parts that a broker has to be built with."""
+    """Makes the files and the server of requests of a broker with faults."""
 
     def __init__(
         self, trap: Trap | None, sync_delay_ms: int = 0, full: FullDisk | None = None
@@ -31,7 +31,8 @@ class Faults:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Faults:
-        """Raises UnknownFailPoint, ValueError for a delay that is no number."""
+        """Return the faults of the variables. Raise UnknownFailPoint; ValueError if the delay is
+        not a number."""
         point = environment.get(FAIL_AT)
         control = environment.get(FULL_FOR)
         return cls(

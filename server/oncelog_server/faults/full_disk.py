@@ -1,5 +1,5 @@
-"""A disk that is full for the files whose path below the data directory matches a pattern.
-A control file has one regular expression a line; without that file there is room for all."""
+"""A disk that is full for some files. Each line of a control file is a regular expression for paths
+below the data directory; without that file the disk has room for all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FullDisk:
         self._control = Path(control)
 
     def check(self, operation: str, path: str, size: int = 0) -> None:
-        """Raise StorageError where there is no room."""
+        """Raise StorageError if the disk is full for `path`."""
         try:
             patterns = self._control.read_text().split("\n")
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The steps at which a broker can be told to die, as a table.
+"""Table of the fail points: steps at which a broker can be made to die.
 
 A point is a moment of a step: `before-prepare`, `after-prepare`, `synced-prepare`, `torn-prepare`,
 or `answer-end-txn`. `cell` is the crash matrix's name for it (docs/scenarios.md).
@@ -13,8 +13,8 @@ from oncelog_protocol.apis import ApiKey
 
 
 class Moment(Enum):
-    """When, around one write to a log. TORN: half of its bytes are in the file. SYNCED: an fsync
-    has covered it, and nobody has heard of that yet."""
+    """A moment around one write to a log. TORN: half of its bytes are in the file. SYNCED: an fsync
+    has covered it, and nothing has been informed of that."""
 
     BEFORE = "before"
     TORN = "torn"
@@ -23,7 +23,7 @@ class Moment(Enum):
 
 
 class Step(Enum):
-    """What one batch in a log means."""
+    """The meaning of one batch in a log."""
 
     INITIALISE = "initialise"
     ADD_PARTITIONS = "add-partitions"
@@ -38,7 +38,8 @@ class Step(Enum):
 
 
 class FailPoint(NamedTuple):
-    """One place to die at. `cell`: C0 to C14, or nothing where the matrix has no name for it."""
+    """A point at which the broker can die. `cell`: C0 to C14, or "" if the crash matrix has no name
+    for it."""
 
     name: str
     cell: str
@@ -108,7 +109,7 @@ def _table() -> dict[str, FailPoint]:
         for step in Step
         for moment in Moment
     ]
-    rows += [(name, f"before the answer to {key.name} leaves") for key, name in ANSWERS.items()]
+    rows += [(name, f"before the response to {key.name} leaves") for key, name in ANSWERS.items()]
     return {name: FailPoint(name, _CELLS.get(name, ""), meaning) for name, meaning in rows}
 
 

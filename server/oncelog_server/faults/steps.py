@@ -1,4 +1,4 @@
-"""Which step of the protocol a write to a log is, read from the bytes that are written."""
+"""Find the step of the protocol that a write to a log is, from the written bytes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _STEP_OF_STATE: Final[dict[TransactionState, Step]] = {
 
 
 def steps_of(topic: str, data: bytes) -> list[Step]:
-    """The steps that `data`, whole batches for a partition of `topic`, are: one for each batch, and
-    for the group's marker two."""
+    """Return the steps in `data`, whole batches for a partition of `topic`: one for each batch, two
+    for the marker of a group's offsets."""
     steps: list[Step] = []
     for position, header in split_batches(data):
         batch = data[position : position + header.size]
@@ -52,7 +52,7 @@ def _steps_of_batch(topic: str, batch: bytes, header: BatchHeader) -> list[Step]
 
 
 def _transaction_steps(batch: bytes) -> list[Step]:
-    """A batch may decide many transactions at once: that is still one step."""
+    """Return the steps of a batch, each once: a batch may decide many transactions."""
     found: dict[Step, None] = {}
     for record in read_records(batch, max_bytes=_LARGE, check_crc=False):
         if record.key is None or record.value is None:

@@ -11,11 +11,11 @@ from oncelog_server.faults.points import FAIL_POINTS
 
 
 class UnknownFailPoint(ValueError):
-    """No such point, or no such count; the message says what there is."""
+    """The fail point or the count is unknown; the message lists the fail points."""
 
 
 def _kill_self(name: str, count: int) -> None:
-    """SIGKILL: nothing is flushed, closed or answered. One line says where."""
+    """Die by SIGKILL, so that nothing is flushed, closed or sent. One line names the fail point."""
     os.write(2, b'{"event":"fail point","point":"%s","count":%d}\n' % (name.encode(), count))
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -33,7 +33,8 @@ class Trap:
 
     @classmethod
     def parse(cls, text: str) -> Trap:
-        """`name` or `name:n`. Raises UnknownFailPoint."""
+        """Return the trap for `name` or `name:n`. Raise UnknownFailPoint if there is no such
+        point."""
         name, colon, count = text.strip().partition(":")
         if name not in FAIL_POINTS:
             near = get_close_matches(name, FAIL_POINTS, 1)
@@ -47,12 +48,12 @@ class Trap:
         return cls(name, int(count) if colon else 1)
 
     def reached(self, name: str) -> None:
-        """Does not return if this is the n-th time."""
+        """Count the point; die if this is the n-th time."""
         if name == self.name:
             self._count += 1
             if self._count == self.nth:
                 self._spring(name, self._count)
 
     def is_due(self, name: str) -> bool:
-        """Whether the next `reached` of this name would be the n-th."""
+        """Return True if the next `reached` of this name is the n-th."""
         return name == self.name and self._count + 1 == self.nth

@@ -1,4 +1,4 @@
-"""The operating system's files, watched: every write to a log is a step that may be the last."""
+"""The operating system's files with fail points at every write to a log."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class WatchedFile(OsFile):
 
 
 class WatchedFiles(OsFiles):
-    """`trap`, if given, is called before every step. Every fsync takes `sync_delay_s` longer.
-    `full` decides for which files the disk is full."""
+    """Files with faults. `trap`, if given, is called at every step. Every fsync takes
+    `sync_delay_s` longer. `full` decides for which files the disk is full."""
 
     file_class = WatchedFile
 

@@ -1,4 +1,4 @@
-"""Requests served as always, watched: an answer about to leave may be the last one."""
+"""A server of requests with fail points before the responses leave."""
 
 from __future__ import annotations
 

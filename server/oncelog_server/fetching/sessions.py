@@ -34,9 +34,9 @@ class FetchedPartition(msgspec.Struct):
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     last_sent_high_watermark: int = -1
-    told_log_start_offset: int = -1
-    told_last_stable_offset: int = -1
-    told_error: bool = False
+    last_sent_log_start_offset: int = -1
+    last_sent_last_stable_offset: int = -1
+    last_sent_error: bool = False
 
 
 class FetchSession(msgspec.Struct):

@@ -1,8 +1,7 @@
-"""One module for each API: its versions, and what it does with a request.
+"""One module for each API: its versions and its handler.
 
-A module, and the messages it needs, is imported at the first request that it serves: all of them
-would make a start take half as long again.
-"""
+A module and its messages are imported at the first request of the API: importing all of them would
+make the start take half as long again."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ from typing import Any, Final
 
 from oncelog_protocol.apis import APIS, ApiKey
 
-# Every API this broker serves, in the versions of `APIS`: as each module says again for its reader.
+# Every API that this broker serves, in the versions of `APIS`. Each module repeats its versions for
+# the reader.
 NAMES: Final = (
     "produce",
     "fetch",
@@ -66,7 +66,7 @@ NAMES: Final = (
 
 
 class Handler:
-    """What is known of a handler before its module is imported, and its `handle`, which imports."""
+    """A handler whose module is imported at the first use of `handle`."""
 
     def __init__(self, name: str) -> None:
         self.name = name

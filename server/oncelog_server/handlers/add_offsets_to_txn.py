@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn v0-4: a group's offsets will be committed in the transaction.
+"""AddOffsetsToTxn v0-4: add a group's offsets to the transaction.
 
 v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
 TRANSACTION_ABORTABLE.
@@ -47,8 +47,8 @@ def _add(
     if not services.authorizer.authorize(context.principal, Operation.READ, group):
         raise Refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if CONSUMER_OFFSETS not in services.metadata.image.topics:
-        # Nobody has asked for a group's coordinator yet: answered with COORDINATOR_NOT_AVAILABLE,
-        # for which every client asks again.
+        # No client has asked for a group's coordinator yet. The response is
+        # COORDINATOR_NOT_AVAILABLE, which every client retries.
         services.spawn(services.metadata.create_missing_topic(CONSUMER_OFFSETS))
     return services.transactions.add_partitions(
         AddPartitions(

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn v0-5: which partitions a transaction is about to write to.
+"""AddPartitionsToTxn v0-5: add partitions to a transaction, before its first write to them.
 
 v0-3 by producers, for one transaction. v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH. v3
 flexible. v4 by brokers, for several transactions, also only to verify (KIP-890 part 1). v5
@@ -40,7 +40,7 @@ VERSIONS = range(0, 6)
 BROKERS_SINCE: Final = 4
 BUMPS_EPOCH_SINCE: Final = 5
 
-# What is said of the partitions of one transaction: the same of all, or something of each.
+# The codes of the partitions of one transaction: one for all, or one for each.
 Codes = ErrorCode | dict[TopicPartition, ErrorCode]
 
 
@@ -116,9 +116,9 @@ def _of_broker(
 
     def response(codes: Sequence[Codes]) -> Steps[AddPartitionsToTxnResponse]:
         results = []
-        for one, of_one in zip(transactions, codes, strict=True):
-            found = yield from _topic_results(one.topics, of_one)
-            results.append(AddPartitionsToTxnResult(one.transactional_id, found))
+        for transaction, of_transaction in zip(transactions, codes, strict=True):
+            found = yield from _topic_results(transaction.topics, of_transaction)
+            results.append(AddPartitionsToTxnResult(transaction.transactional_id, found))
             yield
         return AddPartitionsToTxnResponse(results_by_transaction=results)
 
@@ -141,7 +141,7 @@ def _add(
     partitions = command.partitions
     refused = yield from _refused(services, context, partitions)
     if refused:
-        # All or none (KIP-98): one that may not be added keeps the others out (R18).
+        # All or none (KIP-98): a refused partition keeps the others out (R18).
         return {
             partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
             for partition in partitions
@@ -157,8 +157,8 @@ def _add(
 def _refused(
     services: BrokerServices, context: RequestContext, partitions: frozenset[TopicPartition]
 ) -> Steps[dict[TopicPartition, ErrorCode]]:
-    """Those that may not be written to, or are not there. Brokers ask for clients that have been
-    allowed to write, and for offsets."""
+    """Return the codes of partitions that the client may not write to, or that are unknown. A
+    broker sends the request for a client whose Produce or offset commit it has authorized."""
     refused = {}
     by_client = context.api_version < BROKERS_SINCE
     image = services.metadata.image

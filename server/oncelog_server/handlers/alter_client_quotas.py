@@ -1,5 +1,5 @@
-"""AlterClientQuotas: sets and removes quotas of clients (KIP-546). None is enforced yet: one to be
-set is refused, since the user would take it for a limit.
+"""AlterClientQuotas: set and remove quotas of clients (KIP-546). Quotas are not enforced yet, so
+setting one is refused: the user would take it for a limit.
 
 v0: changes, or only a check
 v1: flexible
@@ -55,11 +55,12 @@ def handle(
 
 
 def _entity(entry: EntryData) -> Entity:
-    return tuple((one.entity_type, one.entity_name) for one in entry.entity)
+    return tuple((part.entity_type, part.entity_name) for part in entry.entity)
 
 
 def _check(entry: EntryData, times: int) -> None:
-    """Raise Refused, worded as Kafka where Kafka refuses. To remove what is not there is fine."""
+    """Raise Refused for an entry that sets a quota, or that Kafka refuses, with Kafka's message.
+    Removing an unknown quota succeeds."""
     if not entry.entity:
         raise Refused(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
     for part in entry.entity:
@@ -76,15 +77,15 @@ def _check(entry: EntryData, times: int) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})",
         )
-    for one in entry.ops:
-        if one.key not in KEYS:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {one.key}")
-        if one.remove:
+    for op in entry.ops:
+        if op.key not in KEYS:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {op.key}")
+        if op.remove:
             continue
-        if not one.value > 0:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Quota {one.key} must be greater than 0")
-        if one.key in WHOLE and not one.value.is_integer():
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{one.key} cannot be a fractional value.")
+        if not op.value > 0:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Quota {op.key} must be greater than 0")
+        if op.key in WHOLE and not op.value.is_integer():
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{op.key} cannot be a fractional value.")
         raise Refused(
             ErrorCode.UNSUPPORTED_VERSION,
             "This broker does not enforce quotas of clients: none can be set",

@@ -1,4 +1,5 @@
-"""AlterConfigs: all of a topic's own settings anew; what is not named goes back to its default.
+"""AlterConfigs: replace all settings of a topic; a setting that is not named returns to its
+default.
 
 v0, v1: settings of topics; or only a check
 v2: flexible

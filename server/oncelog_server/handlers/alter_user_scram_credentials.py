@@ -1,5 +1,5 @@
-"""AlterUserScramCredentials: sets and removes SCRAM credentials (KIP-554). No listener
-authenticates with them yet: one to be set is refused, since the user would take it for protection.
+"""AlterUserScramCredentials: set and remove SCRAM credentials (KIP-554). No listener authenticates
+with them yet, so setting one is refused: the user would take it for protection.
 
 v0: deletions and upsertions
 """

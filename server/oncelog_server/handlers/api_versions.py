@@ -1,10 +1,10 @@
-"""ApiVersions: what this broker speaks, derived from the handlers there are.
+"""ApiVersions: the APIs and versions of this broker, from its handlers.
 
 v0: the versions of each API
 v1, v2: throttle time
 v3: features (KIP-584), name of the client (KIP-511); flexible
 v4: features whose lowest version is 0 (older clients cannot read them, KAFKA-17492)
-v5: the client says whom it means to speak to (KIP-1242)
+v5: the client names the cluster and node that it expects (KIP-1242)
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ VERSIONS = range(0, 6)
 NAMED_CLIENT_SINCE: Final = 3
 FEATURES_FROM_ZERO_SINCE: Final = 4
 ANY_NODE: Final = -1
-# librdkafka looks for Produce v0 to tell a new broker from an old one; whoever then uses a version
-# below 3 is disconnected, as by Kafka 4.
+# librdkafka checks for Produce v0 to tell a new broker from an old one. A client that then uses a
+# version below 3 is disconnected, as by Kafka 4.
 ADVERTISED_FROM: Final = {ApiKey.PRODUCE: 0}
-# What a client may use beyond Kafka, where it is switched on.
+# Our own features beyond Kafka, if a setting enables them.
 OWN_FEATURES: Final = {GROUP_TRANSACTIONS: GROUP_TRANSACTIONS_LEVEL}
 _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -42,8 +42,8 @@ _CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(
     services: BrokerServices, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
-    """`request` is None for a version this broker does not know: the answer, encoded in version 0,
-    then says which versions of ApiVersions there are (KIP-511)."""
+    """Return the versions. `request` is None if its version is unknown: the response, encoded in
+    version 0, then has the versions of ApiVersions itself (KIP-511)."""
     if request is None:
         own = ApiVersion(API, VERSIONS.start, VERSIONS.stop - 1)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])

@@ -1,4 +1,4 @@
-"""What a principal may do with a resource, as the bits of KIP-430."""
+"""The authorized operations of a principal on a resource, as the bits of KIP-430."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OPERATIONS: Final = {
 def authorized_operations(
     services: BrokerServices, context: RequestContext, resource: Resource
 ) -> int:
-    """One bit for each operation allowed, at the number of the operation."""
+    """Return one bit for each allowed operation, at the position of its code."""
     return sum(
         1 << operation
         for operation in _OPERATIONS[resource.type]

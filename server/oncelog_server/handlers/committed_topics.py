@@ -1,5 +1,4 @@
-"""Which topics of an OffsetCommit or TxnOffsetCommit may be committed at all, and the answer put
-together."""
+"""Check the topics of an OffsetCommit or TxnOffsetCommit, and build the response."""
 
 from __future__ import annotations
 
@@ -35,7 +34,8 @@ Codes = dict[TopicPartition, ErrorCode]
 def created_first(
     services: BrokerServices, context: RequestContext, topics: Iterable[T]
 ) -> Deferred[None] | None:
-    """`__oncelog_sink` is created when the first sink commits; once it has been tried."""
+    """Create `__oncelog_sink` if a sink commits for the first time. Return a Deferred that
+    completes after the attempt; None if there is nothing to create."""
     if (
         SINKS in services.metadata.image.topics
         or all(topic.name != SINKS for topic in topics)
@@ -47,21 +47,21 @@ def created_first(
 
 async def _create_sinks(services: BrokerServices) -> None:
     with suppress(Refused):
-        # Where that fails the commit is answered with UNKNOWN_TOPIC_OR_PARTITION.
+        # If that fails, the response to the commit is UNKNOWN_TOPIC_OR_PARTITION.
         await services.metadata.create_missing_topic(SINKS)
 
 
 def size_of(topics: Iterable[T]) -> int:
-    """How much there is to be looked at."""
+    """Return the number of topics and partitions."""
     return sum(1 + len(topic.partitions) for topic in topics)
 
 
 def refuse_unknown(
     services: BrokerServices, context: RequestContext, topics: Iterable[T], *, by_id: bool
 ) -> Steps[tuple[list[T], Codes]]:
-    """The topics with what may be committed of them, and the code of everything else. Topics that
-    came by id get their names; one whose id is not known keeps an empty name, and its code is under
-    that."""
+    """Return the topics with the partitions that may be committed, and the codes of the others.
+    Topics that are given by id get their names; a topic with an unknown id keeps an empty name, and
+    its codes are under its id."""
     image = services.metadata.image
     accepted: list[T] = []
     refused: Codes = {}
@@ -96,7 +96,7 @@ def _may_read(services: BrokerServices, context: RequestContext, topic: str) -> 
 
 
 def answered(topics: Sequence[Answered]) -> Codes:
-    """The codes of an answer of the core."""
+    """Return the codes of a response of the core."""
     return {
         TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.error_code)
         for topic in topics
@@ -105,7 +105,7 @@ def answered(topics: Sequence[Answered]) -> Codes:
 
 
 def all_with(topics: Iterable[T], code: ErrorCode) -> Codes:
-    """The same code for everything."""
+    """Return the same code for all partitions."""
     return {
         _key(topic, partition.partition_index): code
         for topic in topics
@@ -114,7 +114,7 @@ def all_with(topics: Iterable[T], code: ErrorCode) -> Codes:
 
 
 def codes_of(topic: T, codes: Codes) -> list[tuple[int, ErrorCode]]:
-    """(partition, code) of one topic of the request, in its order."""
+    """Return (partition, code) of a topic of the request, in its order."""
     return [
         (partition.partition_index, codes[_key(topic, partition.partition_index)])
         for partition in topic.partitions

@@ -1,4 +1,4 @@
-"""Whose settings a request is about, and whether the client may see or change them (KIP-133)."""
+"""The resources of config requests, and the authorization to see or change them (KIP-133)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, Res
 
 
 class ConfigResource(IntEnum):
-    """Those of Kafka's ConfigResource.Type that have settings here."""
+    """The types of Kafka's ConfigResource.Type that have settings here."""
 
     TOPIC = 2
     BROKER = 4
 
 
-# A resource in either way of altering settings.
+# The resource of AlterConfigs or IncrementalAlterConfigs.
 R = TypeVar("R", AlterConfigsResource, IncrementalResource)
 
 NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
@@ -34,7 +34,8 @@ NOT_SERVED: Final = {8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 def resource_of(
     services: BrokerServices, context: RequestContext, operation: Operation, kind: int, name: str
 ) -> ConfigResource:
-    """Raises Refused; for a broker also if it is another one."""
+    """Return the type of the resource. Raise Refused if it is unknown, not authorized, or another
+    broker."""
     if kind == ConfigResource.TOPIC:
         resource = Resource(ResourceType.TOPIC, name)
         if not services.authorizer.authorize(context.principal, operation, resource):
@@ -61,8 +62,8 @@ async def alter_each(
     resources: Sequence[R],
     alter: Callable[[R], Awaitable[None]],
 ) -> list[tuple[ErrorCode, str | None, int, str]]:
-    """The outcome for each resource: code, message, and which it was. One that is refused hinders
-    no other."""
+    """Return the outcome for each resource: code, message, type and name. A refused resource does
+    not stop the others."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     outcomes: list[tuple[ErrorCode, str | None, int, str]] = []
     for resource in resources:
@@ -86,7 +87,7 @@ def _check_alterable(
     keys: list[str],
     times: int,
 ) -> None:
-    """Only a topic's settings can be altered. Raises Refused."""
+    """Raise Refused if the settings of the resource cannot be altered; only a topic's can."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len(set(keys)) < len(keys):

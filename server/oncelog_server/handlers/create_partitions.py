@@ -50,7 +50,7 @@ async def _create(
     outcomes = await services.metadata.create_partitions(
         wanted, validate_only=request.validate_only
     )
-    results |= {new.topic: one for new, one in zip(wanted, outcomes, strict=True)}
+    results |= {new.topic: outcome for new, outcome in zip(wanted, outcomes, strict=True)}
     return CreatePartitionsResponse(results=[_result(name, results[name]) for name in times])
 
 

@@ -1,9 +1,9 @@
 """CreateTopics.
 
-v2, v3: topics, with replicas by number or by hand; or only a check
+v2, v3: topics, with a replication factor or a manual assignment; or only a check
 v4: -1 for the broker's number of partitions and replicas (KIP-464)
-v5, v6: the answer tells the settings (KIP-525); flexible
-v7: the answer tells the topic id
+v5, v6: the response contains the settings (KIP-525); flexible
+v7: the response contains the topic id
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, Res
 from oncelog_server.settings.description import describe_topic
 from oncelog_server.slices import Steps, when_large
 
-# What is said of topics with the same settings of their own.
+# The described settings, by the topics' own settings.
 Described = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
 API = ApiKey.CREATE_TOPICS
@@ -78,7 +78,8 @@ def _response(
     results: dict[str, CreatableTopicResult],
     made: Sequence[tuple[str, CreatedTopic | Refused]],
 ) -> Steps[CreateTopicsResponse]:
-    """`results` are those known before, by name; they come in the order of `names`."""
+    """Return the response in the order of `names`. `results` are the results that are already
+    known, by name."""
     described: Described = {}
     for name, outcome in made:
         yield
@@ -146,8 +147,8 @@ def _created(
     configs = described.get(own)
     if configs is None:
         configs = described[own] = [
-            CreatableTopicConfigs(one.name, one.value, one.read_only, one.source, False)
-            for one in describe_topic(services.settings, topic.settings)
+            CreatableTopicConfigs(row.name, row.value, row.read_only, row.source, False)
+            for row in describe_topic(services.settings, topic.settings)
         ]
     result.configs = configs
     return result

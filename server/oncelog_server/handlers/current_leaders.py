@@ -1,5 +1,4 @@
-"""Where a partition has moved to, told with the error instead of by another Metadata request
-(KIP-951)."""
+"""The new leader of a partition, sent along with the error to save a Metadata request (KIP-951)."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ NO_LEADER = -1
 
 
 class CurrentLeaders:
-    """The leaders named in one answer, and how to reach them by the listener the client uses."""
+    """The leaders that one response names, and their endpoints on the client's listener."""
 
     def __init__(self, services: BrokerServices, listener_name: str) -> None:
         self._image = services.metadata.image
@@ -18,8 +17,8 @@ class CurrentLeaders:
         self.endpoints: dict[int, tuple[int, str, int, str | None]] = {}
 
     def of(self, topic: str | bytes, partition: int) -> tuple[int, int]:
-        """Leader id and epoch of a partition, its topic by name or by id; (-1, -1) where the image
-        does not have it."""
+        """Return leader id and epoch of a partition, its topic given by name or id; (-1, -1) if it
+        is not in the image."""
         name = self._image.topic_name(topic) if isinstance(topic, bytes) else topic
         found = None if name is None else self._image.partition(name, partition)
         if found is None:

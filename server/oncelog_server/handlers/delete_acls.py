@@ -1,4 +1,4 @@
-"""DeleteAcls: takes rights away. There is no authorizer, as in a Kafka without one.
+"""DeleteAcls: delete ACLs. There is no authorizer, so the response is that of a Kafka without one.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -26,14 +26,13 @@ VERSIONS = range(1, 4)
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
-    """Raises ProtocolError for a filter that is UNKNOWN, which closes the connection as
-    Kafka."""
-    for one in request.filters:
+    """Raise ProtocolError for an UNKNOWN in a filter, which closes the connection as in Kafka."""
+    for acl_filter in request.filters:
         check_known(
-            one.resource_type_filter,
-            one.pattern_type_filter,
-            one.operation,
-            one.permission_type,
+            acl_filter.resource_type_filter,
+            acl_filter.pattern_type_filter,
+            acl_filter.operation,
+            acl_filter.permission_type,
         )
     code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
     if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):

@@ -25,7 +25,9 @@ def handle(
     answers = [_delete(services, context, group_id) for group_id in request.groups_names]
     return then(
         gather(answers),
-        lambda lists: DeleteGroupsResponse(results=[one for each in lists for one in each]),
+        lambda lists: DeleteGroupsResponse(
+            results=[result for results in lists for result in results]
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""DeleteRecords v0-2: move a log's start (KIP-107). v2 flexible."""
+"""DeleteRecords v0-2: advance the log start offset (KIP-107). v2 flexible."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ def handle(
     )
     if all(partition.error_code for topic in response.topics for partition in topic.partitions):
         return response
-    # Kafka does this once a minute: what was deleted comes back after a crash until then.
+    # Kafka writes it once a minute, so deleted records may come back after a crash.
     return then(
         services.checkpoint(), lambda error: response if error is None else _undurable(response)
     )
 
 
 def _undurable(response: DeleteRecordsResponse) -> DeleteRecordsResponse:
-    """The disk did not take where the logs start now: after a crash the records may be back."""
+    """Return KAFKA_STORAGE_ERROR for all partitions: the disk refused the new log start offsets, so
+    the records may come back after a crash."""
     for topic in response.topics:
         for partition in topic.partitions:
             if partition.error_code == ErrorCode.NONE:

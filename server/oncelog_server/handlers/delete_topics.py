@@ -82,8 +82,8 @@ def _steps(
 def _resolve(
     services: BrokerServices, context: RequestContext, name: str | None, topic_id: bytes, times: int
 ) -> str:
-    """The name of the topic to delete. Raises Refused; whoever may not see a topic does not learn
-    whether it exists."""
+    """Return the name of the topic to delete. Raise Refused; a client that may not describe a topic
+    does not learn whether it exists."""
     if not services.settings.delete_topic_enable:
         if context.api_version < DISABLED_SINCE:
             raise Refused(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
@@ -100,7 +100,7 @@ def _resolve(
     known = services.metadata.image.topic_name(topic_id) if by_id else name
     if known is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
-    # Whoever may delete the cluster may delete all that is in it.
+    # A principal that may delete the cluster may delete every topic.
     authorize, principal = services.authorizer.authorize, context.principal
     if not authorize(principal, Operation.DELETE, CLUSTER):
         resource = Resource(ResourceType.TOPIC, known)

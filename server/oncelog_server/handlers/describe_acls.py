@@ -1,4 +1,4 @@
-"""DescribeAcls: rights that are granted. There is no authorizer, as in a Kafka without one.
+"""DescribeAcls: list ACLs. There is no authorizer, so the response is that of a Kafka without one.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -22,8 +22,7 @@ VERSIONS = range(1, 4)
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
-    """Raises ProtocolError for a filter that is UNKNOWN, which closes the connection as
-    Kafka."""
+    """Raise ProtocolError for an UNKNOWN in the filter, which closes the connection as in Kafka."""
     check_known(
         request.resource_type_filter,
         request.pattern_type_filter,

@@ -31,7 +31,8 @@ CONTROLLERS: Final = 2
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Brokers that are fenced are not in the image: there are none to include."""
+    """Return the brokers of the image. Fenced brokers are not in the image, so they cannot be
+    included."""
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,

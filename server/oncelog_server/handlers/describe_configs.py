@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics and of this broker, with where their values come from.
+"""DescribeConfigs: settings of topics and of this broker, with the sources of their values.
 
 v1, v2: sources and synonyms (KIP-226)
 v3: types and documentation (KIP-569)
@@ -41,8 +41,8 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
 ) -> Steps[DescribeConfigsResponse]:
-    # What is asked again is the same again: a broker's answer is thousands of times its question.
-    # No keys at all is null for Kafka, too.
+    # Each resource once: the response for a broker is thousands of times larger than its request.
+    # An empty list of keys is the same as null, as in Kafka.
     wanted = {
         (
             resource.resource_type,
@@ -53,8 +53,8 @@ def _steps(
     }
     describing = _Describing(services, context, request)
     results = []
-    for one in wanted.values():
-        results.append(describing.result(one))
+    for resource in wanted.values():
+        results.append(describing.result(resource))
         yield
     return DescribeConfigsResponse(results=results)
 
@@ -63,8 +63,8 @@ Entries = list[DescribeConfigsResourceResult]
 
 
 class _Describing:
-    """One request. The broker is described once, and topics with the same settings of their own:
-    the very same list, which is encoded once."""
+    """The descriptions of one request. The broker, and topics with the same own settings, share one
+    list, which is encoded once."""
 
     def __init__(
         self, services: BrokerServices, context: RequestContext, request: DescribeConfigsRequest
@@ -75,7 +75,7 @@ class _Describing:
         self._topics: dict[frozenset[tuple[str, str]], Entries] = {}
         self._broker: Entries = []
         self._none: Entries = []
-        # Those of them with the keys that are asked for, by the list they are out of.
+        # Lists reduced to the requested keys, by the id of the full list.
         self._chosen: dict[tuple[int, frozenset[str]], Entries] = {}
 
     def result(self, wanted: DescribeConfigsResource) -> DescribeConfigsResult:

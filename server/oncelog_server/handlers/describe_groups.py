@@ -36,7 +36,7 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeGroupsRequest
 ) -> Steps[DescribeGroupsResponse | Deferred[DescribeGroupsResponse]]:
-    # A group that is named again is the same again, with all its members.
+    # Each group once, because the response has all its members.
     group_ids = dict.fromkeys(request.groups)
     answers = []
     for group_id in group_ids:
@@ -56,11 +56,11 @@ def _describe(
     except Refused as refused:
         return DescribedGroup(error_code=refused.code, group_id=group_id)
 
-    def one(groups: list[DescribedGroup]) -> DescribedGroup:
+    def with_operations(groups: list[DescribedGroup]) -> DescribedGroup:
         (group,) = groups
         if request.include_authorized_operations:
             resource = Resource(ResourceType.GROUP, group_id)
             group.authorized_operations = authorized_operations(services, context, resource)
         return group
 
-    return then(answer, one)
+    return then(answer, with_operations)

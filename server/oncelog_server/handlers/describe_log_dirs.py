@@ -2,7 +2,7 @@
 
 v1: partitions of the data directory
 v2: flexible
-v3: an error for the whole answer
+v3: an error for the whole response
 v4: size and free space of the disk (KIP-827)
 v5: whether the directory takes no new partitions
 """
@@ -38,7 +38,8 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Steps[DescribeLogDirsResponse]:
-    """A leader's copy is never behind: the lag is 0. Partitions that are not here are left out."""
+    """Return the partitions on this broker. It leads them all, so their lag is 0. Others are left
+    out."""
     if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.topics is None:
@@ -49,7 +50,9 @@ def _steps(
             for topic in request.topics
             for number in topic.partitions
         }
-        found = [one for key in sorted(keys) if (one := services.partitions.get(key)) is not None]
+        found = [
+            replica for key in sorted(keys) if (replica := services.partitions.get(key)) is not None
+        ]
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in found:
         if partition.offline is not None:

@@ -23,7 +23,7 @@ def handle(
     services: BrokerServices, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
-        transaction_states=[_state(services, context, one) for one in request.transactional_ids]
+        transaction_states=[_state(services, context, id_) for id_ in request.transactional_ids]
     )
 
 

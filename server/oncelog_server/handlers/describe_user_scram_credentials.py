@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which users have SCRAM credentials (KIP-554). None has.
+"""DescribeUserScramCredentials: SCRAM credentials of users (KIP-554). There are none.
 
 v0: of some users or of all
 """

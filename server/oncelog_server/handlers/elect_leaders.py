@@ -1,8 +1,8 @@
-"""ElectLeaders: makes the first replica lead, or any at all (KIP-183, KIP-460). A partition has one
+"""ElectLeaders: elect the preferred replica, or any replica (KIP-183, KIP-460). A partition has one
 replica, which leads it if it can.
 
 v0: preferred leaders
-v1: unclean elections; an error for the whole answer
+v1: unclean elections; an error for the whole response
 v2: flexible
 """
 
@@ -105,7 +105,7 @@ def _elect(
 
 
 def _refused(request: ElectLeadersRequest, code: ErrorCode, message: str) -> ElectLeadersResponse:
-    """For v0 it has to stand beside each partition."""
+    """Return the error for the whole response and, for v0, for each partition."""
     return ElectLeadersResponse(
         error_code=code,
         replica_election_results=[

@@ -1,7 +1,7 @@
 """EndTxn v0-5: commit or abort.
 
 v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
-TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, which the answer carries
+TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, which the response has
 (KIP-890). Tagged, from v3 on: members of a group that are decided by the same request (ours).
 """
 
@@ -34,9 +34,9 @@ def handle(
     services: BrokerServices, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | Deferred[EndTxnResponse] | None:
     bumps_epoch = context.api_version >= BUMPS_EPOCH_SINCE
-    # Without an epoch for each transaction nothing tells a request that was overtaken by its own
-    # retry from the one that ends the next transaction (KAFKA-17754). A client that has given up
-    # has closed its socket.
+    # Before v5 the epoch is the same for each transaction, so a request that its own retry has
+    # overtaken looks like the end of the next transaction (KAFKA-17754). A client that retries has
+    # closed its socket.
     if not bumps_epoch and context.peer.has_hung_up():
         return None
     try:

@@ -41,7 +41,7 @@ VERSIONS = range(4, 19)
 
 TOPIC_IDS_SINCE: Final = 13
 LEADERS_SINCE: Final = 16
-# The errors after which a client looks for the partition elsewhere.
+# The errors after which a client looks for a new leader.
 MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 NO_OFFSET: Final = -1
 
@@ -143,7 +143,7 @@ def _replica_id(request: FetchRequest) -> int:
 
 
 class _Finder:
-    """Partitions of one request, looked up and authorized once."""
+    """Looks up and authorizes the partitions of one request, each once."""
 
     def __init__(self, services: BrokerServices, context: RequestContext, replica_id: int) -> None:
         self._services = services
@@ -158,7 +158,7 @@ class _Finder:
     def find(self, key: PartitionKey) -> Partition:
         partition = self._by_key.get(key)
         if partition is None or not partition.is_leader:
-            # Not, or not any more: its topic may have been deleted while the request was parked.
+            # The topic may have been deleted while the request was parked.
             partition = self._by_key[key] = self._look_up(key)
         return partition
 
@@ -250,26 +250,26 @@ def _response(
 
 
 def _is_news(found: PartitionResult) -> bool:
-    """Whether an incremental answer has to mention the partition (KIP-227)."""
+    """Return True if an incremental response must contain the partition (KIP-227)."""
     read, wanted = found.read, found.wanted
     if read is None or found.diverging is not None:
         return True
     return (
         read.records is not None
-        or wanted.told_error
+        or wanted.last_sent_error
         or read.high_watermark != wanted.last_sent_high_watermark
-        or read.last_stable_offset != wanted.told_last_stable_offset
-        or read.log_start_offset != wanted.told_log_start_offset
+        or read.last_stable_offset != wanted.last_sent_last_stable_offset
+        or read.log_start_offset != wanted.last_sent_log_start_offset
     )
 
 
 def _remember(found: PartitionResult) -> None:
     wanted, read = found.wanted, found.read
-    wanted.told_error = read is None
+    wanted.last_sent_error = read is None
     if read is not None:
         wanted.last_sent_high_watermark = read.high_watermark
-        wanted.told_last_stable_offset = read.last_stable_offset
-        wanted.told_log_start_offset = read.log_start_offset
+        wanted.last_sent_last_stable_offset = read.last_stable_offset
+        wanted.last_sent_log_start_offset = read.log_start_offset
 
 
 def _partition(found: PartitionResult) -> PartitionData:
@@ -292,8 +292,8 @@ def _partition(found: PartitionResult) -> PartitionData:
         aborted_transactions=None
         if read.aborted is None
         else [
-            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-            for one in read.aborted
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in read.aborted
         ],
         records=b"" if read.records is None else read.records,
     )

@@ -1,4 +1,4 @@
-"""FindCoordinator v0-6: who coordinates a group or a transactional id.
+"""FindCoordinator v0-6: the coordinator of a group or a transactional id.
 
 v1 transactional ids, and groups of transactions (up to v5, ours). v3 flexible. v4 several keys at
 once (KIP-699). v5 TRANSACTION_ABORTABLE. v6 share groups, which are not served.
@@ -34,7 +34,7 @@ MANY_KEYS_SINCE: Final = 4
 UNKNOWN: Final = -1
 GROUP: Final = 0
 TRANSACTION: Final = 1
-# Our own, up to v5: where the transactions of a group are (KIP-447, early draft).
+# Our own, up to v5: the coordinator of a group's transactions (KIP-447, early draft).
 TRANSACTION_GROUP: Final = TRANSACTION_GROUP_KEY_TYPE
 SHARE_GROUPS_SINCE: Final = 6
 # Key type -> the internal topic, the resource to describe, the code where that is denied.
@@ -79,7 +79,7 @@ async def _create_and_find(
 ) -> FindCoordinatorResponse:
     """Internal topics are created when the first client asks for their coordinator."""
     with suppress(Refused):
-        # Where that fails each key is answered with COORDINATOR_NOT_AVAILABLE.
+        # If that fails, the response for each key is COORDINATOR_NOT_AVAILABLE.
         await services.metadata.create_missing_topic(KEY_TYPES[key_type][0])
     return _response(context, [_find(services, context, key_type, key) for key in keys])
 
@@ -132,11 +132,11 @@ def _may_find(
 def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:
     if context.api_version >= MANY_KEYS_SINCE:
         return FindCoordinatorResponse(coordinators=found)
-    (one,) = found
+    (coordinator,) = found
     return FindCoordinatorResponse(
-        error_code=one.error_code,
-        error_message=one.error_message,
-        node_id=one.node_id,
-        host=one.host,
-        port=one.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )

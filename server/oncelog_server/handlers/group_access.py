@@ -1,4 +1,4 @@
-"""What every handler of a group does first."""
+"""Authorization and caller of group requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: some of a topic's own settings (KIP-339).
+"""IncrementalAlterConfigs: change some settings of a topic (KIP-339).
 
 v0: set, delete, append and subtract; or only a check
 v1: flexible

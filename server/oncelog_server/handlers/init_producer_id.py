@@ -65,7 +65,7 @@ def _init(
         require_group(services, context, Operation.READ, group_id)
         current = services.groups.live_generation(group_id)
         if current is not None and current != membership.generation_id:
-            # The group's own coordinator knows best; there may be none (a sink's group).
+            # The group coordinator has the last word. It may not know the group (a sink's).
             services.transactions.refused_by_group(
                 request.transactional_id,
                 (request.producer_id, request.producer_epoch),
@@ -98,9 +98,10 @@ def _init_new(
     *,
     is_current: bool,
 ) -> TransactionResult | Deferred[TransactionResult]:
-    """Of an id that is not known. Charged first, as many may be asked for before one is answered,
-    and given back where the id is not known even then: the call was refused, or has to be repeated.
-    Raises Refused."""
+    """Initialize an unknown transactional id. The quota is charged first, because many requests may
+    be in flight at once, and given back if the id is still unknown after the response: the request
+    was refused, or must be retried. Raise Refused if the quota is spent or the coordinator
+    refuses."""
     quota, address = services.producer_id_quota, context.client_address
     quota.charge(address, services.clock.monotonic_ms())
 
@@ -120,7 +121,7 @@ def _init_new(
 def _is_known(
     services: BrokerServices, command: InitProducerId, membership: Membership | None
 ) -> bool:
-    """Also where that cannot be told any more."""
+    """Return True if the coordinator knows the id, or is not available any more to say so."""
     group_id = None if membership is None else membership.group_id
     try:
         return services.transactions.knows(command.transactional_id, group_id)
@@ -129,7 +130,8 @@ def _is_known(
 
 
 def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Membership | None:
-    """Of a producer in a consumer group; None where there is none. Raises Refused."""
+    """Return the membership of a producer in a consumer group, None if the request has none. Raise
+    Refused if it is incomplete or not enabled."""
     group_id, generation_id = request.consumer_group_id, request.consumer_group_generation
     assigned = request.assigned_partitions
     if group_id is None and generation_id < 0 and assigned is None:
@@ -138,13 +140,15 @@ def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Mem
         raise Refused(ErrorCode.INVALID_REQUEST)
     if not services.settings.group_transactions_enable:
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
-    partitions = [TopicPartition(one.topic, index) for one in assigned for index in one.partitions]
+    partitions = [
+        TopicPartition(topic.topic, index) for topic in assigned for index in topic.partitions
+    ]
     return Membership(group_id, generation_id, frozenset(partitions))
 
 
 def _may_write_idempotently(services: BrokerServices, context: RequestContext) -> bool:
-    """Return whether the principal may write to any topic, also to one that does not exist yet:
-    that includes idempotent writes (KIP-679). One check, not one for each topic."""
+    """Return True if the principal may write to any topic, also to one that does not exist yet:
+    that includes idempotent writes (KIP-679). It is one check, not one for each topic."""
     authorizer, principal = services.authorizer, context.principal
     return authorizer.authorize(
         principal, Operation.IDEMPOTENT_WRITE, CLUSTER

@@ -25,7 +25,7 @@ VERSIONS = range(0, 2)
 
 TOPIC: Final = config_resources.ConfigResource.TOPIC
 BROKER: Final = config_resources.ConfigResource.BROKER
-# Those without any resource here may be asked for, too.
+# Types without any resource here may be requested, too.
 TYPES: Final = {TOPIC, BROKER, *config_resources.NOT_SERVED}
 
 

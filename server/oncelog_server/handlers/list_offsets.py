@@ -3,7 +3,7 @@
 v2 isolation level: the end of a read_committed reader is the last stable offset. v4 leader epochs
 (KIP-320). v6 flexible. v7 timestamp -3: the record with the highest timestamp (KIP-734). v8
 timestamp -4: the beginning on local disk (KIP-405). v9 timestamp -5: the end in tiered storage. v10
-time-out. v11 timestamp -6: the beginning of what tiered storage does not have yet.
+timeout. v11 timestamp -6: the beginning of what tiered storage does not have yet.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from oncelog_server.storage.files import StorageError
 API = ApiKey.LIST_OFFSETS
 VERSIONS = range(1, 12)
 
-# Steps that one request may count lags for, each some 0.5 ms (`log/readable.py`).
+# The most steps in which one request may count lags, each some 0.5 ms (`log/readable.py`).
 MAX_COUNT_STEPS: Final = 4_000
 
 LATEST: Final = -1
@@ -104,8 +104,8 @@ def _steps(
 def _with_lags(
     services: BrokerServices, request: ListOffsetsRequest, response: ListOffsetsResponse
 ) -> Steps[ListOffsetsResponse]:
-    """The response with the counts that were asked for: ours, see the message. A lag that needs
-    more steps than the request has left is not counted."""
+    """Return the response with the requested counts (our own fields, see the message). A lag that
+    needs more steps than the request has left is not counted."""
     steps_left = MAX_COUNT_STEPS
     for topic, answered in zip(request.topics, response.topics, strict=True):
         for wanted, row in zip(topic.partitions, answered.partitions, strict=True):

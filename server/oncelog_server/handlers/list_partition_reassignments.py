@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: partitions on their way to other brokers (KIP-455).
+"""ListPartitionReassignments: partitions that are moving to other brokers (KIP-455).
 
 v0: of some partitions or of all
 """
@@ -25,7 +25,7 @@ VERSIONS = range(0, 1)
 def handle(
     services: BrokerServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """What is not there, or stays where it is, is left out, as by Kafka."""
+    """Return the partitions that are moving. Unknown ones are left out, as by Kafka."""
     if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
         return ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     topics = services.metadata.image.topics
@@ -33,11 +33,13 @@ def handle(
         moving = [_moving(topic, None) for topic in topics.values()]
     else:
         moving = [
-            _moving(topic, frozenset(one.partition_indexes))
-            for one in request.topics
-            if (topic := topics.get(one.name)) is not None
+            _moving(topic, frozenset(named.partition_indexes))
+            for named in request.topics
+            if (topic := topics.get(named.name)) is not None
         ]
-    return ListPartitionReassignmentsResponse(topics=[one for one in moving if one.partitions])
+    return ListPartitionReassignmentsResponse(
+        topics=[topic for topic in moving if topic.partitions]
+    )
 
 
 def _moving(topic: TopicImage, wanted: frozenset[int] | None) -> OngoingTopicReassignment:

@@ -2,9 +2,8 @@
 
 v1 filter by duration (KIP-994). v2 filter by a pattern of the id (KIP-1152).
 
-All of them or none: whoever is told of some takes the transactions of the others for hanging, and
-aborts them past their coordinator.
-"""
+All ids or none: an operator would take the transactions of missing ids for hanging, and abort them
+without their coordinator."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from oncelog_server.transaction.shard import LiveTransaction
 API = ApiKey.LIST_TRANSACTIONS
 VERSIONS = range(0, 3)
 
-# Ids that are looked at in one turn of the loop: some 10 ms.
+# Ids listed in one turn of the loop, which takes some 10 ms.
 PER_TURN: Final = 2_000
 
 
@@ -64,7 +63,7 @@ def handle(
 
 
 class _Listing:
-    """The answer as it grows."""
+    """A response that is built in several turns of the loop."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class _Listing:
         ]
 
     async def add_in_turns(self, lives: list[LiveTransaction]) -> ListTransactionsResponse:
-        """Others have the loop in between."""
+        """Add the transactions with turns of the loop in between."""
         try:
             for first in range(0, len(lives), PER_TURN):
                 self.add(lives[first : first + PER_TURN])

@@ -1,4 +1,5 @@
-"""Metadata: brokers, topics and who leads their partitions; creates topics that clients ask for.
+"""Metadata: brokers, topics and the leaders of their partitions. Creates topics that clients ask
+for.
 
 v0: an empty list asks for all topics
 v1: null asks for all; controller, racks, internal topics
@@ -10,10 +11,10 @@ v6: as v5
 v7: leader epochs (KIP-320)
 v8: authorized operations (KIP-430)
 v9: flexible
-v10: topic ids in the answer (KIP-516)
+v10: topic ids in the response (KIP-516)
 v11: no authorized operations of the cluster
 v12: topics may be asked for by id
-v13: an error for the whole answer (KIP-1102)
+v13: an error for the whole response (KIP-1102)
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def _asked_and_answered(
 
 
 def _size(image: ClusterImage, names: Iterable[str]) -> int:
-    """About how many rows an answer about these topics has; not counted on once it is large."""
+    """Return about how many rows a response with these topics has. Counting stops once it is
+    large."""
     size = 0
     for name in names:
         found = image.topics.get(name)
@@ -102,7 +104,7 @@ def _size(image: ClusterImage, names: Iterable[str]) -> int:
 def _all_topics(
     services: BrokerServices, context: RequestContext
 ) -> Steps[list[MetadataResponseTopic]]:
-    """Those the client may see; of the others it learns nothing."""
+    """Return the topics that the client may describe."""
     found = []
     for topic in services.metadata.image.topics.values():
         if _may(services, context, Operation.DESCRIBE, topic.name):
@@ -116,7 +118,7 @@ def _auto_created(
     request: MetadataRequest,
     topics: Sequence[MetadataRequestTopic],
 ) -> list[str]:
-    """Names asked for that do not exist and would be created for the client."""
+    """Return the requested names that do not exist and may be created automatically."""
     if not (request.allow_auto_topic_creation and services.settings.auto_create_topics_enable):
         return []
     existing = services.metadata.image.topics
@@ -144,7 +146,7 @@ async def _create_and_answer(
     missing: Sequence[str],
     refused: dict[str, ErrorCode],
 ) -> Answered:
-    """The client gets its new topics at once, where Kafka would have it ask again."""
+    """Create the topics and return them. Kafka would have the client retry."""
     refused |= await services.metadata.create_missing_topics(missing)
     return _asked_and_answered(services, context, request, request.topics or (), refused)
 

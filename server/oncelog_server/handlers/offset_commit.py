@@ -1,4 +1,4 @@
-"""OffsetCommit v2-10: how far a group has read.
+"""OffsetCommit v2-10: commit a group's offsets.
 
 v2-4 retention time. v6 leader epochs (KIP-320). v7 static members (KIP-345). v8 flexible. v9 errors
 of the consumer protocol (KIP-848). v10 topic ids.
@@ -38,7 +38,7 @@ API = ApiKey.OFFSET_COMMIT
 VERSIONS = range(2, 11)
 
 TOPIC_IDS_SINCE: Final = 10
-# Partitions whose offsets are written at once: some 10 ms of them.
+# Partitions whose offsets are written in one turn, which takes some 10 ms.
 PART: Final = 500
 
 
@@ -72,8 +72,8 @@ def _steps(
 
 
 def _parts(topics: Sequence[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
-    """The topics in lists of up to PART partitions: no promise is made about several partitions of
-    a commit together, and each record takes 20 microseconds."""
+    """Yield the topics in lists of up to PART partitions. A commit is not atomic over its
+    partitions, and each record takes 20 microseconds."""
     part: list[OffsetCommitRequestTopic] = []
     left = PART
     for topic in topics:

@@ -1,4 +1,4 @@
-"""OffsetDelete v0: forget a group's offsets of some partitions (KIP-496)."""
+"""OffsetDelete v0: delete a group's offsets of some partitions (KIP-496)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def handle(
 def _refused(
     services: BrokerServices, context: RequestContext, request: OffsetDeleteRequest
 ) -> dict[str, ErrorCode]:
-    """Topics whose offsets the client may not touch, or that do not exist."""
+    """Return the codes of topics that are not authorized or unknown."""
     refused: dict[str, ErrorCode] = {}
     for topic in request.topics:
         resource = Resource(ResourceType.TOPIC, topic.name)
@@ -55,7 +55,7 @@ def _refused(
 def _with_refused(
     found: OffsetDeleteResponse, request: OffsetDeleteRequest, refused: dict[str, ErrorCode]
 ) -> OffsetDeleteResponse:
-    """An error of the whole group stands alone."""
+    """Return the response with the refused topics; an error for the whole group stays alone."""
     if found.error_code != ErrorCode.NONE:
         return found
     found.topics += [

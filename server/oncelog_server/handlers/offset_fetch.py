@@ -1,4 +1,4 @@
-"""OffsetFetch v1-10: how far groups have read.
+"""OffsetFetch v1-10: the committed offsets of groups.
 
 v2 all topics of a group; an error for the group. v5 leader epochs. v6 flexible. v7 only stable
 offsets: those of an open transaction are UNSTABLE_OFFSET_COMMIT (KIP-447). v8 several groups
@@ -53,12 +53,12 @@ def _steps(
     wanted: Sequence[OffsetFetchRequestGroup],
 ) -> Steps[Answer]:
     answers = []
-    for one in wanted:
-        answers.append(_group(services, context, one, request.require_stable))
+    for group in wanted:
+        answers.append(_group(services, context, group, request.require_stable))
         yield
 
     def response(groups: Sequence[OffsetFetchResponseGroup]) -> Answered:
-        # Also of one group, of which all is asked for.
+        # One group may have many offsets.
         rows = sum(1 + len(topic.partitions) for group in groups for topic in group.topics)
         return when_large(rows, offset_fetch_response(request, context.api_version, groups))
 
@@ -68,14 +68,15 @@ def _steps(
 def _without_repetitions(
     groups: Sequence[OffsetFetchRequestGroup],
 ) -> list[OffsetFetchRequestGroup]:
-    """All offsets of a group are told once. Those of named topics are as many as their names."""
-    told: set[str] = set()
+    """Return the groups, with each request for all topics of a group once. Named topics need no
+    such limit: their response is as long as the request."""
+    listed: set[str] = set()
     kept = []
     for group in groups:
         if group.topics is None:
-            if group.group_id in told:
+            if group.group_id in listed:
                 continue
-            told.add(group.group_id)
+            listed.add(group.group_id)
         kept.append(group)
     return kept
 
@@ -101,12 +102,12 @@ def _group(
 def _refuse_topics(
     services: BrokerServices, context: RequestContext, wanted: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
-    """Take out of `wanted` what cannot be told; the answers for that. Topics asked for by id get
-    their names."""
+    """Remove topics that are unknown or not authorized from `wanted`; return the responses for
+    them. Topics that are given by id get their names."""
     if wanted.topics is None:
         return []
     by_id = context.api_version >= TOPIC_IDS_SINCE
-    told, refused = [], []
+    accepted, refused = [], []
     for topic in wanted.topics:
         if by_id:
             topic.name = services.metadata.image.topic_name(topic.topic_id) or ""
@@ -115,14 +116,14 @@ def _refuse_topics(
         elif not _may_see(services, context, topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
-            told.append(topic)
+            accepted.append(topic)
             continue
         partitions = [
             OffsetFetchResponsePartitions(index, -1, metadata="", error_code=code)
             for index in topic.partition_indexes
         ]
         refused.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
-    wanted.topics = told
+    wanted.topics = accepted
     return refused
 
 
@@ -137,8 +138,8 @@ def _shown(
     found: OffsetFetchResponseGroup,
     refused: list[OffsetFetchResponseTopics],
 ) -> OffsetFetchResponseGroup:
-    """Where all topics were asked for, those the client may see. By id, offsets of topics that are
-    gone have none and are left out."""
+    """Return the topics that the client may describe. With topic ids, deleted topics are left out,
+    because they have none."""
     if found.error_code != ErrorCode.NONE:
         return found
     topics = [topic for topic in found.topics if _may_see(services, context, topic.name)]

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch v2-4: where the log of a leader epoch ends (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch v2-4: the end offset of a leader epoch (KIP-101, KIP-320).
 
-v2 the epoch the reader believes in. v3 replica id. v4 flexible.
+v2 the reader's current leader epoch. v3 replica id. v4 flexible.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _partition(
     services: BrokerServices, context: RequestContext, topic: str, wanted: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
-        # Followers may ask, and whoever may see the topic.
+        # Allowed for followers, and for clients that may describe the topic.
         authorize, resource = services.authorizer.authorize, Resource(ResourceType.TOPIC, topic)
         if not (
             authorize(context.principal, Operation.DESCRIBE, resource)

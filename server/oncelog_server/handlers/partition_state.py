@@ -1,4 +1,4 @@
-"""A partition as metadata answers show it: who leads it, and which replicas are offline."""
+"""The state of a partition in metadata responses: its leader and its offline replicas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oncelog_server.topic_partition import TopicPartition
 
 
 class PartitionState(msgspec.Struct, frozen=True):
-    """`leader` is -1, with LEADER_NOT_AVAILABLE, where nobody serves the partition."""
+    """One row. `leader` is -1, with LEADER_NOT_AVAILABLE, if no broker serves the partition."""
 
     code: ErrorCode
     partition: int
@@ -25,8 +25,8 @@ class PartitionState(msgspec.Struct, frozen=True):
 
 
 def leader_of(services: BrokerServices, topic: str, partition: PartitionImage) -> int:
-    """Who serves the partition; NO_LEADER if its broker is not there, or is this one and cannot use
-    its log."""
+    """Return the broker that serves the partition; NO_LEADER if its leader is not alive, or is this
+    broker and cannot use the log."""
     leader = partition.leader
     if leader not in services.metadata.image.brokers:
         return NO_LEADER
@@ -40,8 +40,8 @@ def leader_of(services: BrokerServices, topic: str, partition: PartitionImage) -
 def partition_states(
     services: BrokerServices, topic: TopicImage, first: int = 0
 ) -> Iterator[PartitionState]:
-    """The partitions from number `first` on. A replica is offline if its broker is, or if its log
-    on this broker cannot be used."""
+    """Yield the partitions from number `first` on. A replica is offline if its broker is not alive,
+    or if it is on this broker and its log cannot be used."""
     brokers = services.metadata.image.brokers
     for partition in topic.partitions[first:]:
         offline = [broker for broker in partition.replicas if broker not in brokers]

@@ -1,9 +1,9 @@
 """Produce v3-13: one record batch for each partition.
 
-v3 transactional id (KIP-98). v5 log start offset in the answer. v8 record errors. v9 flexible. v10
-the new leader in the answer. v11 TRANSACTION_ABORTABLE. v12 adds its partitions to the transaction
-(KIP-890). v13 topic ids (KIP-516). Versions 0-2 are advertised, because librdkafka looks for them,
-and close the connection.
+v3 transactional id (KIP-98). v5 log start offset in the response. v8 record errors. v9 flexible.
+v10 the new leader in the response. v11 TRANSACTION_ABORTABLE. v12 adds its partitions to the
+transaction (KIP-890). v13 topic ids (KIP-516). Versions 0-2 are advertised, because librdkafka
+looks for them, and close the connection.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ADDS_PARTITIONS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
-# Errors of the log for which Kafka sends the log start offset along.
+# Errors of the log with which Kafka sends the log start offset.
 FROM_THE_LOG: Final = frozenset(
     {
         ErrorCode.INVALID_TIMESTAMP,
@@ -56,7 +56,7 @@ FROM_THE_LOG: Final = frozenset(
 
 # One topic of the request, and its appends.
 Topic = tuple[TopicProduceData, list[PartitionAppend]]
-# What is to be committed before the answer.
+# Completed when the batches are committed; the response waits for all.
 Waits = list[Deferred[None]]
 
 
@@ -72,7 +72,7 @@ def handle(
         (topic, _appends(services, context, topic, topic.partition_data))
         for topic in request.topic_data
     ]
-    appends = [one for _, of_topic in topics for one in of_topic]
+    appends = [append for _, of_topic in topics for append in of_topic]
     transactional = [append for append in appends if append.is_transactional]
     code = _refusal(services, context, request, is_transactional=bool(transactional))
     if code is not NONE:
@@ -90,8 +90,8 @@ def handle(
 def _in_slices(
     services: BrokerServices, context: RequestContext, request: ProduceRequest
 ) -> Answered | Deferred[Answered]:
-    """The same of very many partitions; brought to its end also if the client goes away meanwhile:
-    with acks=0 it may, behind its last request."""
+    """Serve a request with very many partitions. It is finished also if the client disconnects:
+    with acks=0 the client may do so right after its last request."""
     if not context.keeps_frame:
         for topic in request.topic_data:
             for data in topic.partition_data:
@@ -100,7 +100,7 @@ def _in_slices(
     topics: list[Topic] = []
 
     def part(some: Sequence[PartitionAppend]) -> Produce:
-        transactional = [one for one in some if one.is_transactional]
+        transactional = [append for append in some if append.is_transactional]
         return _produce(services, context, request, list(some), transactional)
 
     def prepared() -> Steps[tuple[LargeProduce, TransactionAnswer | None]]:
@@ -133,7 +133,7 @@ def _in_slices(
 
 
 def _size(topics: list[TopicProduceData]) -> int:
-    """How many partitions the request has, topics without any counted too."""
+    """Return the number of partitions, with 1 for a topic without partitions."""
     if len(topics) == 1:
         return len(topics[0].partition_data)
     return sum([len(topic.partition_data) or 1 for topic in topics])
@@ -146,7 +146,7 @@ def _refusal(
     *,
     is_transactional: bool,
 ) -> ErrorCode:
-    """Return what is wrong for all of its partitions; NONE if nothing is."""
+    """Return the error code for all partitions of the request; NONE if it is valid."""
     if is_transactional and request.transactional_id is not None:
         resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
         if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
@@ -178,7 +178,7 @@ def _produce(
 def _appends_in_steps(
     services: BrokerServices, context: RequestContext, request: ProduceRequest, topics: list[Topic]
 ) -> Steps[tuple[list[PartitionAppend], list[PartitionAppend]]]:
-    """Return all appends and those with a transactional batch; by topic they are in `topics`."""
+    """Return all appends, and those with a transactional batch. Add them to `topics` by topic."""
     appends: list[PartitionAppend] = []
     transactional: list[PartitionAppend] = []
     for topic in request.topic_data:
@@ -188,7 +188,7 @@ def _appends_in_steps(
             some = _appends(services, context, topic, topic.partition_data[start : start + SMALL])
             of_topic += some
             appends += some
-            transactional += [one for one in some if one.is_transactional]
+            transactional += [append for append in some if append.is_transactional]
             yield
         yield
     return appends, transactional
@@ -219,8 +219,8 @@ def _appends(
 
 
 def _topic_name(services: BrokerServices, context: RequestContext, topic: TopicProduceData) -> str:
-    """Raises Refused. Internal topics are closed to clients, whatever they call themselves
-    (H51)."""
+    """Return the topic's name. Raise Refused if it is unknown, not authorized or internal; internal
+    topics are closed to every client, whatever its client id (H51)."""
     name: str | None = topic.name
     if context.api_version >= TOPIC_IDS_SINCE:
         name = services.metadata.image.topic_name(topic.topic_id)
@@ -236,7 +236,8 @@ def _topic_name(services: BrokerServices, context: RequestContext, topic: TopicP
 
 
 def _close_on_error(appends: list[PartitionAppend]) -> None:
-    """With acks=0 the only way to tell of an error is to close the connection, as Kafka does."""
+    """Raise ProtocolError for the first error. With acks=0 closing the connection is the only way
+    to report it, as in Kafka."""
     for append in appends:
         if append.code is not ErrorCode.NONE:
             raise ProtocolError(f"Produce with acks=0 failed: {append.code.name}")
@@ -311,7 +312,8 @@ def _refused(
     append: PartitionAppend,
     endpoints: list[NodeEndpoint],
 ) -> PartitionProduceResponse:
-    """Adds the new leader to `endpoints` where the partition has moved."""
+    """Return the row of a refused append. Adds the new leader to `endpoints` if the partition has
+    moved."""
     refused = PartitionProduceResponse(
         append.index,
         code_for_version(API, context.api_version, append.code),

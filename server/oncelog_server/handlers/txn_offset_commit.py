@@ -74,7 +74,7 @@ def _steps(
     if not accepted:
         return _response(request, refused)
     if not request.group_id:
-        # Before anything is said of the transaction, as in Kafka.
+        # Checked before the transaction, as in Kafka.
         invalid = all_with(accepted, ErrorCode.INVALID_GROUP_ID)
         return _response(request, invalid | refused)
     adds = context.api_version >= ADDS_GROUP_SINCE
@@ -83,7 +83,7 @@ def _steps(
         if (
             adds
             or services.settings.transaction_partition_verification_enable
-            # The group's transaction coordinator knows whether a newer generation has come.
+            # The coordinator of the transaction group knows whether there is a newer generation.
             or request.transaction_group_id is not None
         ):
             added = _add_group(services, context, request, verify_only=not adds)
@@ -129,8 +129,8 @@ def _add_group(
     *,
     verify_only: bool,
 ) -> TransactionResult | Deferred[TransactionResult]:
-    """Put the group's offsets partition into the transaction first (KIP-890 part 2), or see that it
-    is there (part 1). Raises Refused."""
+    """Add the group's offsets partition to the transaction (KIP-890 part 2), or verify that it is
+    in it (part 1). Raise Refused if the coordinator cannot."""
     return services.transactions.add_partitions(
         AddPartitions(
             request.transactional_id,
@@ -146,7 +146,7 @@ def _add_group(
 
 
 class _Commit:
-    """What follows once the transaction knows of the group."""
+    """The commit itself, after the group is in the transaction."""
 
     def __init__(
         self,
@@ -177,9 +177,10 @@ class _Commit:
     def _stage_after(
         self, aborted: TransactionResult | Deferred[TransactionResult]
     ) -> Codes | Deferred[Codes]:
-        """Not where its own transaction is ended meanwhile, by a request on another connection: the
-        offsets would be open in the log for ever, in a transaction that nobody has begun. Raises
-        Refused."""
+        """Stage the offsets after the older transactions are aborted, unless a request on another
+        connection has ended this transaction meanwhile: the offsets would stay open in the log for
+        ever, in a transaction that the coordinator does not know. Raise Refused if the group's
+        partition is unavailable."""
         if not isinstance(aborted, Deferred):
             return self._stage_alone(aborted)
         producer_id = self._request.producer_id
@@ -198,8 +199,8 @@ class _Commit:
         return then_ask(aborted, go_on)
 
     def _too_late(self) -> Codes | Deferred[Codes]:
-        """What it would be told if it asked now. If the group is in the producer's transaction
-        again, that is another one (R12)."""
+        """Return the codes that a request would get now. If the group is in a transaction of the
+        producer again, that is another transaction (R12)."""
         try:
             asked = _add_group(self._services, self._context, self._request, verify_only=True)
         except Refused as refused:
@@ -213,7 +214,8 @@ class _Commit:
         return then_ask(asked, refuse)
 
     def _stage_alone(self, aborted: TransactionResult) -> Codes | Deferred[Codes]:
-        """Once the older transactions over the same input partitions are aborted."""
+        """Stage the offsets if the older transactions over the same input partitions are
+        aborted."""
         code = aborted.code
         if code is ErrorCode.NONE:
             try:
@@ -221,7 +223,7 @@ class _Commit:
             except Refused as refused:
                 code = refused.code
         elif code is ErrorCode.CONCURRENT_PRODUCER_COMMIT:
-            self._tell(Reason(FenceCause.CONCURRENT_COMMIT))
+            self._log_refusal(Reason(FenceCause.CONCURRENT_COMMIT))
             if not self._request.transaction_group_id:
                 code = ErrorCode.INVALID_PRODUCER_EPOCH
         return all_with(self._request.topics, code)
@@ -232,17 +234,17 @@ class _Commit:
 
         def decide(shard: GroupShard) -> Decision[TxnOffsetCommitResponse]:
             decision = shard.txn_offset_commit(self._request, asking)
-            # Only of who is refused: then nothing is written.
+            # A refused request writes nothing.
             dismissal = None if decision.records else shard.dismissal(self._request)
             if dismissal is not None:
-                self._tell(reason_of(dismissal))
+                self._log_refusal(reason_of(dismissal))
             return decision
 
         answer = self._services.groups.run(self._request.group_id, decide)
         return then(answer, lambda found: answered(found.topics))
 
-    def _tell(self, reason: Reason) -> None:
-        """Why it is refused, though its producer is not fenced for good."""
+    def _log_refusal(self, reason: Reason) -> None:
+        """Log why the request is refused, although its producer is not fenced for good."""
         request = self._request
         self._services.transactions.refused_by_group(
             request.transactional_id,

@@ -1,4 +1,5 @@
-"""WriteTxnMarkers v1-2: a transaction coordinator tells a leader how transactions ended (KIP-98).
+"""WriteTxnMarkers v1-2: write the markers of transactions that ended, for their coordinator
+(KIP-98).
 
 v1 flexible. v2 the transaction's version, so that markers of KIP-890 transactions are checked more
 strictly (KIP-1228).
@@ -59,7 +60,7 @@ def handle(
 
 
 def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
-    """Each once, however often it is named."""
+    """Return the partitions, each once."""
     named = (
         TopicPartition(topic.name, index)
         for topic in marker.topics
@@ -69,14 +70,15 @@ def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
 
 
 def _is_another_broker(services: BrokerServices, context: RequestContext) -> bool:
-    """Whether it may be the coordinator's: a broker of this cluster, which never asks itself over
-    a connection. A name that nobody here has hides nothing."""
+    """Return True if the client id is that of another broker of this cluster, whose coordinator may
+    have sent the request. A broker never sends it to itself over a connection. Any other client id
+    is an operator's."""
     sender = broker_of(context.client_id)
     return sender != services.broker_id and sender in services.metadata.image.brokers
 
 
 class _Writing:
-    """The answer, complete when every marker has been committed or refused."""
+    """The response, complete when every marker has been committed or refused."""
 
     def __init__(self, markers: list[WritableTxnMarker]) -> None:
         self.response: Deferred[WriteTxnMarkersResponse] = Deferred()
@@ -121,7 +123,7 @@ class _Writing:
 
 
 class _Ended:
-    """Tells of the transactions that somebody ends past their coordinator: an operator."""
+    """Reports transactions that an operator ends without their coordinator."""
 
     def __init__(self, services: BrokerServices, context: RequestContext, work: MarkerWork) -> None:
         self._services = services

@@ -1,1 +1,1 @@
-"""Connections to other brokers: the edge that stands on the protocol's request core."""
+"""The edge of connections to other brokers, on top of the protocol's request core."""

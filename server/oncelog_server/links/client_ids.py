@@ -1,4 +1,4 @@
-"""What brokers call themselves at each other: for people who read logs, never a credential."""
+"""The client ids of brokers in requests to each other. They are for logs, never a credential."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ _SUFFIX = "-markers"
 
 
 def markers_client_id(broker_id: int) -> str:
-    """Of the link that carries WriteTxnMarkers."""
+    """Return the client id of the connection for WriteTxnMarkers."""
     return f"{_PREFIX}{broker_id}{_SUFFIX}"
 
 
 def broker_of(client_id: str) -> int | None:
-    """The broker that a client calls itself, None if it does not."""
+    """Return the broker id in a client id, None if it is no broker's."""
     number = client_id.removeprefix(_PREFIX).removesuffix(_SUFFIX)
     is_name = number.isascii() and number.isdigit()
     return int(number) if is_name and client_id == f"{_PREFIX}{number}{_SUFFIX}" else None

@@ -1,5 +1,4 @@
-"""Sending markers to a leader on another broker: WriteTxnMarkers over a connection of our own
-(KIP-98)."""
+"""Send markers to leaders on other brokers: WriteTxnMarkers over a connection to each (KIP-98)."""
 
 from __future__ import annotations
 
@@ -26,15 +25,16 @@ from oncelog_server.transaction.markers import MarkerWork
 log = structlog.get_logger("oncelog.links")
 
 WRITE_TXN_MARKERS_VERSION: Final = 2
-# As long as Kafka's brokers wait for each other (request.timeout.ms).
+# The timeout between Kafka's brokers (request.timeout.ms).
 TIMEOUT_S: Final = 30.0
 
-# One request on its way: its partitions and who wants to know.
+# One request in flight: its partitions and the callback for their outcome.
 Sent = tuple[list[TopicPartition], MarkerSettled]
 
 
 class RemoteMarkers:
-    """One link for each broker, opened when first needed; a broker that is not alive has none."""
+    """The links to the other brokers, each opened at its first use. A broker that is not alive has
+    none."""
 
     def __init__(self, image: Callable[[], ClusterImage], broker_id: int, listener: str) -> None:
         self._image = image
@@ -62,9 +62,9 @@ class RemoteMarkers:
 
 
 class MarkerLink(asyncio.Protocol):
-    """Requests go out in order; if the connection breaks, or nothing comes for `timeout_s`,
-    everything that was not answered is settled with NETWORK_EXCEPTION, and the coordinator tries
-    again."""
+    """The connection to one broker. Requests are sent in order. If the connection breaks, or
+    nothing arrives for `timeout_s`, all requests without a response are settled with
+    NETWORK_EXCEPTION, and the coordinator retries."""
 
     is_local = False
 
@@ -90,7 +90,7 @@ class MarkerLink(asyncio.Protocol):
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def close(self) -> None:
-        """Whoever waits for an answer is told that none will come."""
+        """Close the connection; requests without a response are settled with NETWORK_EXCEPTION."""
         if self._connecting is not None:
             self._connecting.cancel()
         if self._transport is not None:
@@ -118,7 +118,7 @@ class MarkerLink(asyncio.Protocol):
         self._watch()
 
     def _watch(self) -> None:
-        """Anew from now, as long as an answer is owed."""
+        """Restart the timeout if requests are in flight."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -1,1 +1,1 @@
-"""Bytes to requests and answers to bytes: the edge that owns sockets."""
+"""The network edge, which owns the sockets: bytes to requests and responses to bytes."""

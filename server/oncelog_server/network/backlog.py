@@ -1,4 +1,4 @@
-"""Frames of one connection that came before they could be served."""
+"""Frames of one connection that arrived before they could be served."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ _LENGTH_BYTES: Final = 4
 
 
 class Backlog:
-    """`add` frames, take them with `frames`, oldest first. None is copied again when others are
-    added or taken: a read may bring 18,000, of which a turn serves 64."""
+    """`add` frames, take them with `frames`, oldest first. A frame is copied once, however many
+    others are added or taken: a read may bring 18,000, of which a turn serves 64."""
 
     __slots__ = ("_added", "_position", "_taking", "waiting_bytes")
 
     def __init__(self) -> None:
-        # Kept, because every request asks.
+        # Kept as a number, because every request reads it.
         self.waiting_bytes = 0
-        # Each frame behind its length. What is being taken is never added to: views of it are out.
+        # Each frame behind its length. Frames are added to a second buffer, because views of this
+        # one are in use.
         self._taking = memoryview(b"")
         self._position = 0
         self._added = bytearray()
@@ -28,8 +29,8 @@ class Backlog:
         self.waiting_bytes += _LENGTH_BYTES + len(frame)
 
     def frames(self) -> Iterator[memoryview]:
-        """Those that wait. Each counts as taken when it is given, so whoever stops goes on there
-        the next time."""
+        """Yield the frames. Each counts as taken when it is yielded, so a later call goes on behind
+        the last one."""
         while self.waiting_bytes:
             start = self._position + _LENGTH_BYTES
             if start > len(self._taking):
@@ -42,7 +43,7 @@ class Backlog:
             self._position = end
             self.waiting_bytes -= _LENGTH_BYTES + end - start
             if not self.waiting_bytes:
-                self.clear()  # nobody may ask for a next one
+                self.clear()  # the caller may not ask for another frame
             yield frame
 
     def clear(self) -> None:

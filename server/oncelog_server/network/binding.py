@@ -1,9 +1,8 @@
-"""Server sockets: bound at the start, listening when the broker is ready. Each can fail, with an
+"""Bind server sockets at the start, and listen when the broker is ready. Either can fail, with an
 error that names the reason.
 
-`listen` is called here because uvloop's `start_serving` reports no failure: two processes may bind
-one port as long as neither listens.
-"""
+`listen` is called here because uvloop's `start_serving` reports no failure, and two processes may
+bind one port as long as neither listens."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
 class CannotListen(OSError):
-    """An address that cannot be listened on; the text names it, the reason and the way out."""
+    """An address cannot be listened on. The text names the address, the reason and the remedy."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where to listen: an empty `host` is every address, `port` 0 a free one. `setting` names the
-    setting that it comes from, `way_out` what to do if the port is in use."""
+    """An address to listen on: an empty `host` is every address, `port` 0 a free one. `setting` is
+    the name of its setting, `way_out` the advice if the port is in use."""
 
     host: str
     port: int
@@ -39,7 +38,8 @@ class Place(msgspec.Struct, frozen=True):
 async def bind(
     factory: Callable[[], asyncio.BaseProtocol], place: Place, backlog: int
 ) -> asyncio.Server:
-    """Return a server that is bound and does not listen yet. Raises CannotListen."""
+    """Return a server that is bound and does not listen yet. Raise CannotListen if it cannot be
+    bound."""
     try:
         return await asyncio.get_running_loop().create_server(
             factory,
@@ -54,7 +54,7 @@ async def bind(
 
 
 async def listen(server: asyncio.Server, place: Place, backlog: int) -> None:
-    """Listen on all sockets of a bound server and accept. Raises CannotListen."""
+    """Listen on all sockets of a bound server and accept. Raise CannotListen if a socket cannot."""
     try:
         for bound in server.sockets:
             with bound.dup() as same:

@@ -1,5 +1,5 @@
-"""One client: frames in, answers out in the order of the requests, with back-pressure in both
-directions."""
+"""One client connection: frames in, responses out in the order of the requests, with back-pressure
+in both directions."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ from oncelog_server.security.authorizer import ANONYMOUS
 log = structlog.get_logger("oncelog.network")
 
 Parts = list[Part]
-# The parts of an answer, an answer that comes later, or None where the client wants none (acks=0).
+# The parts of a response, a deferred response, or None if the client wants none (acks=0).
 Answer = Parts | Deferred[Parts] | None
 
-# Requests of one connection that may be in the broker at once, when their effects are done and only
-# their answers wait. Kafka's clients have at most five in flight.
+# Requests of one connection that may be in the broker at once, if they have taken effect and only
+# their responses are pending. Kafka's clients have at most five in flight.
 MAX_UNANSWERED: Final = 16
-# What is read behind a parked request before reading stops. Reading goes on until then, so that a
-# client that goes away is noticed while its request waits.
+# Bytes that are read behind a parked request before reading stops. Reading goes on until then, so
+# that a disconnect is noticed while the request is parked.
 BACKLOG_BYTES: Final = 64 << 10
-# How many requests of one connection are served, for how long, and about how much is answered,
-# before others have their turn: a read may hold 18,000 (H8), of which one may take 20 ms (H67).
+# The requests of one connection, their time and about how many bytes of responses before other
+# connections have their turn: a read may hold 18,000 requests (H8), of which one may take 20 ms
+# (H67).
 TURN_REQUESTS: Final = 64
 TURN_MS: Final = 10
 TURN_BYTES: Final = 1 << 20
-# A frame that has begun must go on within this time, and its bytes come this fast on average once
-# the time is over: one byte every few seconds holds its memory for ever (H6).
+# An incomplete frame must get more bytes within this time, and after it arrive at least this fast
+# on average: else one byte every few seconds would hold its memory for ever (H6).
 FRAME_DEADLINE_MS: Final = 30_000
 FRAME_BYTES_PER_S: Final = 1 << 10
-# How many requests apart the bytes are counted.
+# The bytes of responses are counted every so many requests.
 _COUNTED: Final = 8
 _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
 
 class RequestFailed(Exception):
-    """A request met a defect of ours, which is the cause; `asked` names it for the log."""
+    """A request failed by a defect, the `__cause__`. `asked` names the request for the log."""
 
     def __init__(self, **asked: object) -> None:
         super().__init__(asked)
@@ -57,7 +58,7 @@ class RequestFailed(Exception):
 
 
 class Server(Protocol):
-    """What a connection needs of the broker behind it."""
+    """The broker behind a connection."""
 
     shared_buffer: SharedBuffer
     turn: Turn
@@ -67,11 +68,11 @@ class Server(Protocol):
     send_buffer_bytes: int
 
     def serve(self, frame: memoryview, peer: Peer) -> Answer:
-        """Raises ProtocolError to have the connection closed."""
+        """Serve a request. Raise ProtocolError to close the connection."""
         ...
 
     def connection_opened(self, connection: Connection) -> bool:
-        """False: there are too many, close it."""
+        """Register the connection; return False if there are too many and it must be closed."""
         ...
 
     def connection_closed(self, connection: Connection) -> None: ...
@@ -80,10 +81,10 @@ class Server(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Requests are handled synchronously, one after the other. A request whose answer must wait
-    parks the connection (nothing more is served until it is answered), unless its effect has
-    already taken place (`Deferred.ordered`): then the next ones are served and only the answers
-    wait for their turn."""
+    """One connection. Requests are handled synchronously, one after the other. A request with a
+    deferred response parks the connection: nothing more is served until the response. If the
+    request has already taken effect (`Deferred.ordered`), the next ones are served and only their
+    responses wait for their turn."""
 
     def __init__(self, server: Server, listener: str, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -93,23 +94,25 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self.peer: Peer | None = None
-        # Answers owed, oldest first: a list once known, a Deferred before.
+        # Pending responses, oldest first: a list if complete, else a Deferred.
         self._owed: deque[Parts | Deferred[Parts]] = deque()
         self._parked: Deferred[Parts] | None = None
-        # Frames that arrived behind a parked request, or were too many for one turn.
+        # Frames that arrived behind a parked request, or are too many for one turn.
         self._backlog = Backlog()
-        # How many of the transport and the outbox have more to write than they should.
+        # How many of the transport and the outbox have asked to pause writing.
         self._write_paused = 0
         self._poll: select.poll | None = None
         self._reading = True
-        # The peer has closed its side: nothing more will come.
+        # True if the peer has closed its side.
         self._ended = False
         self._draining = False
         self.last_active_ms = 0
-        # Whether anything was read since `last_active_ms` was set: a clock is not read for each.
+        # True if bytes were read since `last_active_ms` was set; so a read needs no look at the
+        # clock.
         self.heard = False
         self._frame_started_ms: int | None = None
-        # What `is_frame_late` saw the last time, and since when it has been so.
+        # The bytes that `is_frame_late` saw the last time, and since when their number has not
+        # changed.
         self._frame_seen = (0, 0)
 
     # --- life
@@ -144,7 +147,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parked = None
         self._backlog.clear()
         self._transport = None
-        # Both refer to this connection: a cycle would wait for a full collection.
+        # Both refer to this connection: a cycle would stay until a full collection.
         self.peer = None
         self._outbox = None
 
@@ -155,14 +158,14 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def drain(self) -> None:
-        """Take no more requests; close once what is owed is answered (a clean stop)."""
+        """Take no more requests; close when the pending responses are sent (a clean stop)."""
         self._draining = True
         self._pause_reading()
         if not self._owed:
             self._close_written()
 
     def _close_written(self) -> None:
-        """Close once what was answered has left."""
+        """Close when the sent responses have left."""
         if self._transport is not None:
             assert self._outbox is not None
             self._outbox.finish()
@@ -171,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.peer.address if self.peer is not None else "unknown"
 
     def _has_hung_up(self) -> bool:
-        """Whether the peer has closed its side, so that nobody will read the answer
+        """True if the peer has closed its side, so that the response will not be read
         (KAFKA-17754)."""
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -189,8 +192,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.held_bytes + self._backlog.waiting_bytes
 
     def is_frame_late(self, now_ms: int) -> bool:
-        """Whether an unfinished request has waited too long for more of it; to be asked every few
-        seconds."""
+        """True if an incomplete frame arrives too slowly. Call it every few seconds."""
         started_ms = self._frame_started_ms
         if started_ms is None:
             return False
@@ -225,14 +227,14 @@ class Connection(asyncio.BufferedProtocol):
             self._frame_started_ms = self._server.monotonic_ms()
 
     def eof_received(self) -> bool:
-        """What has arrived is served before the connection closes, as by Kafka: a producer with
-        acks=0 closes behind requests for which it wants no answer."""
+        """Serve the frames that have arrived before the connection closes, as Kafka does: a
+        producer with acks=0 closes right after requests for which it wants no response."""
         self._ended = self._backlog.waiting_bytes > 0 and not self._draining
         self._frame_started_ms = None
         return self._ended
 
     def _handle_alone(self, frame: memoryview) -> None:
-        """Serve one frame with nothing before or behind it: `_handle` without its bookkeeping."""
+        """Serve a frame that is the only one, without the bookkeeping of `_handle`."""
         assert self.peer is not None
         try:
             answer = self._server.serve(frame, self.peer)
@@ -245,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owe(answer)
 
     def _handle(self, frames: Iterator[memoryview]) -> None:
-        """Serve what has arrived as far as its turn goes; put the rest aside."""
+        """Serve the frames of one turn; put the rest into the backlog."""
         try:
             if not self._is_held:
                 self._serve(frames)
@@ -255,8 +257,8 @@ class Connection(asyncio.BufferedProtocol):
             self._failed(error)
 
     def _serve(self, frames: Iterator[memoryview]) -> None:
-        """Serve frames until one parks the connection, or its turn is over: the rest stays in
-        `frames`. Raises what a request does, when those before it are answered."""
+        """Serve frames until one parks the connection or the turn is over; the rest stays in
+        `frames`. An exception of a request is raised after the responses before it are sent."""
         ready: Parts = []
         left = TURN_REQUESTS
         monotonic_ms = self._server.monotonic_ms
@@ -271,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
                     ready += answer
                 elif isinstance(answer, Deferred):
                     if ready:
-                        # A later request may complete it, and must not have it overtake these.
+                        # A later request may complete it; its response must not overtake these.
                         self._send(ready)
                         ready = []
                     self._owe(answer)
@@ -295,8 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(error, ProtocolError):
             self.close(str(error)[:200])
             return
-        # A defect of ours: the client finds out by the closed connection, the operator by this
-        # line.
+        # A defect: the client sees the closed connection, the operator this log event.
         asked = error.asked if isinstance(error, RequestFailed) else {}
         cause = error.__cause__ if isinstance(error, RequestFailed) else error
         log.error("request failed", peer=self._address(), **asked, exc_info=cause)
@@ -304,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _is_held(self) -> bool:
-        """Whether a request that arrives now has to wait; also behind those put aside before it."""
+        """True if a request that arrives now must wait, also behind the backlog."""
         return (
             self._parked is not None
             or self._write_paused > 0
@@ -318,7 +319,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pause_reading()
 
     def _resume(self) -> None:
-        """Serve what was put aside, then read on."""
+        """Serve the backlog, then read on."""
         if self._parked is not None or self._write_paused or self._draining:
             return
         if self._backlog.waiting_bytes:
@@ -337,7 +338,7 @@ class Connection(asyncio.BufferedProtocol):
     def _pause_reading(self) -> None:
         if self._reading and self._transport is not None:
             self._reading = False
-            self._frame_started_ms = None  # what is not read cannot be late
+            self._frame_started_ms = None  # a frame that is not read is not late
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
@@ -357,7 +358,8 @@ class Connection(asyncio.BufferedProtocol):
         answer.on_abandon(lambda: self._guard(answer, self._abandoned))
 
     def _guard(self, answer: Deferred[Parts], take: Callable[[Deferred[Parts]], None]) -> None:
-        """What fails here fails this connection, not the core that has completed the answer."""
+        """Call `take`. A failure closes this connection and does not reach the core that completed
+        the response."""
         try:
             take(answer)
         except Exception as error:
@@ -369,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close("a request failed")
 
     def _answered(self, answer: Deferred[Parts]) -> None:
-        """Send whatever is at its turn now."""
+        """Send the responses whose turn has come."""
         ready: Parts = []
         owed = self._owed
         while owed:
@@ -389,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
             if not owed:
                 self._close_written()
         elif self._parked is None and (self._backlog.waiting_bytes or not self._reading):
-            # Not from inside the core that has just completed the answer.
+            # Not from inside the core that has just completed the response.
             self._loop.call_soon(self._resume)
 
     def _send(self, parts: Parts) -> None:
@@ -397,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.send(parts)
 
     def pause_writing(self) -> None:
-        """The peer does not read: serve nothing more until it does (N4)."""
+        """Serve nothing more until the peer reads (N4)."""
         self._write_paused += 1
         self._pause_reading()
 

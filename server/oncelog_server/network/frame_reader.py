@@ -1,10 +1,9 @@
-"""Frames out of a connection's bytes, without copying the ones that arrive whole.
+"""Split a connection's bytes into frames, without copying those that arrive whole.
 
-One buffer is shared by all connections of a loop: `get_buffer` and `buffer_updated` of asyncio's
-BufferedProtocol come back to back, so nobody else writes into it between them. A frame that is not
-complete moves to a buffer of its own, which grows with what has *arrived*, never with what its
-length field claims.
-"""
+All connections of a loop share one buffer: asyncio calls `get_buffer` and `buffer_updated` of a
+BufferedProtocol back to back, so no other connection writes into it between them. An incomplete
+frame moves to a buffer of its own, which grows with the bytes that have *arrived*, never with the
+claim of its length field."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from oncelog_protocol.errors import ProtocolError
 
 _LENGTH: Final = struct.Struct(">i")
 SHARED_BYTES: Final = 256 << 10
-# The buffer of a frame is this large, or so many times what has arrived, and never larger than the
-# frame (H3): 10,000 clients may send a length and nothing else.
+# The buffer of a frame is at least this large, grows by this factor of the bytes that have arrived,
+# and is never larger than the frame (H3): 10,000 clients may send a length and nothing else.
 FIRST_BYTES: Final = 4 << 10
 _GROWTH: Final = 4
 
 
-# The first four bytes of clients that mistake the port, as what would be a frame's length.
+# The first four bytes of clients of other protocols, where Kafka's protocol has the frame's length.
 _OTHER_PROTOCOLS: Final = {
     **dict.fromkeys(
         (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "),
@@ -35,7 +34,7 @@ _TLS_HANDSHAKE: Final = b"\x16\x03"
 
 
 def _other_protocol(first: bytes) -> str | None:
-    """Return what a connection with these first four bytes speaks, None if it is unknown."""
+    """Return the protocol of a connection with these first four bytes, None if it is unknown."""
     if first.startswith(_TLS_HANDSHAKE):
         return "a TLS handshake"
     return _OTHER_PROTOCOLS.get(first)
@@ -50,15 +49,15 @@ class SharedBuffer:
 
 
 class FrameReader:
-    """`buffer()` -> where the next bytes go; `received(n)` -> complete frames, without their
-    length."""
+    """`buffer()` returns the place for the next bytes; `received(n)` yields complete frames,
+    without their length."""
 
     __slots__ = ("_frame", "_frame_size", "_head", "_limit", "_received", "_shared")
 
     def __init__(self, shared: SharedBuffer, max_frame_bytes: int) -> None:
         self._shared = shared
         self._limit = max_frame_bytes
-        # Bytes of a length field that came in pieces.
+        # The first bytes of an incomplete length field.
         self._head = b""
         self._frame: bytearray | None = None
         self._frame_size = 0
@@ -70,12 +69,12 @@ class FrameReader:
 
     @property
     def arrived_bytes(self) -> int:
-        """Those of an incomplete frame that are here."""
+        """The bytes of an incomplete frame that have arrived."""
         return self._received if self._frame is not None else len(self._head)
 
     @property
     def held_bytes(self) -> int:
-        """Memory that an incomplete frame takes."""
+        """The memory of an incomplete frame."""
         return len(self._frame) if self._frame is not None else 0
 
     def buffer(self) -> memoryview:
@@ -91,15 +90,15 @@ class FrameReader:
         return self._shared.view
 
     def _grow(self, frame: bytearray) -> bytearray:
-        # A new one: the loop may still hold a view of the old.
+        # A new buffer, because the loop may still hold a view of the old one.
         grown = bytearray(min(self._frame_size, _GROWTH * len(frame)))
         grown[: len(frame)] = frame
         self._frame = grown
         return grown
 
     def whole(self, count: int) -> memoryview | None:
-        """The frame, where the `count` bytes read are one and nothing else, as they mostly are.
-        None, and nothing has changed, where they are not."""
+        """Return the frame if the `count` bytes read are exactly one frame, as is usual. Else
+        return None and change nothing."""
         if count > _LENGTH.size and self._frame is None and not self._head:
             (size,) = _LENGTH.unpack_from(self._shared.bytes)
             if size == count - _LENGTH.size <= self._limit:
@@ -107,8 +106,8 @@ class FrameReader:
         return None
 
     def received(self, count: int) -> Iterator[memoryview]:
-        """Frames in order; each view is valid until the next one is asked for, unless the frame had
-        a buffer of its own. Raises ProtocolError for a length that no frame may have."""
+        """Yield the complete frames in order. A view is valid until the next one is asked for,
+        unless the frame had a buffer of its own. Raise ProtocolError for an invalid length."""
         frame = self._frame
         if frame is not None:
             self._received += count
@@ -144,7 +143,7 @@ class FrameReader:
         raise ProtocolError(f"a frame of {size} bytes; the limit is {self._limit}")
 
     def _keep(self, part: memoryview, size: int) -> None:
-        """The beginning of a frame that is not complete."""
+        """Keep the beginning of an incomplete frame in a buffer of its own."""
         frame = bytearray(min(size, max(FIRST_BYTES, _GROWTH * len(part))))
         frame[: len(part)] = part
         self._frame = frame

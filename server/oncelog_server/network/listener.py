@@ -1,5 +1,5 @@
-"""Accepts connections on the configured addresses, keeps their number and their idleness within
-limits."""
+"""Accept connections on the configured addresses, within the limits of number, memory and idle
+time."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Requests(Protocol):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """`queued_max_request_bytes` bounds the memory of requests that are not served yet, over all
-    connections; -1 is no bound, as in Kafka."""
+    """The limits of the listener. `queued_max_request_bytes` bounds the memory of requests that are
+    not served yet, over all connections; -1 is no bound, as in Kafka."""
 
     max_connections: int
     max_connections_per_address: int
@@ -61,7 +61,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Listener:
-    """All sockets of one broker."""
+    """The listening sockets and the connections of one broker."""
 
     def __init__(self, requests: Requests, limits: Limits, clock: Clock) -> None:
         self.serve = requests.serve
@@ -74,7 +74,7 @@ class Listener:
         self.max_request_bytes = limits.max_request_bytes
         self.send_buffer_bytes = limits.send_buffer_bytes
         self.connections: dict[Connection, None] = {}
-        # Since the start, those refused for their number too.
+        # Connections since the start, those that exceeded a limit among them.
         self.accepted = 0
         self._per_address: Counter[str] = Counter()
         self._servers: list[tuple[asyncio.Server, Place]] = []
@@ -84,8 +84,8 @@ class Listener:
         self._all_closed: asyncio.Event | None = None
 
     async def bind(self, name: str, host: str, port: int) -> tuple[str, int]:
-        """Bind one listener; the address it got (port 0 picks a free one). No client is served
-        before `accept`. Raises CannotListen."""
+        """Bind one listener; return its address (port 0 picks a free one). No client is served
+        before `accept`. Raise CannotListen if it cannot be bound."""
         loop = asyncio.get_running_loop()
         place = Place(host, port, f"listeners={name}", "stop it, or --port 0 picks a free one")
         server = await bind(lambda: Connection(self, name, loop), place, self._limits.backlog)
@@ -95,14 +95,14 @@ class Listener:
         return str(bound[0]), int(bound[1])
 
     async def accept(self) -> None:
-        """Begin to serve on everything that is bound. Raises CannotListen."""
+        """Begin to serve on all bound sockets. Raise CannotListen if one cannot listen."""
         for server, place in self._servers:
             await listen(server, place, self._limits.backlog)
         loop = asyncio.get_running_loop()
         self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
     def by_listener(self) -> list[tuple[str, int]]:
-        """(listener's name, open connections)"""
+        """Return (listener's name, open connections) for each listener."""
         open_now = Counter(
             connection.peer.listener
             for connection in self.connections
@@ -141,8 +141,8 @@ class Listener:
                 self._all_closed.set()
 
     def _close_idle(self) -> None:
-        """Close who has been silent too long, who never ends a frame, and, where the memory of
-        unfinished requests is over its bound, who holds most of it."""
+        """Close connections that are idle too long or whose frame is late; and, if incomplete
+        requests hold more memory than the bound, the connection that holds most of it."""
         now_ms = self._clock.monotonic_ms()
         held = 0
         for connection in list(self.connections):
@@ -156,20 +156,20 @@ class Listener:
                 connection.close("idle")
         bound = self._limits.queued_max_request_bytes
         if 0 < bound < held:
-            greedy = max(self.connections, key=lambda one: one.held_bytes)
+            greedy = max(self.connections, key=lambda connection: connection.held_bytes)
             greedy.close(f"unfinished requests hold {held} bytes; the limit is {bound}")
         if not self._stopping:
             loop = asyncio.get_running_loop()
             self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 
     def unbind(self) -> None:
-        """Close the sockets that were bound; connections stay."""
+        """Close the listening sockets; connections stay."""
         for server, _ in self._servers:
             server.close()
 
     async def stop(self, grace_s: float) -> None:
-        """Accept nobody more, answer what was asked, close; after `grace_s` close whoever is
-        left."""
+        """Accept no more connections, send the pending responses, close. After `grace_s` close the
+        remaining connections."""
         self._stopping = True
         if self._sweep is not None:
             self._sweep.cancel()

@@ -1,11 +1,10 @@
-"""What a connection still has to write, in order: buffers through the transport, big file ranges by
+"""The pending writes of a connection, in order: buffers through the transport, large file ranges by
 sendfile.
 
-sendfile works on a duplicate of the transport's descriptor, made when it is first needed, and only
-while the transport itself has nothing to write; while it runs, everything else queues behind it.
-Where sendfile is missing (macOS has another form, a simulated network has no descriptors) ranges
-are read and written like any other bytes.
-"""
+sendfile uses a duplicate of the transport's descriptor, made at the first use, and only while the
+transport itself has nothing to write. While it runs, all other parts queue behind it. Without
+sendfile (macOS has another form, a simulated network has no descriptors) ranges are read and
+written like other bytes."""
 
 from __future__ import annotations
 
@@ -22,15 +21,15 @@ from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.storage.files import Buffer, StorageError
 
-# Below this one read and one joined write are cheaper than two system calls.
+# Below this size one read and one joined write are cheaper than two system calls.
 SENDFILE_BYTES: Final = 64 << 10
 HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
-# Above this an answer is worth a wake-up of its own.
+# A larger response is written at once, not held until the end of the turn.
 HELD_BYTES: Final = 4 << 10
-# How long to look away when the transport is not drained yet and gives no event for it.
+# Poll interval while the transport is not drained: it gives no event for that.
 LOOK_AGAIN_S: Final = 0.001
-# What may queue behind a file range before no more is served (N4), and what a part takes besides
-# its bytes: the ranges themselves stay in their files.
+# Bytes that may queue behind a file range before no more requests are served (N4), and the overhead
+# of a part in bytes. The bytes of ranges stay in their files and do not count.
 QUEUED_BYTES: Final = 128 << 10
 PART_BYTES: Final = 128
 
@@ -38,7 +37,7 @@ Part = Buffer | FileRange
 
 
 class Flow(Protocol):
-    """Whoever makes the answers, told by the outbox as by a transport, each in turn."""
+    """The producer of responses, which the outbox pauses and resumes as a transport does."""
 
     def pause_writing(self) -> None: ...
 
@@ -46,8 +45,8 @@ class Flow(Protocol):
 
 
 class Outbox:
-    """`flow` is paused while more than QUEUED_BYTES wait here, of which the transport's own flow
-    control knows nothing, and resumed when nothing is queued any more."""
+    """The queue of one connection. `flow` is paused while more than QUEUED_BYTES are queued here,
+    which the transport's own flow control does not count, and resumed when the queue is empty."""
 
     def __init__(
         self,
@@ -62,10 +61,10 @@ class Outbox:
         self._flow = flow
         self._turn = turn
         self._writables = writables
-        # Answers that leave at the end of the turn.
+        # Responses that leave at the end of the turn.
         self._held: list[bytes] = []
         self._queue: deque[Part] = deque()
-        # What has come since the queue was empty: at least what is in it.
+        # Bytes added since the queue was last empty: at least those that are in it.
         self._queued_bytes = 0
         self._paused = False
         self._finishing = False
@@ -78,7 +77,7 @@ class Outbox:
             and sock.family in (socket.AF_INET, socket.AF_INET6)
             and transport.get_extra_info("sslcontext") is None
         )
-        # The transport's own descriptor: valid as long as the transport is not closing.
+        # The transport's own descriptor, valid until the transport is closing.
         self._own = sock.fileno() if is_plain else -1
 
     def send(self, parts: list[Part]) -> None:
@@ -102,10 +101,10 @@ class Outbox:
             self._control_flow(parts)
 
     def _control_flow(self, added: list[Part]) -> None:
-        """Tell `flow` when too much waits, and when nothing waits any more."""
+        """Pause `flow` when too much is queued; resume it when the queue is empty."""
         if not self._queue:
             if self._paused:
-                # Not from inside whoever makes the answers.
+                # Not from inside the code that makes the responses.
                 self._loop.call_soon(self._resume_flow)
             if self._finishing and self._sending is None:
                 self._transport.close()
@@ -131,19 +130,19 @@ class Outbox:
             self._turn.hold(self)
 
     def flush(self) -> None:
-        """Write what waits for the end of the turn."""
+        """Write the responses that are held until the end of the turn."""
         if self._held and not self._closed:
             held, self._held = self._held, []
             try:
                 self._write(held[0] if len(held) == 1 else b"".join(held))
             except Exception:
-                # The peer would take the answers behind the lost ones for these.
+                # The peer would take later responses for the lost ones.
                 self._transport.abort()
                 raise
 
     def _write(self, data: bytes) -> None:
-        """Hand it to the system now if it takes it; uvloop alone would wait for the end of the
-        loop's turn."""
+        """Write now if the socket has room; uvloop alone would wait for the end of the loop's
+        turn."""
         transport = self._transport
         if self._own >= 0 and not transport.get_write_buffer_size() and not transport.is_closing():
             try:
@@ -159,7 +158,7 @@ class Outbox:
         transport.write(data)
 
     def finish(self) -> None:
-        """Close the transport once all that was given has been handed to it, or to the system."""
+        """Close the transport when all parts have been handed to it, or to the system."""
         self.flush()
         if self._queue or self._sending is not None:
             self._finishing = True
@@ -167,7 +166,7 @@ class Outbox:
             self._transport.close()
 
     def close(self) -> None:
-        """Forget what was not written and give the descriptor back."""
+        """Drop the queue and close the duplicated descriptor."""
         self._closed = True
         self._held.clear()
         self._queue.clear()
@@ -178,9 +177,10 @@ class Outbox:
             self._descriptor = -1
 
     def _has_descriptor(self) -> bool:
-        """Whether sendfile can be used. Idle connections have one descriptor, not two."""
+        """True if sendfile can be used. Makes the second descriptor, so that an idle connection has
+        only one."""
         if self._descriptor < 0 and HAS_SENDFILE and self._own >= 0:
-            with suppress(OSError):  # none is left: read and write as well as we can
+            with suppress(OSError):  # no descriptor is left: read and write instead
                 descriptor = os.dup(self._own)
                 try:
                     self._writables.watch(descriptor, self._on_writable)
@@ -209,14 +209,15 @@ class Outbox:
                     ready.append(part)
                 queue.popleft()
         except (StorageError, OSError):
-            # The answer is half written: only closing the connection keeps its stream honest.
+            # The response is half written, so the stream cannot go on.
             self._transport.abort()
             return
         if ready:
             self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
 
     def _write_now(self, ready: list[Buffer]) -> bool:
-        """Write what precedes a file range past the transport; False if it has to wait."""
+        """Write the parts before a file range, past the transport. Return False if they have to
+        wait."""
         data = b"".join(ready)
         if self._transport.get_write_buffer_size():
             self._queue.appendleft(data)
@@ -237,7 +238,7 @@ class Outbox:
             self._control_flow([])
 
     def _send_file(self) -> bool:
-        """Start on the file range at the head of the queue; False if it is not finished yet."""
+        """Start the file range at the head of the queue. Return False if it is not finished."""
         if self._transport.get_write_buffer_size():
             self._loop.call_later(LOOK_AGAIN_S, self._look_again)
             return False
@@ -279,7 +280,7 @@ def _memory_of(part: Part) -> int:
 
 
 class _Sending:
-    """A file range on its way out."""
+    """A file range that is being sent."""
 
     __slots__ = ("_end", "_position", "_range")
 
@@ -289,7 +290,7 @@ class _Sending:
         self._end = file_range.position + len(file_range)
 
     def step(self, descriptor: int) -> None:
-        """Send until done; raises BlockingIOError when the socket is full."""
+        """Send until the end. Raise BlockingIOError if the socket is full."""
         source = self._range.file.fileno()
         while self._position < self._end:
             sent = os.sendfile(descriptor, source, self._position, self._end - self._position)

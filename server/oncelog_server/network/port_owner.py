@@ -1,4 +1,4 @@
-"""The process that listens on a port, for the error of a start. Linux only: /proc names it."""
+"""Find the process that listens on a port, for the error of a start. Linux only, by /proc."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _LISTENING: Final = "0A"
 
 
 def port_owner(port: int, proc: Path = _PROC) -> str:
-    """Return `name (pid 42)` of the process that listens on a TCP port, "" if it cannot be known.
+    """Return `name (pid 42)` of the process that listens on a TCP port, "" if it is unknown.
 
-    Raises OSError and ValueError where /proc is not as Linux writes it.
-    """
+    Raise OSError or ValueError if /proc is not as Linux writes it."""
     inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port, proc)}
     if not inodes:
         return ""
@@ -26,7 +25,8 @@ def port_owner(port: int, proc: Path = _PROC) -> str:
 
 
 def _listening_inodes(port: int, proc: Path) -> list[str]:
-    """The rows of /proc/net/tcp: slot, local address:port in hexadecimal, peer, state, …, inode."""
+    """Return the inodes of listening sockets. The rows of /proc/net/tcp are: slot, local
+    address:port in hexadecimal, peer, state, further fields, inode."""
     inodes = []
     for table in _TABLES:
         file = proc / "net" / table
@@ -42,5 +42,5 @@ def _listening_inodes(port: int, proc: Path) -> list[str]:
 def _holds(process: Path, inodes: set[str]) -> bool:
     try:
         return any(os.readlink(fd) in inodes for fd in (process / "fd").iterdir())
-    except OSError:  # another user's, or gone meanwhile
+    except OSError:  # another user's process, or it has ended
         return False

@@ -1,5 +1,4 @@
-"""Who asks, over which connection, in which version: what a handler knows besides the request
-itself."""
+"""The context of a request: principal, connection, API version, client id."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from oncelog_server.security.authorizer import Principal
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """One connection, for its whole life. `has_hung_up` asks the socket, without waiting."""
+    """The client of one connection, the same for all its requests. `has_hung_up` asks the socket,
+    without waiting."""
 
     principal: Principal
     address: str
@@ -20,7 +20,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class RequestContext(msgspec.Struct):
-    """One request. `keeps_frame`: its bytes outlive the call that serves it."""
+    """The context of one request. `keeps_frame`: its bytes outlive the call that serves it."""
 
     peer: Peer
     api_key: int
@@ -35,7 +35,7 @@ class RequestContext(msgspec.Struct):
 
     @property
     def client_address(self) -> str:
-        """As Kafka shows it: `/127.0.0.1`."""
+        """Return the address as Kafka shows it: `/127.0.0.1`."""
         return self.peer.address
 
     @property

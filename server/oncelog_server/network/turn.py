@@ -1,8 +1,8 @@
-"""When small answers are written: at once while the loop has one to write in each of its turns, so
-that nobody waits for it; together at the turn's end where there are more.
+"""Decide when small responses are written: at once while each turn of the loop has only one, so
+that it does not wait; together at the end of the turn if there are more.
 
-A client that hears from many connections, or many clients on one machine, are so woken once for all
-of them: waking the reader is what costs most of a small write. And all of them wait equally long.
+A client with many connections, or many clients on one computer, are then woken once for all of
+them: waking the reader is most of the cost of a small write. And all responses wait equally long.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Protocol
 
 
 class Held(Protocol):
-    """Something with answers that wait for the end of the turn."""
+    """A holder of responses that are written at the end of the turn."""
 
     def flush(self) -> None: ...
 
 
 class Turn:
-    """One per loop."""
+    """The responses of the current turn. There is one `Turn` for each loop."""
 
     __slots__ = ("_answers", "_held", "_is_alone", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._answers = 0
-        # Whether one answer was all there was in the last turn that had any.
+        # True if the last turn with responses had exactly one.
         self._is_alone = True
         self._held: list[Held] = []
 
     def may_write(self) -> bool:
-        """Whether an answer may leave now; to be asked once for each."""
+        """Return True if a response may be written now. Call it once for each response."""
         self._answers += 1
         if self._answers > 1:
             return False
@@ -38,19 +38,19 @@ class Turn:
         return self._is_alone
 
     def hold(self, held: Held) -> None:
-        """Have it flushed at the end of this turn."""
+        """Flush `held` at the end of this turn."""
         self._held.append(held)
 
     def _end(self) -> None:
         self._is_alone = self._answers == 1
         self._answers = 0
         held, self._held = self._held, []
-        # Last served, first told: epoll keeps who was ready in the turn before ahead of who came
-        # late, and who is told last may come late again. Told first, he is in time.
-        for one in reversed(held):
+        # Flush in reverse order. epoll returns sockets that were ready last time first, so a client
+        # that was served last, and also flushed last, would stay late.
+        for outbox in reversed(held):
             try:
-                one.flush()
+                outbox.flush()
             except Exception as error:
-                # The others are served all the same.
+                # The others must still be flushed.
                 message = "an answer was not written"
                 self._loop.call_exception_handler({"message": message, "exception": error})

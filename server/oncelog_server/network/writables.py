@@ -1,9 +1,8 @@
-"""Who waits until a socket takes more, for all sockets of one loop.
+"""Wait until sockets are writable, for all sockets of one loop.
 
-A loop's own `add_writer` is made anew for each wait, which costs as much as a tenth of sending a
-megabyte. Where the system has epoll, sockets are registered once, edge-triggered, with one that the
-loop watches.
-"""
+The loop's own `add_writer` registers the socket anew for each wait, which costs a tenth of sending
+a megabyte. If the system has epoll, sockets are registered once, edge-triggered, with an epoll
+object that the loop watches."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from collections.abc import Callable
 
 
 class Writables:
-    """`watch` once for a descriptor, `forget` before it is closed. The callback may come without
-    need, but comes whenever a descriptor that was full takes more."""
+    """`watch` a descriptor once, `forget` it before it is closed. The callback runs whenever a full
+    descriptor becomes writable; it may also run without need."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -26,7 +25,8 @@ class Writables:
         return hasattr(select, "epoll")
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Raises OSError where there are no descriptors left."""
+        """Call `callback` whenever the descriptor becomes writable. Raise OSError if no descriptors
+        are left."""
         if self._poller is None:
             self._poller = select.epoll()
             self._loop.add_reader(self._poller.fileno(), self._look)
@@ -53,6 +53,6 @@ class Writables:
             try:
                 callback()
             except Exception as error:
-                # An edge is told once: the others' would be lost.
+                # An edge is reported once: those of the other sockets would be lost.
                 message = "a socket that takes more was not served"
                 self._loop.call_exception_handler({"message": message, "exception": error})

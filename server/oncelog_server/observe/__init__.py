@@ -1,1 +1,1 @@
-"""What an operator sees of a broker: its log now; metrics and the console come later."""
+"""Observability for an operator: the broker's log and its metrics."""

@@ -1,4 +1,5 @@
-"""What the two coordinators tell: transactional ids and markers, groups and offsets, load times."""
+"""Metrics of the two coordinators: transactional ids and markers, groups and offsets, load
+times."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ def transaction_lines(coordinator: TransactionCoordinator, wall_ms: int) -> Iter
         for live in list(shard.prepared.values()):
             markers += len(live.markers_left)
             unappended += not live.markers_left
-            for one in list(live.markers_left):
-                unreachable += not coordinator.has_leader(one)
+            for partition in list(live.markers_left):
+                unreachable += not coordinator.has_leader(partition)
                 yield WORK
         yield WORK
     yield metrics.TRANSACTIONAL_IDS.head()

@@ -12,22 +12,23 @@ _INTRODUCTION: Final = """\
 # Metrics
 
 `oncelog serve --set oncelog.metrics.port=9404` (for the image: `ONCELOG_METRICS_PORT=9404`)
-answers `GET /metrics` in the text form of Prometheus; without the setting nobody listens. Every
-figure is read from what the broker holds anyway when somebody asks, in slices between which
-requests are served: a scrape of 10,000 partitions holds up nobody.
+responds to `GET /metrics` in the text format of Prometheus; without the setting no port is open.
+The figures are read at the scrape from state that the broker holds anyway, in slices between which
+requests are served: a scrape of 10,000 partitions delays no request.
 
 Names that begin with `kafka_` are those that the usual JMX exporter gives to Kafka's own metrics
 (its example configuration for Kafka), so that dashboards made for Kafka fit; after the same work
 they show the same figures (`tests/conformance/test_metrics.py`). `oncelog_` is what Kafka does not
-have. Counters begin at 0 when the broker starts, and a topic's when it is created; figures by topic
-have no line for all of them together.
+have. Counters begin at 0 when the broker starts, and a topic's when it is created; metrics by topic
+have no line for all topics together.
 
-Who reaches the port may read the names of topics: `oncelog.metrics.host` binds it to one address.
+A client that reaches the port can read the names of topics: `oncelog.metrics.host` binds it to one
+address.
 
 What to look at when readers with `read_committed` stand still:
 """
 
-# What is asked then, and who answers it.
+# The question, and the metric or command that responds to it.
 _QUESTIONS: Final = (
     (
         "Does a transaction hold them back, and where?",
@@ -39,20 +40,23 @@ _QUESTIONS: Final = (
         f'`{metrics.OPEN_TRANSACTIONS.name}{{state="Ongoing"}}`',
     ),
     (
-        "Did its markers get lost?",
+        "Are its markers missing?",
         f'`{metrics.OPEN_TRANSACTIONS.name}{{state="Hanging"}}`, '
         f"`{metrics.LATE_TRANSACTIONS.name}`",
     ),
     (
-        "Is it decided, and cannot be finished?",
+        "Is it decided, but cannot complete?",
         f"`{metrics.MARKERS_PENDING.name}` above 0 for long",
     ),
-    ("Who is it, and how can it be ended?", "`oncelog transactions blocking <topic>`"),
+    (
+        "Which producer has it open, and how can it be ended?",
+        "`oncelog transactions blocking <topic>`",
+    ),
 )
 
 
 def document() -> str:
-    """The whole page."""
+    """Return the page."""
     questions = [f"| {question} | {answer} |\n" for question, answer in _QUESTIONS]
     return "".join(
         (

@@ -1,8 +1,7 @@
-"""The text form of metrics that Prometheus reads (its exposition format 0.0.4).
+"""The text format of metrics (Prometheus exposition format 0.0.4).
 
-A page is an iterator of lines, so that it can be made in slices: 10,000 partitions are 70,000 of
-them.
-"""
+A page is an iterator of lines, so that it can be made in slices: 10,000 partitions have 70,000
+lines."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from typing import Final
 import msgspec
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# At most half a millisecond.
+# Takes at most half a millisecond.
 LINES_PER_SLICE: Final = 100
-# In place of a line: nothing to say, but work was done that counts for the slice.
+# Yielded in place of a line: no output, but work that counts for the slice.
 WORK: Final = ""
 
 
@@ -22,7 +21,7 @@ class _Turn(str):
     __slots__ = ()
 
 
-# As WORK, for the work of a whole slice. Compared by identity.
+# As WORK, for work of a whole slice. Compared by identity.
 TURN: Final = _Turn()
 
 COUNTER: Final = "counter"
@@ -41,22 +40,22 @@ class Metric(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
 
     def head(self) -> str:
-        """The two lines before all of its samples."""
+        """Return the two lines before the samples."""
         text = self.help.translate(_ESCAPED_HELP)
         return f"# HELP {self.name} {text}\n# TYPE {self.name} {self.kind}\n"
 
     def line(self, value: float, *labels: str) -> str:
-        """One sample. Raises ValueError where a label is missing."""
+        """Return the line of one sample. Raise ValueError if a label is missing."""
         return f"{self.name}{label_text(self.labels, labels)} {value}\n"
 
     def only(self, value: float) -> Iterator[str]:
-        """All of a metric without labels."""
+        """Yield the lines of a metric without labels."""
         yield self.head()
         yield self.line(value)
 
 
 def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """`{topic="a",partition="0"}`; nothing where there are none."""
+    """Return `{topic="a",partition="0"}`; "" without labels."""
     if not names and not values:
         return ""
     pairs = (
@@ -66,7 +65,7 @@ def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def slices(lines: Iterable[str], size: int = LINES_PER_SLICE) -> Iterator[bytes]:
-    """The page in portions of `size` lines, none of which takes longer than the loop can bear."""
+    """Yield the page in portions of `size` lines, each short enough for one turn of the loop."""
     portion: list[str] = []
     for line in lines:
         if line is not TURN:

@@ -1,6 +1,6 @@
-"""What the log of events says of producers that were cut off: one line for an abort against a
-producer's will, one for the first request that is refused for it; never one per request. And of
-what a transaction coordinator passed over in its log, and of producer ids over a limit."""
+"""Log events of transactions: one for an abort that the producer did not ask for, one for the first
+request that is refused for it, never one per request; markers that a coordinator skips in its log;
+refused producer ids."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ log = structlog.get_logger("oncelog.transactions")
 
 
 def logged_fences() -> Fences:
-    """Fences whose events are logged."""
+    """Return fences whose events are logged."""
     return Fences(
         on_aborted=lambda fence: log.warning("transaction aborted", **_of(fence)),
         on_refused=lambda fence: log.warning("producer refused", **_of(fence)),
     )
 
 
-def tell_stray_markers(index: int, count: int) -> None:
-    """Of one partition of `__transaction_state`, when it is loaded."""
+def log_stray_markers(index: int, count: int) -> None:
+    """Log that the load of a partition of `__transaction_state` skipped markers."""
     log.warning("markers in the transaction log passed over", partition=index, markers=count)
 
 
-def tell_refused_id(refusal: Refusal) -> None:
-    """The client is told POLICY_VIOLATION: InitProducerId has no room for a text."""
+def log_refused_id(refusal: Refusal) -> None:
+    """Log a refused producer id. The client gets only POLICY_VIOLATION, because the response of
+    InitProducerId has no field for a text."""
     log.warning(
         "producer id refused",
         setting=refusal.setting,
@@ -39,7 +40,7 @@ def tell_refused_id(refusal: Refusal) -> None:
 
 
 def _of(fence: Fence) -> dict[str, Any]:
-    """Fields of the event; of a client only what is known."""
+    """Return the fields of the event; those of the client only if they are known."""
     fields: dict[str, Any] = {
         "cause": fence.cause.value,
         "transactional_id": fence.transactional_id,

@@ -1,10 +1,9 @@
-"""What each consumer group has still to read of each partition, by the last stable offset, and what
-is held back from it.
+"""The lag of each consumer group in each partition, up to the last stable offset, and the records
+that open transactions hold back.
 
-The difference of two offsets counts markers, aborted and undecided records as well. Here batches
-are counted by their headers. A count that is kept for two offsets gives the records between them,
-so that a scrape walks only what was written or committed since the last one.
-"""
+A difference of offsets counts markers, aborted and undecided records as well. Here records are
+counted by the headers of their batches. The counts at two offsets give the records between them, so
+a scrape walks only the batches that were written or committed since the last one."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from oncelog_server.topic_partition import TopicPartition
 
 # Series of each metric on a page.
 MAX_SERIES: Final = 10_000
-# Steps of all walks of one scrape, some 0.5 ms each.
+# Steps of all walks of one scrape, each some 0.5 ms.
 MAX_STEPS: Final = 200
 
 _Place: TypeAlias = tuple[TopicPartition, bytes]  # with the topic's id
@@ -39,7 +38,7 @@ class Committed(NamedTuple):
 
 
 class KnownCounts:
-    """Readable records below some offsets of one log, less those below the lowest of them."""
+    """Counts of readable records at some offsets of one log, from the lowest of these offsets."""
 
     __slots__ = ("_counts",)
 
@@ -47,12 +46,12 @@ class KnownCounts:
         self._counts: list[tuple[int, int]] = []
 
     def begin_at(self, offset: int) -> None:
-        """Know nothing but counts from `offset` on, unless a lower offset is known."""
+        """Start anew at `offset`, unless it or a lower offset is known."""
         if not self._counts or offset < self._counts[0][0]:
             self._counts = [(offset, 0)]
 
     def floor(self, offset: int) -> tuple[int, int]:
-        """The highest known offset that is not above `offset`, and its count."""
+        """Return the highest known offset that is not above `offset`, and its count."""
         return self._counts[bisect_right(self._counts, offset, key=lambda known: known[0]) - 1]
 
     def learn(self, offset: int, count: int) -> None:
@@ -65,13 +64,14 @@ class KnownCounts:
         return below_end - below_first if (low, high) == (first, end) else None
 
     def keep(self, offsets: set[int]) -> None:
-        """Forget all but these and the highest, from which the next walk goes on."""
+        """Drop all counts but those at `offsets` and the highest, from which the next walk goes
+        on."""
         highest = self._counts[-1:]
         self._counts = [known for known in self._counts[:-1] if known[0] in offsets] + highest
 
 
 class GroupLag:
-    """Makes the lines of a page; kept from scrape to scrape for what is known."""
+    """Makes the lines of the page. Keeps the counts from scrape to scrape."""
 
     def __init__(self, groups: GroupCoordinator, partitions: Partitions) -> None:
         self._groups = groups
@@ -80,7 +80,8 @@ class GroupLag:
         self._steps_left = 0
 
     def lines(self) -> Iterator[str]:
-        """Lag and held-back records of every group; a turn of the loop after each step."""
+        """Yield lag and held-back records of every group, with a turn of the loop after each
+        step."""
         self._steps_left = MAX_STEPS
         by_partition, omitted = yield from self._committed()
         known: dict[_Place, KnownCounts] = {}
@@ -94,13 +95,13 @@ class GroupLag:
             try:
                 lag_of, held_of = yield from self._count(partition, counts, committed)
             except (StorageError, CorruptLog):
-                continue  # its readers meet the same, and the partition counts as offline
+                continue  # reported by its readers, and by the count of offline partitions
             topic, index = partition.topic_partition
-            for one in committed:
+            for commit in committed:
                 yield WORK
-                labels = one.group_id, topic, str(index)
-                lags.append(metrics.GROUP_LAG.line(lag_of[one.offset], *labels))
-                held.append(metrics.GROUP_HELD_BACK.line(held_of[one.offset], *labels))
+                labels = commit.group_id, topic, str(index)
+                lags.append(metrics.GROUP_LAG.line(lag_of[commit.offset], *labels))
+                held.append(metrics.GROUP_HELD_BACK.line(held_of[commit.offset], *labels))
         self._known = known
         yield metrics.GROUP_LAG.head()
         yield from lags
@@ -111,15 +112,15 @@ class GroupLag:
     def _committed(
         self,
     ) -> Generator[str, None, tuple[list[tuple[Partition, list[Committed]]], int]]:
-        """Return, by partition that is led here, so that its groups share one walk, the committed
-        offsets; and how many are left out."""
+        """Return the committed offsets by partition, of partitions led here, so that the groups of
+        a partition share one walk; and how many offsets are left out."""
         found: dict[TopicPartition, tuple[Partition, list[Committed]]] = {}
         count = 0
         for shard in self._groups.shards():
             offsets = shard.table.offsets
             for group_id in offsets.groups():
                 yield WORK
-                # Copies: offsets are committed and expire between two slices of a page.
+                # Copies, because offsets are committed and expire between two slices of a page.
                 for topic, partitions in list(offsets.of_group(group_id).items()):
                     for index, value in list(partitions.items()):
                         yield WORK
@@ -140,7 +141,7 @@ class GroupLag:
         """Return lag and held-back records by committed offset."""
         log = partition.log
         stable, end = partition.last_stable_offset, partition.high_watermark
-        starts = sorted({one.offset for one in committed})
+        starts = sorted({commit.offset for commit in committed})
         lag_of = dict.fromkeys(starts, 0)
         held_of: dict[int, int] = {}
         below = [start for start in starts if start < stable]
@@ -161,7 +162,7 @@ class GroupLag:
         return lag_of, held_of
 
     def _walk_to(self, log: PartitionLog, counts: KnownCounts, offset: int) -> Iterator[str]:
-        """Learn the count at `offset`, or as far towards it as the steps of this scrape go."""
+        """Learn the count at `offset`, or as far towards it as this scrape has steps left."""
         first, below = counts.floor(offset)
         if first == offset or not self._steps_left:
             return

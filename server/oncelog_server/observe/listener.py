@@ -1,8 +1,7 @@
-"""GET /metrics over HTTP/1.1: one small server for scrapers, off unless a setting names its port.
+"""A small HTTP/1.1 server for GET /metrics. It runs only if a setting names its port.
 
 A page is made in slices with the loop's other work in between, so that a scrape of 10,000
-partitions holds up no request. One answer per connection; nothing is read but a request without a
-body.
+partitions delays no request. A connection gets one response; only the head of its request is read.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 class MetricsListener:
-    """`lines` makes the page anew."""
+    """The server. `lines` makes a new page."""
 
     def __init__(self, lines: Callable[[], Iterator[str]]) -> None:
         self._lines = lines
@@ -44,7 +43,8 @@ class MetricsListener:
         self._pages = 0
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
-        """The address it got; no scraper is answered before `accept`. Raises CannotListen."""
+        """Bind the port and return the address. No scraper is served before `accept`. Raise
+        CannotListen if it cannot be bound."""
         way_out = "stop it, or oncelog.metrics.port=0 picks a free one, -1 none"
         self._place = Place(host, port, "oncelog.metrics.host", way_out)
         self._server = await bind(self._new_protocol, self._place, BACKLOG)
@@ -52,7 +52,7 @@ class MetricsListener:
         return str(bound[0]), int(bound[1])
 
     async def accept(self) -> None:
-        """Begin to answer. Raises CannotListen."""
+        """Begin to serve. Raise CannotListen if the socket cannot listen."""
         assert self._server is not None
         assert self._place is not None
         await listen(self._server, self._place, BACKLOG)
@@ -69,8 +69,8 @@ class MetricsListener:
             scrape.cancel()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one more connection. At the limit the connection goes that has been silent for
-        longest: a scraper asks at once, so slow connections cannot keep it out."""
+        """Serve a new connection. At the limit, close the connection that has been silent for
+        longest: a scraper sends its request at once, so slow connections cannot keep it out."""
         if len(self._scrapes) >= MAX_CONNECTIONS:
             oldest = next(iter(self._silent), None)
             if oldest is None:
@@ -91,7 +91,7 @@ class MetricsListener:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await self._answer(head, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # The scraper went away, is too slow, or speaks something else.
+            pass  # The scraper has disconnected, is too slow, or does not speak HTTP.
         except Exception:
             log.exception("scrape failed")
         finally:

@@ -1,4 +1,4 @@
-"""structlog set up once: for people on a terminal, JSON lines elsewhere. Events only, never one per
+"""Set up structlog: readable lines on a terminal, JSON lines elsewhere. Events only, never one per
 request."""
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from typing import IO, Any, Final
 import msgspec
 import structlog
 
-# What a terminal obeys instead of showing it: control characters of ASCII and of ISO 6429 (C1),
-# line and paragraph separators, and marks that reverse the direction of text (CVE-2021-42574).
+# Characters that a terminal executes instead of showing: control characters of ASCII and of ISO
+# 6429 (C1), line and paragraph separators, and marks that reverse the direction of text
+# (CVE-2021-42574).
 _CONTROLS: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 
-# The one text of an event that has lines.
+# The only text of an event that may have several lines.
 TRACEBACK: Final = "exception"
 
 
 def escape_controls(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Escape control characters in all texts of an event: ids and names are a client's choice, and
-    a log is read on terminals."""
+    """Escape control characters in all texts of an event, because clients choose ids and names, and
+    logs are read on terminals."""
     return {
         name: "\n".join(map(_escaped, value.split("\n"))) if name == TRACEBACK else _escaped(value)
         for name, value in event.items()
@@ -47,8 +48,8 @@ def _as_escape(character: str) -> str:
 
 
 class _MayBeLost:
-    """A stream that may be full or gone: what it does not take is lost. An event is told in the
-    middle of what is done; nothing of that may be left undone because nobody can be told."""
+    """A stream that drops output which it cannot take, because it is full or closed. Events are
+    logged in the middle of operations, which a failed log must not interrupt."""
 
     def __init__(self, stream: IO[Any]) -> None:
         self._stream = stream

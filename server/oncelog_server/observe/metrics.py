@@ -1,9 +1,8 @@
-"""Every metric there is, one row each. `docs/metrics.md` is made of this table.
+"""The table of all metrics. `docs/metrics.md` is generated from it.
 
-Where Kafka has the metric, the name is the one that Kafka's usual exporter gives it (jmx_exporter's
-example for Kafka: `kafka_<domain>_<type>_<name>` in lower case, `PerSec` counters end in `_total`),
-so that dashboards and alerts made for Kafka fit; `oncelog_` is what Kafka does not have.
-"""
+A metric that Kafka has bears the name of Kafka's usual exporter (jmx_exporter's example for Kafka:
+`kafka_<domain>_<type>_<name>` in lower case, `PerSec` counters end in `_total`), so that dashboards
+and alerts made for Kafka fit. The names of the others begin with `oncelog_`."""
 
 from __future__ import annotations
 
@@ -21,13 +20,13 @@ _PARTITION = ("topic", "partition")
 LAST_STABLE_OFFSET: Final = Metric(
     "oncelog_last_stable_offset",
     GAUGE,
-    "Everything below is decided: where readers with read_committed end (KIP-98).",
+    "All transactions below are decided; readers with read_committed end here (KIP-98).",
     _PARTITION,
 )
 LAST_STABLE_OFFSET_LAG: Final = Metric(
     "kafka_cluster_partition_laststableoffsetlag",
     GAUGE,
-    "High watermark less last stable offset: what open transactions hold back.",
+    "High watermark less last stable offset: the distance that open transactions hold back.",
     _PARTITION,
 )
 LOG_START_OFFSET: Final = Metric(
@@ -43,7 +42,7 @@ LOG_SEGMENTS: Final = Metric(
 UNDER_REPLICATED: Final = Metric(
     "kafka_cluster_partition_underreplicated",
     GAUGE,
-    "1 where this broker leads and not all replicas are in sync.",
+    "1 if this broker leads the partition and not all replicas are in sync.",
     _PARTITION,
 )
 
@@ -58,8 +57,8 @@ LEADER_COUNT: Final = Metric(
 OFFLINE_COUNT: Final = Metric(
     "kafka_server_replicamanager_offlinereplicacount",
     GAUGE,
-    "Partitions here that serve nothing, as their disk failed or their log is corrupt, and those of"
-    " which the disk refuses a file, most often as it is full, and is asked again every second.",
+    "Offline partitions, because their disk failed or their log is corrupt, and partitions of"
+    " which the disk refuses a write, mostly because it is full; that is retried every second.",
 )
 UNDER_REPLICATED_COUNT: Final = Metric(
     "kafka_server_replicamanager_underreplicatedpartitions",
@@ -91,12 +90,12 @@ OPEN_TRANSACTIONS: Final = Metric(
 UNCLEANABLE: Final = Metric(
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
     GAUGE,
-    "Logs that cannot be compacted: corrupt, or left alone for a while after an error of the disk.",
+    "Logs that cannot be compacted: corrupt, or paused for a while after a storage error.",
 )
 CLEANER_IDLE: Final = Metric(
     "kafka_log_logcleanermanager_time_since_last_run_ms",
     GAUGE,
-    "Since the log cleaner last looked for a log to compact, in ms.",
+    "Time since the log cleaner last looked for a log to compact, in ms.",
 )
 COMPACTIONS: Final = Metric(
     "oncelog_compactions_total", COUNTER, "Passes of the log cleaner over a log since the start."
@@ -170,20 +169,20 @@ TRANSACTION_LOAD_AVERAGE: Final = Metric(
 TRANSACTIONS: Final = Metric(
     "oncelog_transactions_total",
     COUNTER,
-    "Transactions decided since the start. The cause is client where its producer asked for it; the"
-    " others are aborts against its will.",
+    "Transactions decided since the start. The cause is client if the producer asked for it; the"
+    " others are aborts that the producer did not ask for.",
     ("outcome", "cause"),
 )
 FENCED: Final = Metric(
     "oncelog_producers_fenced_total",
     COUNTER,
-    "Producers cut off from their transactional id since the start, by cause.",
+    "Producers fenced from their transactional id since the start, by cause.",
     _CAUSE,
 )
 REFUSED: Final = Metric(
     "oncelog_fenced_requests_total",
     COUNTER,
-    "Requests of fenced producers since the start, by the cause of the fence; unknown where it is"
+    "Requests of fenced producers since the start, by the cause of the fence; unknown if it is"
     " not remembered.",
     _CAUSE,
 )
@@ -191,7 +190,7 @@ REFUSED: Final = Metric(
 PRODUCER_IDS_REFUSED: Final = Metric(
     "oncelog_producer_ids_refused_total",
     COUNTER,
-    "Producer ids not given, and batches of producer ids not taken, since the start, by the setting"
+    "Producer ids and batches of new producer ids refused since the start, by the setting"
     " that limits them.",
     ("setting",),
 )
@@ -264,7 +263,7 @@ CONNECTIONS: Final = Metric(
 CONNECTIONS_MADE: Final = Metric(
     "kafka_server_socket_server_metrics_connection_creation_total",
     COUNTER,
-    "Connections accepted since the start, those refused for their number among them.",
+    "Connections accepted since the start, those that exceeded a limit among them.",
 )
 FETCH_SESSIONS: Final = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchsessions",
@@ -297,7 +296,7 @@ ACTIVE_BROKERS: Final = Metric(
     "Brokers of the cluster that are alive.",
 )
 BROKER_STATE: Final = Metric(
-    "kafka_server_kafkaserver_brokerstate", GAUGE, "3: running, as whoever answers is."
+    "kafka_server_kafkaserver_brokerstate", GAUGE, "3: running, as every broker that responds."
 )
 
 # --- process

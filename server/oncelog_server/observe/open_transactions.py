@@ -1,4 +1,4 @@
-"""Transactions as partitions see them, named by what their coordinator says of them."""
+"""Count the open transactions of partitions by their state at the coordinator."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class OpenTransactions:
         self._counts: Counter[str] = Counter()
 
     def add(self, producer_id: int) -> None:
-        """One that is open in a partition at this moment."""
+        """Count the transaction that is open in a partition now."""
         state = (self._states or {}).get(producer_id)
         if state is None:
-            # Perhaps it began since we last looked.
+            # It may have begun since the states were read.
             self._states = self._look()
             state = self._states.get(producer_id)
         if state is None:

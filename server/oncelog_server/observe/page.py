@@ -1,4 +1,4 @@
-"""The page of all metrics, made anew for each scrape out of what the broker's parts hold anyway."""
+"""The page of all metrics, made anew for each scrape from the state of the broker's parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNNING: Final = 3
 
 
 class ProcessFigures(msgspec.Struct, frozen=True):
-    """What the operating system says of this process."""
+    """Figures of this process from the operating system."""
 
     resident_bytes: int
     cpu_seconds: float
@@ -31,18 +31,18 @@ class ProcessFigures(msgspec.Struct, frozen=True):
 
 class Served(Protocol):
     def counts(self) -> Iterable[tuple[str, int, int]]:
-        """(API's name, version, requests) since the start."""
+        """Return (API's name, version, requests since the start)."""
         ...
 
 
 class Connected(Protocol):
     @property
     def accepted(self) -> int:
-        """Connections since the start."""
+        """Return the connections since the start."""
         ...
 
     def by_listener(self) -> Iterable[tuple[str, int]]:
-        """(listener's name, open connections)"""
+        """Return (listener's name, open connections)."""
         ...
 
 
@@ -60,8 +60,8 @@ class Cleaning(Protocol):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Where its figures come from. `started_ms` is wall-clock time; the log cleaner is loaded
-    after the start."""
+    """The sources of the page. `started_ms` is wall-clock time. `cleaner` returns None until the
+    log cleaner is loaded, some time after the start."""
 
     services: BrokerServices
     served: Served
@@ -72,7 +72,7 @@ class Page(msgspec.Struct, frozen=True):
     group_lag: GroupLag
 
     def lines(self) -> Iterator[str]:
-        """The whole page; whoever takes it line by line may do other things in between."""
+        """Yield the page; the caller may do other work between two lines."""
         services = self.services
         wall_ms = services.clock.now_ms()
         late_before_ms = wall_ms - services.settings.transaction_max_timeout_ms - LATE_AFTER_MS

@@ -1,4 +1,4 @@
-"""The events of partitions for an operator: damage, recoveries, refusals of the disk."""
+"""Log events of partitions: damage, recoveries, storage errors."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ log = structlog.get_logger("oncelog.partition")
 REPEAT_MS: Final = 60_000
 
 _WAY_OUT: Final = (
-    "`oncelog logs verify DIR` says what of the log is whole; stop the broker and put the files of"
-    " the partition back from a copy (docs/backup.md). `oncelog logs dump DIR` prints the records"
-    " that can be read"
+    "`oncelog logs verify DIR` says which part of the log is intact; stop the broker and put the"
+    " files of the partition back from a copy (docs/backup.md). `oncelog logs dump DIR` prints the"
+    " records that can be read"
 )
 
 
 class StorageFailures:
-    """Logs failed reads and appends, but not once for every request that meets the same one."""
+    """Logs failed reads and appends, but not one event for every request with the same failure."""
 
     def __init__(self) -> None:
         # By partition: the reason logged last, and the wall clock then.
         self._logged: dict[TopicPartition, tuple[str, int]] = {}
 
     def add(self, name: TopicPartition, failure: StorageFailure, now_ms: int) -> None:
-        """Log a failure, unless it is the last one of this partition again within `REPEAT_MS`."""
+        """Log a failure, unless it repeats the last one of this partition within `REPEAT_MS`."""
         reason, logged_ms = self._logged.get(name, ("", 0))
         if reason == failure.reason and 0 <= now_ms - logged_ms < REPEAT_MS:
             return
@@ -67,7 +67,7 @@ def log_not_led(name: TopicPartition, error: Exception | None) -> None:
 
 
 def log_recovery(name: TopicPartition, report: RecoveryReport) -> None:
-    """Log what a recovery has cut or rebuilt, if that is more than usual."""
+    """Log the truncation and the rebuilt files of a recovery, if it is unusual."""
     if not report.is_loud:
         return
     log.warning(

@@ -1,4 +1,4 @@
-"""What partitions tell: offsets, sizes, producers and open transactions (KIP-98, KIP-664)."""
+"""Metrics of partitions: offsets, sizes, producers and open transactions (KIP-98, KIP-664)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ from oncelog_server.observe.open_transactions import OpenTransactions
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 
-# As Kafka's ProducerStateManager: so long after transaction.max.timeout.ms.
+# A transaction is late this long after transaction.max.timeout.ms, as in Kafka's
+# ProducerStateManager.
 LATE_AFTER_MS: Final = 300_000
 
 # One line each for every partition.
 BY_PARTITION: Final[tuple[tuple[Metric, Callable[[Partition], int]], ...]] = (
-    (metrics.LAST_STABLE_OFFSET, lambda one: one.last_stable_offset),
-    (metrics.LAST_STABLE_OFFSET_LAG, lambda one: one.high_watermark - one.last_stable_offset),
-    (metrics.LOG_START_OFFSET, lambda one: one.log.log_start_offset),
-    (metrics.LOG_END_OFFSET, lambda one: one.log.log_end_offset),
-    (metrics.LOG_SIZE, lambda one: one.log.size_bytes),
-    (metrics.LOG_SEGMENTS, lambda one: len(one.log.segments)),
-    (metrics.UNDER_REPLICATED, lambda one: int(_is_under_replicated(one))),
+    (metrics.LAST_STABLE_OFFSET, lambda partition: partition.last_stable_offset),
+    (
+        metrics.LAST_STABLE_OFFSET_LAG,
+        lambda partition: partition.high_watermark - partition.last_stable_offset,
+    ),
+    (metrics.LOG_START_OFFSET, lambda partition: partition.log.log_start_offset),
+    (metrics.LOG_END_OFFSET, lambda partition: partition.log.log_end_offset),
+    (metrics.LOG_SIZE, lambda partition: partition.log.size_bytes),
+    (metrics.LOG_SEGMENTS, lambda partition: len(partition.log.segments)),
+    (metrics.UNDER_REPLICATED, lambda partition: int(_is_under_replicated(partition))),
 )
 
 
 class Traffic(msgspec.Struct):
-    """Of all partitions of a topic, since the start."""
+    """The traffic of all partitions of a topic since the start."""
 
     messages_in: int = 0
     bytes_in: int = 0
@@ -37,14 +41,14 @@ class Traffic(msgspec.Struct):
 
 
 BY_TOPIC: Final[tuple[tuple[Metric, Callable[[Traffic], int]], ...]] = (
-    (metrics.MESSAGES_IN, lambda one: one.messages_in),
-    (metrics.BYTES_IN, lambda one: one.bytes_in),
-    (metrics.BYTES_OUT, lambda one: one.bytes_out),
+    (metrics.MESSAGES_IN, lambda traffic: traffic.messages_in),
+    (metrics.BYTES_IN, lambda traffic: traffic.bytes_in),
+    (metrics.BYTES_OUT, lambda traffic: traffic.bytes_out),
 )
 
 
 class Totals:
-    """What is found of all partitions together on one walk over them."""
+    """The sums over all partitions, from one walk."""
 
     def __init__(self, transactions: OpenTransactions, late_before_ms: int) -> None:
         self._transactions = transactions
@@ -72,7 +76,7 @@ class Totals:
         self.late += is_late
 
     def single(self) -> Iterator[tuple[Metric, int]]:
-        """Those without labels."""
+        """Yield the metrics without labels."""
         yield metrics.PARTITION_COUNT, self.count
         yield metrics.LEADER_COUNT, self.leaders
         yield metrics.UNDER_REPLICATED_COUNT, self.under_replicated
@@ -83,9 +87,10 @@ class Totals:
 def partition_lines(
     partitions: Partitions, transactions: OpenTransactions, late_before_ms: int
 ) -> Iterator[str]:
-    """`late_before_ms`: a transaction that wrote nothing since then is late."""
+    """Yield the lines of all partitions. `late_before_ms`: a transaction without a write since then
+    is late."""
     totals = Totals(transactions, late_before_ms)
-    # Two lists and no pairs: 10,000 of these would have the garbage collector look at everything.
+    # Two lists instead of pairs: 10,000 tuples would trigger a full garbage collection.
     shown = list(partitions)
     labels: list[str] = []
     for partition in shown:

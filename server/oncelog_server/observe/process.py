@@ -1,4 +1,4 @@
-"""What the operating system says of this process."""
+"""Memory and processor time of this process, from the operating system."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def process_figures() -> ProcessFigures:
 
 
 def _resident_bytes(most: int) -> int:
-    """Where there is no /proc: the most it ever was, in bytes on macOS, in KiB elsewhere."""
+    """Return the resident memory; without /proc the highest since the start, `most`, which is in
+    bytes on macOS and in KiB elsewhere."""
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:

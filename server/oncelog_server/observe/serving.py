@@ -1,4 +1,4 @@
-"""Where the metrics of one broker are served, as its settings say."""
+"""Make the metrics server of a broker from its settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ async def bind_metrics(
     connected: Connected,
     cleaner: Callable[[], Cleaning | None],
 ) -> MetricsListener:
-    """Bound, and not accepting yet. Raises OSError."""
+    """Return a server that is bound and does not accept yet. Raise OSError if it cannot be
+    bound."""
     lag = GroupLag(services.groups, services.partitions)
     page = Page(services, served, connected, cleaner, services.clock.now_ms(), process_figures, lag)
     listener = MetricsListener(page.lines)

@@ -1,2 +1,2 @@
-"""Who asks and whether they may. There is no authentication yet: everyone is ANONYMOUS and may do
-all."""
+"""Principals and authorization. There is no authentication yet: every client is ANONYMOUS and may
+do all."""

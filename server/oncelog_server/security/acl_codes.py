@@ -1,4 +1,4 @@
-"""The numbers of rights on the wire: Kafka's ResourceType, PatternType, AclOperation and
+"""Codes of ACLs on the wire: Kafka's ResourceType, PatternType, AclOperation and
 AclPermissionType."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ UNKNOWN: Final = 0
 
 
 def check_known(*numbers: int) -> None:
-    """Raise ProtocolError for a right, or a filter of rights, with an UNKNOWN in it: Kafka reads no
-    such request, and closes the connection."""
+    """Raise ProtocolError if an ACL, or a filter of ACLs, has an UNKNOWN in it: Kafka cannot parse
+    such a request either, and closes the connection."""
     if UNKNOWN in numbers:
         raise ProtocolError("an ACL with a type, an operation or a permission that is UNKNOWN")

@@ -1,4 +1,4 @@
-"""The one question every handler asks before it does anything (KIP-11)."""
+"""The authorization check that every handler makes first (KIP-11)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who a connection speaks for, as Kafka writes it: `User:ANONYMOUS`."""
+    """The identity of a connection's user, in Kafka's form: `User:ANONYMOUS`."""
 
     type: str
     name: str
@@ -59,13 +59,13 @@ class Authorizer(Protocol):
     def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool: ...
 
     def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
-        """Whether there is any resource of the type, one that does not exist yet included, on which
-        the operation is allowed (Kafka's authorizeByResourceType)."""
+        """Return True if the operation is allowed on any resource of the type, also on one that
+        does not exist yet (Kafka's authorizeByResourceType)."""
         ...
 
 
 class AllowAll:
-    """Until there are rules (a later issue) every request is allowed."""
+    """Allows every request. There are no ACLs yet."""
 
     def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
         return True
