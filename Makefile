@@ -14,7 +14,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check quick test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,11 @@ check: $(READY)  ## format, lint, types, layers and the project's own rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+# What a contributor runs before each commit: below a minute on two cores.
+quick: check  ## check, and the tests that need no process, no Java and no second of waiting
+	$(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
+	    tests/server tests/protocol tests/client/core tests/client/io
 
 # Three at a time: on two cores somebody always waits for a time-out or a process to start.
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)

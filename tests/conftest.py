@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 from collections.abc import Callable, Generator, Mapping
 
 import pytest
@@ -11,6 +13,7 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.kafka.fixtures import fresh_kafka, kafka, kafka_jars
+from tests.lanes import Guard, mark
 
 __all__ = ["fresh_kafka", "kafka", "kafka_jars"]
 
@@ -26,6 +29,28 @@ def pytest_asyncio_loop_factories(
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Async tests run on the loop the broker runs on."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+# A shell starts a background job with SIGINT ignored, and every process of a test inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_GUARD = Guard()
+sys.addaudithook(_GUARD)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        mark(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    _GUARD.running = item
+    try:
+        return (yield)
+    finally:
+        _GUARD.running = None
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -35,6 +35,18 @@ def pytest_asyncio_loop_factories(
     return {"uvloop": _watched_loop}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _collections_are_short() -> Iterator[None]:
+    """Keep what exists before the module's tests out of the collection after each of them.
+
+    A collection of all that the tests' process holds takes up to 0.3 s.
+    """
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _every_exception_is_retrieved() -> Iterator[None]:
     """Fail for an exception of a task, a future or a callback that nothing has retrieved."""

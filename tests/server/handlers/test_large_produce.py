@@ -125,7 +125,13 @@ async def all_appended(broker: Broker) -> None:
 async def identity(broker: Broker, name: str) -> tuple[int, int]:
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)
     asked = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
-    found = await ask(init_producer_id, broker.services, asked)
+    async with asyncio.timeout(DEADLINE_S):
+        # The new coordinator loads in slices of the loop.
+        while True:
+            found = await ask(init_producer_id, broker.services, asked)
+            if found.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                break
+            await asyncio.sleep(0)
     assert found.error_code == 0
     return found.producer_id, found.producer_epoch
 

@@ -1,0 +1,100 @@
+"""Which tests need a process, Java, Spark or seconds of a processor: the markers of every test.
+
+`make quick` runs the tests without a marker. A test has the markers of the longest path in
+`MARKERS` that its file begins with, and those of its fixtures. A test that starts a process
+without `process`, `java` or `spark` fails where it starts it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+NONE: Final[tuple[str, ...]] = ()
+PROCESS: Final = ("process",)
+SLOW: Final = ("slow",)
+
+MARKERS: Final[dict[str, tuple[str, ...]]] = {
+    "tests/": PROCESS,
+    "tests/client/core/": NONE,
+    "tests/client/io/": NONE,
+    "tests/client/io/test_auto_commit.py": PROCESS,
+    "tests/client/io/test_cluster.py": PROCESS,
+    "tests/client/io/test_sender_failures.py": PROCESS,
+    "tests/deep_dive/": ("process", "java"),
+    "tests/exploration/": SLOW,
+    "tests/mutants/": ("process", "slow"),
+    "tests/protocol/": NONE,
+    "tests/protocol/records/test_other_libraries.py": SLOW,
+    "tests/protocol/test_checksum.py": PROCESS,
+    "tests/protocol/test_codecs_agree.py": SLOW,
+    "tests/protocol/test_hostile_bytes.py": SLOW,
+    "tests/scenarios/": SLOW,
+    "tests/server/": NONE,
+    "tests/server/cleaning/test_broker.py": PROCESS,
+    "tests/server/faults/": PROCESS,
+    "tests/server/group/test_exhaustion.py": SLOW,
+    "tests/server/group/test_offsets.py": SLOW,
+    "tests/server/log/cleaner/test_crashes.py": SLOW,
+    "tests/server/log/cleaner/test_properties.py": SLOW,
+    "tests/server/observe/test_scrape.py": PROCESS,
+    "tests/server/offline/test_dump.py": SLOW,
+    "tests/server/offline/test_verify.py": PROCESS,
+    "tests/server/test_background_tasks.py": PROCESS,
+    "tests/server/test_dev.py": PROCESS,
+    "tests/server/test_garbage.py": PROCESS,
+    "tests/server/test_late_imports.py": PROCESS,
+    "tests/server/test_serve.py": PROCESS,
+    "tests/server/test_start_imports.py": PROCESS,
+    "tests/server/transaction/grouped/test_coordinator.py": SLOW,
+    "tests/server/transaction/test_coordinator_crashes.py": SLOW,
+    "tests/server/transaction/test_exhaustion.py": SLOW,
+    "tests/server/transaction/test_producer_id_quota.py": SLOW,
+    "tests/server/transaction/test_two_phase_properties.py": SLOW,
+    "tests/simulation/": ("process", "slow"),
+    "tests/spark/": ("process", "spark"),
+    "tests/test_lanes.py": NONE,
+}
+STARTS_A_PROCESS: Final = frozenset({"process", "java", "spark"})
+MARKERS_OF_FIXTURES: Final = {
+    "kafka": "java",
+    "fresh_kafka": "java",
+    "kafka_jars": "java",
+    "bootstrap": "process",  # of tests/client: oncelog, and Apache Kafka
+}
+
+PAGE: Final = "tests/lanes.py"
+
+# What CPython audits where a process begins.
+_EVENTS: Final = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
+
+
+def markers_of(path: str) -> tuple[str, ...]:
+    """Return the markers of the tests in a file; `path` begins with `tests/`."""
+    return MARKERS[max((prefix for prefix in MARKERS if path.startswith(prefix)), key=len)]
+
+
+def mark(item: pytest.Item) -> None:
+    """Give a collected test its markers."""
+    path = item.path.relative_to(item.config.rootpath).as_posix()
+    fixtures = getattr(item, "fixturenames", ())
+    names = {MARKERS_OF_FIXTURES[name] for name in fixtures if name in MARKERS_OF_FIXTURES}
+    names.update(markers_of(path))
+    for name in sorted(names):
+        item.add_marker(name)
+
+
+class Guard:
+    """Refuses processes of a test that has no marker for them; an audit hook of its process."""
+
+    def __init__(self) -> None:
+        self.running: pytest.Item | None = None
+
+    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event in _EVENTS and self.running is not None:
+            self._refuse(self.running)
+
+    def _refuse(self, test: pytest.Item) -> None:
+        if not STARTS_A_PROCESS & {marker.name for marker in test.iter_markers()}:
+            raise AssertionError(f"{test.nodeid} starts a process: give its file a row in {PAGE}")
