@@ -172,7 +172,7 @@ async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker
     for named in ("p", str(state.producer_id)):
         refused = await asyncio.to_thread(tool.refused, *blocking, "--abort", named)
         assert "p takes part in a two-phase commit" in refused
-        assert "--even-two-phase" in refused
+        assert "--include-two-phase" in refused
     (row,) = await asyncio.to_thread(tool.json, *blocking)
     assert (row["transactional_id"], row["state"]) == ("p", "Ongoing")
     assert (row["two_phase"], row["time_left_ms"]) == (True, None)
@@ -180,13 +180,13 @@ async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker
     table = await asyncio.to_thread(tool.text, *blocking)
     assert table.startswith("p ")
     assert "two-phase: its application decides" in table.splitlines()[0]
-    allowed = (*blocking, "--abort", "p", "--even-two-phase")
+    allowed = (*blocking, "--abort", "p", "--include-two-phase")
     (done,) = await asyncio.to_thread(tool.json, *allowed)
     assert done["how"] == "by its coordinator: p"
     assert await read_values(broker.address, "t", committed=True) == []
     assert await asyncio.to_thread(tool.json, *blocking) == []
-    alone = await asyncio.to_thread(tool.refused, *blocking, "--even-two-phase")
-    assert "--even-two-phase needs --abort" in alone
+    alone = await asyncio.to_thread(tool.refused, *blocking, "--include-two-phase")
+    assert "--include-two-phase needs --abort" in alone
 
 
 async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: Oncelog) -> None:
@@ -199,7 +199,7 @@ async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: On
     for verb in (("force-terminate",), ("forceTerminateTransaction", "--transactionalId")):
         refused = await asyncio.to_thread(tool.refused, "transactions", *verb, "p")
         assert "p takes part in a two-phase commit" in refused
-        assert "--even-two-phase" in refused
+        assert "--include-two-phase" in refused
     marker = "transactions", "abort", "--topic", "t", "--partition", "0", "--start-offset", "0"
     refused = await asyncio.to_thread(tool.refused, *marker)
     assert "p has a transaction in t-0 (Ongoing)" in refused
@@ -210,8 +210,11 @@ async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: On
     # What is decided is nobody's vote any more.
     await asyncio.to_thread(tool.text, "transactions", "force-terminate", "p")
     await prepared(broker, b"three")
-    terminate = "transactions", "force-terminate", "p", "--even-two-phase"
+    terminate = "transactions", "force-terminate", "p", "--include-two-phase"
     await asyncio.to_thread(tool.text, *terminate)
+    await prepared(broker, b"four")
+    former = "txn", "abort", "p", "--even-two-phase"
+    await asyncio.to_thread(tool.text, *former)
     assert await read_decided(broker.address, "t") == [b"one", b"two"]
 
 

@@ -29,7 +29,7 @@ from oncelog_client.cli.output import (
     terminal_width,
 )
 from oncelog_client.cli.quantities import count_text, duration_text, size_text, time_text
-from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, OPEN, refuse_two_phase
+from oncelog_client.cli.two_phase import OPEN, include_two_phase_option, refuse_two_phase
 from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
 
@@ -114,9 +114,9 @@ class Blocking(NamedTuple):
     help="Abort what this transactional id or producer id has open: by its coordinator in all"
     " partitions, or by a marker where no coordinator knows it.",
 )
-@click.option("--even-two-phase", is_flag=True, help=f"With --abort: also {EVEN_TWO_PHASE}")
+@include_two_phase_option("With --abort: also")
 def blocking(
-    *, topic: str | None, aborted: str | None, even_two_phase: bool, output: str, **_: object
+    *, topic: str | None, aborted: str | None, include_two_phase: bool, output: str, **_: object
 ) -> None:
     """Show the open transactions that readers of committed records wait for, in TOPIC or in all
     topics.
@@ -124,10 +124,10 @@ def blocking(
     A hanging transaction is unknown to its coordinator, which will never end it. A two-phase
     transaction is ended by its application alone; it has no timeout.
     """
-    if even_two_phase and aborted is None:
-        raise click.UsageError("--even-two-phase needs --abort")
+    if include_two_phase and aborted is None:
+        raise click.UsageError("--include-two-phase needs --abort")
     if aborted is not None:
-        how = ask(lambda admin: _abort(admin, topic, aborted, even_two_phase=even_two_phase))
+        how = ask(lambda admin: _abort(admin, topic, aborted, include_two_phase=include_two_phase))
         show(ABORT_COLUMNS, [(aborted, how)], output=output)
         return
     found = ask(lambda admin: _found(admin, topic))
@@ -322,7 +322,7 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
     ]
 
 
-async def _abort(admin: Admin, topic: str | None, name: str, *, even_two_phase: bool) -> str:
+async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phase: bool) -> str:
     """Return how it was aborted. Raises Failed where there is nothing of that name to abort, or it
     is not for an operator to decide."""
     found = await open_transactions(admin, await _places(admin, topic))
@@ -334,7 +334,7 @@ async def _abort(admin: Admin, topic: str | None, name: str, *, even_two_phase: 
     ]
     if not chosen:
         raise Failed(f"{name} has no open transaction in {topic or 'any topic'}")
-    if not even_two_phase:
+    if not include_two_phase:
         for one in chosen:
             if one.description is not None:
                 refuse_two_phase(one.description)

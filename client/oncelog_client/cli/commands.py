@@ -49,7 +49,9 @@ class Tool(click.Command):
         """Return the call with flags that the words without a flag stand for, if there is one."""
         if isinstance(error, click.BadParameter | click.NoSuchOption):
             return ""
-        options = [param for param in self.params if isinstance(param, click.Option)]
+        options = [
+            param for param in self.params if isinstance(param, click.Option) and not param.hidden
+        ]
         flags = [name for option in options if option.is_flag for name in option.opts]
         valued = [name for option in options if not option.is_flag for name in option.opts]
         try:

@@ -18,7 +18,7 @@ from oncelog_client.cli.names import (
     PRODUCER_EPOCH,
     PRODUCER_ID,
 )
-from oncelog_client.cli.options import connection_options, output_option
+from oncelog_client.cli.options import connection_options, former_name, output_option
 from oncelog_client.cli.output import Column, show
 from oncelog_client.cli.two_phase import OPEN
 from oncelog_client.values import TopicPartition
@@ -51,10 +51,11 @@ COLUMNS: Final = (
     "--coordinator-epoch", type=COORDINATOR_EPOCH, metavar="N", help="Its coordinator's epoch."
 )
 @click.option(
-    "--even-known",
+    "--force",
     is_flag=True,
     help="Do not ask the coordinators first. Dangerous: its other partitions may be committed.",
 )
+@former_name("--even-known", "force", is_flag=True)
 def abort(
     *,
     topic: str,
@@ -63,7 +64,7 @@ def abort(
     producer_id: int | None,
     producer_epoch: int | None,
     coordinator_epoch: int | None,
-    even_known: bool,
+    force: bool,
     output: str,
     **_: object,
 ) -> None:
@@ -82,17 +83,17 @@ def abort(
         )
     else:
         wanted = AbortTransactionSpec(place, producer_id, producer_epoch, coordinator_epoch)
-    aborted = ask(lambda admin: abort_by_marker(admin, place, wanted, even_known=even_known))
+    aborted = ask(lambda admin: abort_by_marker(admin, place, wanted, force=force))
     show(COLUMNS, [(topic, partition, aborted, "aborted")], output=output)
 
 
 async def abort_by_marker(
-    admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, even_known: bool
+    admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, force: bool
 ) -> int:
     """The producer id of what was aborted: as specified, or what begins at that offset. Raises
     click.ClickException, and has aborted nothing."""
     spec = await _beginning_at(admin, place, wanted) if isinstance(wanted, int) else wanted
-    if not even_known:
+    if not force:
         await _refuse_known(admin, spec)
         if isinstance(wanted, int):
             # It may have ended before that question: this marker would be for its producer's next.
@@ -131,6 +132,6 @@ async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
     )
     raise click.ClickException(
         f"{name} has a transaction in {place} ({known.state}) that its coordinator knows: a marker"
-        f" past it may tear what is committed together. Instead: {instead}; --even-known aborts"
+        f" past it may tear what is committed together. Instead: {instead}; --force aborts"
         " this part all the same"
     )

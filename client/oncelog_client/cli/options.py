@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "connection_options",
     "exactly_one",
+    "former_name",
     "output_option",
     "parse_servers",
     "parse_settings",
@@ -79,6 +80,12 @@ def _servers(context: click.Context, option: click.Parameter, value: str) -> str
         return parse_servers(value)
     except ValueError as error:
         raise click.BadParameter(str(error), context, option) from None
+
+
+def former_name(option: str, parameter: str, **attributes: Any) -> Callable[[F], F]:
+    """Accept `option` as the old name of the option of `parameter`. `--help` and completion do not
+    show it."""
+    return click.option(option, parameter, hidden=True, **attributes)
 
 
 def parse_servers(text: str) -> str:

@@ -15,7 +15,12 @@ from oncelog_client.cli.failures import Failed
 from oncelog_client.cli.internal_topics import refuse_internal
 from oncelog_client.cli.names import NAME
 from oncelog_client.cli.offset_ranges import NOTATION, Position, parse_position, resolve
-from oncelog_client.cli.options import connection_options, output_option, split_config
+from oncelog_client.cli.options import (
+    connection_options,
+    former_name,
+    output_option,
+    split_config,
+)
 from oncelog_client.cli.output import Column, for_people, note, show
 from oncelog_client.cli.partitions import parse_partitions
 from oncelog_client.cli.trimming import check_trim
@@ -56,7 +61,7 @@ TRIM_COLUMNS: Final = (
 
 names_argument = click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=NAME)
 # `--partitions` is a number in `topic create`; it was the name of this option, too.
-_FORMER_NAME: Final = click.option("--partitions", "partitions", hidden=True)
+_former_name: Final = former_name("--partitions", "partitions")
 
 
 def partitions_option(command: F) -> F:
@@ -65,7 +70,7 @@ def partitions_option(command: F) -> F:
         *("-p", "--only-partitions", "partitions"),
         metavar="0,2-4",
         help="Only these partitions.",
-    )(_FORMER_NAME(command))
+    )(_former_name(command))
 
 
 @click.group(

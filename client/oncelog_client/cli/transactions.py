@@ -19,7 +19,7 @@ from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, for_people, show
 from oncelog_client.cli.prepared import prepared
 from oncelog_client.cli.transaction_options import broker_option
-from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
+from oncelog_client.cli.two_phase import include_two_phase_option, refuse_two_phase
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
@@ -262,25 +262,25 @@ def describe_producers(
     metavar="ID",
     help="The same as the argument.",
 )
-@click.option("--even-two-phase", is_flag=True, help=f"Also {EVEN_TWO_PHASE}")
+@include_two_phase_option()
 def force_terminate(
     *,
     id_: str | None,
     transactional_id: str | None,
-    even_two_phase: bool,
+    include_two_phase: bool,
     output: str,
     **_: object,
 ) -> None:
     """Abort the open transaction of a transactional id, in all its partitions, by its coordinator.
     Its producer is fenced.
 
-    A transaction of a two-phase commit needs --even-two-phase: its application decides.
+    A transaction of a two-phase commit needs --include-two-phase: its application decides.
     """
     wanted = _one_id(id_, transactional_id)
 
     async def call(admin: Admin) -> None:
         found = await existing(admin, wanted)  # else it would be made
-        if not even_two_phase:
+        if not include_two_phase:
             refuse_two_phase(found)
         await admin.force_terminate_transaction(wanted)
 

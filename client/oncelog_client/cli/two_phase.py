@@ -1,24 +1,39 @@
-"""What verbs ask before they abort through a coordinator: whether it is for an operator to decide
-(KIP-939)."""
+"""The participants of a two-phase commit (KIP-939): no verb aborts them without a flag."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import click
 
 from oncelog_client.admin import TransactionDescription
+from oncelog_client.cli.options import former_name
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 OPEN: Final = "Ongoing"
-EVEN_TWO_PHASE: Final = "a two-phase transaction; its other parts may be committed already."
+_HELP: Final = "a two-phase transaction; its other parts may be committed already."
+
+
+def include_two_phase_option(lead: str = "Also") -> Callable[[F], F]:
+    """Add `--include-two-phase`; `lead` begins its help."""
+
+    def add(command: F) -> F:
+        former = former_name("--even-two-phase", "include_two_phase", is_flag=True)
+        return click.option("--include-two-phase", is_flag=True, help=f"{lead} {_HELP}")(
+            former(command)
+        )
+
+    return add
 
 
 def refuse_two_phase(known: TransactionDescription) -> None:
-    """Raises click.ClickException where it waits for the decision of a two-phase commit."""
+    """Raise click.ClickException if a transaction waits for the decision of a two-phase commit."""
     if known.is_two_phase and known.state == OPEN:
         raise click.ClickException(
             f"{known.transactional_id} takes part in a two-phase commit: once its application"
             " has decided to commit, an abort tears the whole. Ask there first (`oncelog"
-            " transactions prepared` has the state to look for); --even-two-phase aborts it all"
-            " the same"
+            " transactions prepared` has the state to look for); --include-two-phase aborts it"
+            " all the same"
         )

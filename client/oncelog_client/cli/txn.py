@@ -14,7 +14,7 @@ from oncelog_client.cli.names import NAME
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import show
 from oncelog_client.cli.transactions import RESULT_COLUMNS, existing, transactions
-from oncelog_client.cli.two_phase import EVEN_TWO_PHASE, refuse_two_phase
+from oncelog_client.cli.two_phase import include_two_phase_option, refuse_two_phase
 
 # What an abort ends. In the states behind a decision the coordinator ends it by itself.
 OPEN_STATES: Final = frozenset({"Ongoing"})
@@ -71,8 +71,8 @@ _same(
 @connection_options
 @output_option
 @click.argument("transactional_id", metavar="ID", type=NAME)
-@click.option("--even-two-phase", is_flag=True, help=f"Also {EVEN_TWO_PHASE}")
-def abort(*, transactional_id: str, even_two_phase: bool, output: str, **_: object) -> None:
+@include_two_phase_option()
+def abort(*, transactional_id: str, include_two_phase: bool, output: str, **_: object) -> None:
     """Abort what a transactional id has open, in all its partitions, by its coordinator.
 
     Its producer is fenced. If nothing is open, nothing is done.
@@ -82,7 +82,7 @@ def abort(*, transactional_id: str, even_two_phase: bool, output: str, **_: obje
         found = await existing(admin, transactional_id)
         if found.state not in OPEN_STATES:
             return f"nothing open ({found.state})"
-        if not even_two_phase:
+        if not include_two_phase:
             refuse_two_phase(found)
         await admin.force_terminate_transaction(transactional_id)
         return "aborted"

@@ -68,17 +68,18 @@ def test_what_its_coordinator_knows_is_refused_and_still_whole(
         assert f"{topic} has a transaction in {topic}-0 (Ongoing)" in refused.output
         assert f"`oncelog transactions force-terminate {topic}`" in refused.output
         assert f"`oncelog transactions blocking {topic} --abort {topic}`" in refused.output
-        assert "--even-known" in refused.output
+        assert "--force" in refused.output
     assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
     assert asyncio.run(read_decided(command_line.address, topic)) == [b"in 0", b"in 1"]
 
 
+@pytest.mark.parametrize("force", ["--force", "--even-known"])
 def test_a_transaction_aborted_past_its_coordinator_is_torn(
-    command_line: CommandLine, wire: Wire, topic: str
+    command_line: CommandLine, wire: Wire, topic: str, force: str
 ) -> None:
-    """Nobody stops who says so: its producer commits, and half of it is there."""
+    """The producer still commits its transaction, and half of it is gone."""
     who = in_both_partitions(wire, topic)
-    (done,) = command_line.json(*place(topic), "--start-offset", "0", "--even-known")
+    (done,) = command_line.json(*place(topic), "--start-offset", "0", force)
     assert (done["producer_id"], done["result"]) == (who.producer_id, "aborted")
     assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
     assert asyncio.run(read_decided(command_line.address, topic)) == [b"in 1"]
@@ -113,5 +114,5 @@ async def test_what_ended_before_the_coordinators_were_asked_is_left_alone(
         await (await producer.send(topic, b"whole", partition=0))
         async with Interrupted(command_line.address, producer, topic) as admin:
             with pytest.raises(click.ClickException, match="no open transaction begins"):
-                await abort_by_marker(admin, TopicPartition(topic, 0), 0, even_known=False)
+                await abort_by_marker(admin, TopicPartition(topic, 0), 0, force=False)
     assert await read_decided(command_line.address, topic) == [b"whole"]

@@ -18,6 +18,19 @@ SCREEN = 50
 BANNED = ("nobody", "somebody", "whose", "will do", "Of what", "so many", "so long")
 
 
+# Verb, former name of an option, its name.
+FORMER = [
+    ("transactions abort", "--even-known", "--force"),
+    ("transactions blocking", "--even-two-phase", "--include-two-phase"),
+    ("transactions force-terminate", "--even-two-phase", "--include-two-phase"),
+    ("txn blocking", "--even-two-phase", "--include-two-phase"),
+    ("txn abort", "--even-two-phase", "--include-two-phase"),
+    ("topic describe", "--partitions", "--only-partitions"),
+    ("topic offsets", "--partitions", "--only-partitions"),
+    ("topic trim", "--partitions", "--only-partitions"),
+]
+
+
 def help_of(words: str) -> str:
     result = CliRunner().invoke(oncelog, [*words.split(), "--help"], terminal_width=80)
     assert result.exit_code == 0, result.output
@@ -111,3 +124,21 @@ def test_a_verb_that_is_elsewhere_is_named(guess: str, instead: str) -> None:
 
 def test_creating_a_topic_shows_a_compacted_one() -> None:
     assert re.search(r"topic create \S+ .*cleanup\.policy=compact", help_of("topic create"))
+
+
+@pytest.mark.parametrize(("words", "former", "name"), FORMER)
+def test_a_former_name_is_accepted_and_not_shown(words: str, former: str, name: str) -> None:
+    command = dict(commands())[words]
+    assert name in help_of(words)
+    assert former not in help_of(words)
+    context = command.make_context(command.name, [], resilient_parsing=True)
+    completed = [item.value for item in command.shell_complete(context, name[:4])]
+    assert name in completed
+    completed = [item.value for item in command.shell_complete(context, former[:4])]
+    assert former not in completed
+    (parameter,) = (option for option in command.params if name in option.opts)
+    assert parameter.name is not None
+    value = [] if isinstance(parameter, click.Option) and parameter.is_flag else ["0"]
+    for spelling in (name, former):
+        context = command.make_context(command.name, [spelling, *value], resilient_parsing=True)
+        assert context.params[parameter.name] == (value[0] if value else True)

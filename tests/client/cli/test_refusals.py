@@ -153,7 +153,7 @@ def test_an_operator_past_the_coordinator_is_remembered_and_refuses_nobody(
     assert produce(wire, topic, batch(who, 0), who=who, partition=1).error_code == ErrorCode.NONE
     for partition in ("0", "1"):
         place = ("--topic", topic, "--partition", partition, "--start-offset", "0")
-        broker.call.text("transactions", "abort", *place, "--even-known")
+        broker.call.text("transactions", "abort", *place, "--force")
     (fence,) = broker.refused(topic)
     assert (fence["cause"], fence["refusals"]) == ("operator, past the coordinator", 0)
     assert fence["by_client_id"].startswith("oncelog")
