@@ -65,7 +65,7 @@ def test_a_jvm_that_makes_none_is_not_asked_again(jars: Path, tmp_path: Path) ->
     assert len(asked) == 1
 
 
-def test_who_asks_while_it_is_made_goes_without(jars: Path, tmp_path: Path) -> None:
+def test_a_request_while_it_is_created_goes_without(jars: Path, tmp_path: Path) -> None:
     def run(options: Sequence[str]) -> None:
         other = ClassArchive(tmp_path, "/bin/sh", jars)
         other.make(lambda options: pytest.fail("made twice"))

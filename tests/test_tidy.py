@@ -150,7 +150,7 @@ def test_only_edges_open_files() -> None:
     refuse(offences, "files opened outside the edges")
 
 
-def test_nobody_reads_the_wall_clock_behind_the_clock_module() -> None:
+def test_only_the_clock_module_reads_the_wall_clock() -> None:
     """`clock.py` is the one reader of the time: what takes `now_ms` can be simulated."""
     offences = []
     for module, path in package_modules():
@@ -164,7 +164,7 @@ def test_nobody_reads_the_wall_clock_behind_the_clock_module() -> None:
     refuse(offences, "the wall clock read outside clock.py")
 
 
-def test_nobody_draws_a_number_behind_the_one_module_that_does() -> None:
+def test_only_one_module_draws_random_numbers() -> None:
     """Whose draws can be simulated, and leave alone the generator that is the user's."""
     drawing = {"oncelog_server.environment", "oncelog_client.io.randomness"}
     offences = []

@@ -68,7 +68,7 @@ def test_only_the_batch_of_a_producer_with_an_id_is_patched() -> None:
     assert header.crc == compute_crc(written.request, written.batch_at, header.size)
 
 
-def test_who_writes_stands_where_the_entry_says() -> None:
+def test_the_producer_stands_where_the_entry_says() -> None:
     """And the next epoch in the answer to EndTxn."""
     identity = struct.pack(">qh", WHO.producer_id, WHO.producer_epoch)
     written, ended = transaction_v2("t", 0, WHO, 10)

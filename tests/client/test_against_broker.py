@@ -108,7 +108,7 @@ async def test_a_record_too_large_for_the_topic_fails_alone(
         assert (await (await generous.send(topic, b"small", partition=0))).offset == 0
 
 
-async def test_nobody_answering_is_a_retriable_error() -> None:
+async def test_a_request_without_a_response_is_a_retriable_error() -> None:
     with pytest.raises(RetriableError):
         async with Producer("127.0.0.1:1", request_timeout_ms=200, delivery_timeout_ms=1000):
             raise AssertionError("connected to nobody")
@@ -302,7 +302,7 @@ async def test_what_a_paused_partition_has_waiting_holds_up_no_other(
         assert len(await read(consumer, 9)) == 9
 
 
-async def test_a_position_out_of_range_is_reset_or_told(
+async def test_a_position_out_of_range_is_reset_or_raises(
     bootstrap: str, producer: Producer, topic: str
 ) -> None:
     tp = TopicPartition(topic, 0)

@@ -69,7 +69,7 @@ def test_idempotence_asked_for_excludes(settings: dict[str, Any], reason: str) -
 
 
 @pytest.mark.parametrize(("settings", "reason"), CONFLICTS)
-def test_idempotence_nobody_asked_for_is_given_up_with_a_warning(
+def test_idempotence_by_default_is_switched_off_with_a_warning(
     settings: dict[str, Any], reason: str
 ) -> None:
     with pytest.warns(SettingsWarning, match=reason):

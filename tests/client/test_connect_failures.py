@@ -108,7 +108,7 @@ async def test_every_address_is_named_with_its_cause() -> None:
         (b"\0\0", ConnectCause.CLOSED),
     ],
 )
-async def test_a_peer_of_another_protocol_is_told_by_its_first_bytes(
+async def test_a_peer_of_another_protocol_is_known_by_its_first_bytes(
     text: bytes, cause: ConnectCause
 ) -> None:
     async with _peer(_says(text)) as address:

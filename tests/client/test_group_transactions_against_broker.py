@@ -105,7 +105,7 @@ async def test_one_member_that_is_not_what_it_was_keeps_all_from_being_committed
     assert not await admin.list_group_offsets(name)
 
 
-async def test_a_parent_that_was_not_initialised_with_the_group_is_told_so(
+async def test_a_parent_that_was_not_initialised_with_the_group_is_refused(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
     """It was not fenced: a commit in its group would go through."""

@@ -75,7 +75,7 @@ async def test_reading_goes_on_where_the_log_is_another_one(
     ]
 
 
-async def test_who_wants_to_be_told_is_told_until_it_seeks(
+async def test_a_position_out_of_range_raises_until_a_seek(
     broker: Oncelog, producer: Producer
 ) -> None:
     await write(producer, READ, b"old")

@@ -155,7 +155,7 @@ def _fence(cause: str, epoch: int, client: str = "new-one") -> FenceData:
         ),
     ],
 )
-def test_a_fence_is_told_by_cause_client_and_time(fence: FenceData, text: str) -> None:
+def test_a_fence_has_cause_client_and_time(fence: FenceData, text: str) -> None:
     assert described("x", ProducerIdentity(7, 3), [fence], 1_012) == text
 
 
@@ -206,7 +206,7 @@ def test_only_oncelog_is_asked_why_a_producer_was_fenced(ours: bool) -> None:
     assert broker.counts[ApiKey.DESCRIBE_TRANSACTIONS] == int(ours)
 
 
-async def test_a_fenced_producer_is_told_by_which_client(tmp_path: Any) -> None:
+async def test_a_fenced_producer_learns_by_which_client(tmp_path: Any) -> None:
     with Oncelog(tmp_path) as oncelog:
         async with asyncio.timeout(DEADLINE_S):
             old = Producer(oncelog.address, transactional_id="zombie-1", client_id="old-one")
@@ -226,7 +226,7 @@ async def test_a_fenced_producer_is_told_by_which_client(tmp_path: Any) -> None:
             await new.close()
 
 
-async def test_a_producer_that_timed_out_is_told_so(tmp_path: Any) -> None:
+async def test_a_producer_that_timed_out_learns_the_cause(tmp_path: Any) -> None:
     quick = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
     with Oncelog(tmp_path, quick) as oncelog:
         async with asyncio.timeout(DEADLINE_S):

@@ -132,7 +132,7 @@ async def test_timed_out_it_cannot_be_committed(
     assert await read_values(bootstrap, topic, committed=True) == []
 
 
-async def test_whoever_wrote_it_writes_nothing_more_once_it_is_ended(
+async def test_its_producer_writes_nothing_more_once_it_is_ended(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
     """A task that comes to life again: the end brought a new epoch (KIP-890)."""

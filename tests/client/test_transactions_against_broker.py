@@ -365,7 +365,7 @@ async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> Comm
     return caught.value
 
 
-async def test_an_unknown_outcome_is_told_never_aborted_and_can_be_asked_again(
+async def test_an_unknown_outcome_raises_is_never_aborted_and_can_be_asked_again(
     proxy: Proxy,
 ) -> None:
     async with Producer(proxy.address, transactional_id="patient") as producer:
@@ -385,7 +385,7 @@ async def test_an_unknown_outcome_is_told_never_aborted_and_can_be_asked_again(
     assert sorted(value or b"" for value in values) == [b"first", b"second", b"third"]
 
 
-async def test_fenced_while_the_outcome_is_unknown_is_told_as_unknown(proxy: Proxy) -> None:
+async def test_fenced_while_the_outcome_is_unknown_raises_unknown(proxy: Proxy) -> None:
     async with Producer(proxy.address, transactional_id="doubtful") as producer:
         await producer.init_transactions()
         await commit_in_vain(producer, proxy, b"decided")

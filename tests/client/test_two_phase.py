@@ -278,7 +278,7 @@ async def test_preparing_has_to_be_asked_for_from_the_first_day(broker: Oncelog)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_w2_two_systems_say_the_same_whoever_is_killed(tmp_path: Path, seed: int) -> None:
+def test_w2_two_systems_agree_whichever_process_is_killed(tmp_path: Path, seed: int) -> None:
     """The dual write of KIP-939: a database and a topic, writer and broker killed at random."""
     randomness = random.Random(seed)
     path = str(tmp_path / "database")

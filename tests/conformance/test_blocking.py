@@ -47,7 +47,7 @@ def test_l12_a_hanging_transaction_is_found_and_aborted(trusting: Target, name: 
         assert "no open transaction" in again
 
 
-def test_l12_readers_are_told_who_hangs_and_a_marker_frees_them(
+def test_l12_readers_learn_which_producer_hangs_and_a_marker_frees_them(
     trusting: Target, name: str
 ) -> None:
     call = CommandLine(trusting.address)
@@ -63,7 +63,7 @@ def test_l12_readers_are_told_who_hangs_and_a_marker_frees_them(
         assert last_stable_offset(wire, name) == (2, 2)
 
 
-def test_readers_are_told_who_holds_them_back(
+def test_readers_learn_which_producer_holds_them_back(
     target: Target, command_line: CommandLine, topic: str
 ) -> None:
     """Whose transaction, how old, and how much waits behind its first record."""

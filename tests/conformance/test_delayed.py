@@ -292,7 +292,7 @@ def test_r19_n9_an_end_that_overtakes_the_last_batch_leaves_it_out(
     assert values(wire, topic) == [b"first"]
 
 
-def test_r20_a_batch_that_nobody_waits_for_is_in_the_transaction_or_not(
+def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
     wire: Wire, proxy: Proxy, topic: str
 ) -> None:
     """acks=0 and a cut connection; the rest of the transaction is whole."""

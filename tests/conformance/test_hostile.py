@@ -74,7 +74,7 @@ def test_h7_what_is_for_another_protocol_need_not_be_whole_to_be_refused(
     assert is_served(target)
 
 
-def test_half_a_frame_holds_nobody_up(target: Target, topic: str) -> None:
+def test_half_a_frame_holds_up_no_other_client(target: Target, topic: str) -> None:
     """A client that sends half a request and stays; another that stays after half a length."""
     with connect(target) as half_frame, connect(target) as half_length:
         half_frame.sendall(struct.pack(">ihhi", 1_000_000, 0, 9, 1) + bytes(1_000))

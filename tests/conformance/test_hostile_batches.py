@@ -82,7 +82,7 @@ def test_h42_a_marker_of_the_producers_own_transaction(
     assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
 
 
-def test_h42_a_marker_of_somebody_elses_transaction(wire: Wire, topic: str) -> None:
+def test_h42_a_marker_of_another_transaction(wire: Wire, topic: str) -> None:
     who, thief = new_identity(wire, topic), new_identity(wire, f"{topic}-thief")
     assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
     forged = marker(who, committed=True)

@@ -80,7 +80,7 @@ def opened(wire: Wire, transactional_id: str) -> Identity:
     return found[-1]
 
 
-def test_x1_after_it_the_producer_is_nobody(forgetful: Wire) -> None:
+def test_x1_after_it_the_producer_is_unknown(forgetful: Wire) -> None:
     who = forgotten(forgetful, "x1")
     assert add_partitions(forgetful, who, ("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     ended = end_transaction(forgetful, who, commit=True)

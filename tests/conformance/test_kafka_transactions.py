@@ -178,7 +178,7 @@ def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: st
         assert owner == (None, None)
 
 
-def test_what_is_aborted_past_the_coordinator_is_told_by_that(
+def test_an_abort_past_the_coordinator_is_reported_as_such(
     target: Target, tool: Tool, topic: str
 ) -> None:
     """And the coordinator knows of the transaction: its producer goes on."""

@@ -125,7 +125,7 @@ def test_what_the_coordinator_knows_of_a_transaction(wire: Wire, topic: str) -> 
     assert state_of(wire, topic).topics == []
 
 
-def test_a_transactional_id_nobody_has(wire: Wire, name: str) -> None:
+def test_an_unknown_transactional_id(wire: Wire, name: str) -> None:
     find_coordinator(wire, name)
     assert state_of(wire, name).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert state_of(wire, "").error_code == ErrorCode.INVALID_REQUEST

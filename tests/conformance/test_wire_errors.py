@@ -120,7 +120,7 @@ def act(wire: Wire, api: str, version: int, who: Identity, topic: str) -> int:
 
 
 @pytest.mark.parametrize(("api", "version", "code"), cells(ZOMBIE))
-def test_what_a_zombie_is_told(
+def test_codes_for_a_zombie(
     target: Target, wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
     """KIP-588: PRODUCER_FENCED where the version knows it, INVALID_PRODUCER_EPOCH elsewhere."""
@@ -142,7 +142,7 @@ def test_what_a_zombie_is_told(
 
 
 @pytest.mark.parametrize(("api", "version", "code"), cells(OUTSIDE))
-def test_o5_z3_what_is_told_outside_of_any_transaction(
+def test_o5_z3_codes_outside_of_any_transaction(
     wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
     """KIP-890 part 1, by clients that add their partitions themselves, and did not."""
@@ -154,7 +154,7 @@ def test_o5_z3_what_is_told_outside_of_any_transaction(
 
 @pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize(("api", "version", "code"), cells(STRANGER))
-def test_z16_what_a_stranger_is_told(
+def test_z16_codes_for_another_producer(
     wire: Wire, topic: str, api: str, version: int, code: str, exists: bool
 ) -> None:
     """INVALID_PRODUCER_ID_MAPPING, and nothing of the id's own producer is touched."""
@@ -181,7 +181,9 @@ def test_z10_half_a_name_is_refused(
 
 
 @pytest.mark.parametrize("version", range(3, 6))
-def test_z9_by_version_who_may_have_the_next_epoch(wire: Wire, topic: str, version: int) -> None:
+def test_z9_by_version_which_producer_may_have_the_next_epoch(
+    wire: Wire, topic: str, version: int
+) -> None:
     """KIP-360: the current one, the same answer to its retry, and nobody else."""
     fenced = FENCED if version >= 4 else EPOCH
     who = new_identity(wire, topic)
@@ -215,7 +217,7 @@ def test_t2_by_version_a_time_out_out_of_bounds(
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_what_a_leader_is_told_of_a_partition_that_is_not_in_the_transaction(
+def test_a_leader_learns_that_a_partition_is_not_in_the_transaction(
     wire: Wire, topic: str, version: int
 ) -> None:
     """AddPartitionsToTxn by brokers, only to verify: the leader finds the words for its client."""

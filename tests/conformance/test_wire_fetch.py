@@ -174,7 +174,7 @@ def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> No
     assert 0.25 < time.monotonic() - start < 5
 
 
-def test_a_fetch_is_told_which_transactions_were_aborted(wire: Wire, topic: str) -> None:
+def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
     """read_committed: all up to the LSO, and from where on to drop whose batches."""
 
     def transaction(who: Identity, commit: bool) -> Identity:

@@ -100,7 +100,7 @@ def test_t6_activity_does_not_keep_a_transaction_alive(wire: Wire, topic: str) -
     assert values(wire, topic) == []
 
 
-def test_t10_a_time_out_shorter_than_the_commit_is_told_as_it_ended(wire: Wire, topic: str) -> None:
+def test_t10_a_timeout_shorter_than_the_commit_reports_the_outcome(wire: Wire, topic: str) -> None:
     """Whoever wins the race: what the producer is told is what readers see."""
     expected = []
     for number in range(40):
@@ -118,7 +118,7 @@ def test_t10_a_time_out_shorter_than_the_commit_is_told_as_it_ended(wire: Wire, 
     assert 0 < len(expected) <= 35
 
 
-def test_t7_while_an_abort_is_under_way_a_newcomer_is_told_to_come_back(
+def test_t7_while_an_abort_is_in_flight_a_new_instance_has_to_come_back(
     wire: Wire, topic: str
 ) -> None:
     who = new_identity(wire, topic)

@@ -81,7 +81,7 @@ def test_every_version_is_answered(target: Target, key: int) -> None:
             assert isinstance(wire.call(request, version), api.response), version
 
 
-def test_h10_a_version_of_the_future_is_told_the_versions(wire: Wire) -> None:
+def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None:
     """KIP-511: ApiVersions alone is answered, in version 0 with UNSUPPORTED_VERSION."""
     header = struct.pack(">hhihB", ApiKey.API_VERSIONS, 99, 7, -1, 0)
     wire.socket.sendall(struct.pack(">i", len(header) + 5) + header + b"other")

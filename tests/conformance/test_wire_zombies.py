@@ -99,7 +99,7 @@ def test_z2_a_zombie_writes_nothing_where_its_abort_marker_is(
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
-def test_z3_a_zombie_writes_nothing_where_nobody_has_been(
+def test_z3_a_zombie_writes_nothing_on_an_untouched_partition(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
     """Nothing in the partition tells that it is one: its coordinator does."""

@@ -181,7 +181,7 @@ def overtaken(proxy: Proxy, late: Frame) -> bool:
     return any(one.connection != late.connection for one in following)
 
 
-def test_r7v1_who_has_hung_up_is_not_heard(broker: Oncelog) -> None:
+def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> None:
     """KAFKA-17754 as it happens: the broker pauses, an old client gives up its EndTxn, decides anew
     on another connection and begins the next transaction; then the broker wakes up."""
     with Wire(broker.address) as wire:

@@ -172,7 +172,7 @@ def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize(("cell", "point"), SYNCED)
-def test_c2_c4_c7_c10_c14_what_was_synced_counts_though_nobody_was_told(
+def test_c2_c4_c7_c10_c14_what_was_synced_counts_though_no_response_left(
     tmp_path: Path, cell: str, point: str, commit: bool
 ) -> None:
     """With oncelog.flush.on.ack the decision is below the high watermark once it is synced."""

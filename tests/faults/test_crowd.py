@@ -109,7 +109,7 @@ def test_h3_declared_sizes_cost_nothing(broker: Oncelog, wire: Wire, before: Tak
 
 
 @pytest.mark.parametrize("request_bytes", [SMALL, METADATA], ids=["small", "metadata"])
-def test_h8_who_never_reads_is_not_served(
+def test_h8_a_client_that_never_reads_is_not_served(
     broker: Oncelog,
     wire: Wire,
     before: Taken,

@@ -118,7 +118,7 @@ def test_h60_a_partition_remembers_so_many_producers_and_tells_the_next_why(
     assert produce(limited, "a", batch(writers[3], 0), partition=1).error_code == ErrorCode.NONE
 
 
-def test_h60_whoever_runs_the_broker_is_told_of_either_limit(tmp_path: Path) -> None:
+def test_h60_either_limit_is_logged(tmp_path: Path) -> None:
     """By one event for all that a minute brings, and by figures."""
     with Oncelog(tmp_path, LIMITED | PORT) as broker, Wire(broker.address) as wire:
         create(wire, "a")

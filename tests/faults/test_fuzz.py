@@ -92,7 +92,7 @@ def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, whic
     assert not any(defect in broker.log.read_text(errors="replace") for defect in DEFECTS)
 
 
-def test_a_list_that_grows_is_bounded_where_it_is_told(broker: Oncelog) -> None:
+def test_a_list_that_grows_is_bounded_where_it_is_reported(broker: Oncelog) -> None:
     """APPEND after APPEND: what DescribeConfigs v1 could not hold is refused."""
     part = incremental_alter_configs.AlterConfigsResource
     change = incremental_alter_configs.AlterableConfig

@@ -112,7 +112,7 @@ def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
 
 # A Produce with as many partitions waits for nothing that would answer it: acks is 0.
 @pytest.mark.parametrize(("cls", "path"), bombs(ApiKey.PRODUCE))
-def test_h21_h26_as_many_elements_as_are_allowed_hold_nobody_up(
+def test_h21_h26_as_many_elements_as_are_allowed_hold_up_no_client(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
     """Answered, or refused for what they are, and the process has other things to do."""
@@ -125,7 +125,7 @@ def test_h21_h26_as_many_elements_as_are_allowed_hold_nobody_up(
 @pytest.mark.parametrize(
     ("cls", "path"), [one for one in bombs() if api_of(one.values[0]).key in IN_SLICES]
 )
-def test_h21_h26_more_elements_hold_nobody_up_as_they_are_served_in_slices(
+def test_h21_h26_more_elements_hold_up_no_client_as_they_are_served_in_slices(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
     request = bomb(cls, path, limit_of(cls) - len(path))
@@ -274,7 +274,7 @@ def everything(count: int, of_one_topic: bool) -> FetchRequest:
     return FetchRequest(max_wait_ms=MAX, min_bytes=MAX, max_bytes=MAX, topics=topics)
 
 
-def test_h28_who_hangs_up_waits_no_longer(broker: Oncelog) -> None:
+def test_h28_a_client_that_hangs_up_waits_no_longer(broker: Oncelog) -> None:
     """A Fetch for more than will ever come, until the end of time."""
     descriptors = Folder(f"/proc/{broker.pid}/fd")
     before = len(list(descriptors.iterdir()))

@@ -188,7 +188,7 @@ def _long_fetch(topic: str, offset: int) -> FetchRequest:
 # --- restarts
 
 
-def test_the_lock_of_a_dead_process_locks_nobody_out(tmp_path: Path) -> None:
+def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     broker.kill()

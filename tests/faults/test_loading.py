@@ -190,7 +190,7 @@ def is_committed(wire: Wire, partition: int) -> bool:
     return values(wire, "t", partition=partition) == [b"v"]
 
 
-def test_ch_who_hammers_a_broker_that_loads_is_never_told_of_less_than_there_is(
+def test_ch_a_broker_that_loads_never_reports_less_than_there_is(
     tmp_path: Path,
 ) -> None:
     broker = Oncelog(tmp_path, QUICK)

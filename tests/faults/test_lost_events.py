@@ -44,7 +44,9 @@ def unheard(tmp_path: Path) -> Iterator[Oncelog]:
     broker.kill()
 
 
-def test_transactions_time_out_and_are_fenced_though_nobody_can_be_told(unheard: Oncelog) -> None:
+def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
+    unheard: Oncelog,
+) -> None:
     with Wire(unheard.address) as wire:
         create(wire, "t", partitions=2)
         silent = new_identity(wire, "silent", timeout_ms=100)
@@ -72,7 +74,7 @@ def test_transactions_time_out_and_are_fenced_though_nobody_can_be_told(unheard:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
-def test_a_full_disk_that_holds_the_log_of_events_too_is_told_to_the_client(tmp_path: Path) -> None:
+def test_a_full_disk_that_holds_the_log_of_events_too_reaches_the_client(tmp_path: Path) -> None:
     """What the disk refuses is refused by name, and can be done when there is room again."""
     one_log = {"transaction.state.log.num.partitions": "1"}
     with Oncelog(tmp_path, merged(QUICK, one_log)) as broker, Wire(broker.address) as wire:

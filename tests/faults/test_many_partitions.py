@@ -93,7 +93,7 @@ def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone
         assert counted(bystander) == 0
 
 
-def test_h64_who_asks_again_and_again_gets_so_many_while_others_are_served(
+def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
     broker: Oncelog,
 ) -> None:
     """A hundred thousand in all. What was made is there after a crash, and can be deleted."""

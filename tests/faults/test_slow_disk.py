@@ -25,7 +25,7 @@ BEATS = 20
 FLUSHED = {"oncelog.flush.on.ack": "true"}
 
 
-def test_d8_a_slow_fsync_holds_up_nobody_who_does_not_wait_for_it(tmp_path: Path) -> None:
+def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path: Path) -> None:
     """An acknowledgement and that of its repetition come after the fsync, heartbeats meanwhile."""
     environment = {"ONCELOG_SYNC_DELAY_MS": str(SYNC_MS)}
     broker = Oncelog(tmp_path, merged(QUICK, FLUSHED), environment, ["--allow-faults"])

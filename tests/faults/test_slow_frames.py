@@ -196,7 +196,7 @@ async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: Wor
     other.close()
 
 
-async def test_n3_who_is_silent_too_long_is_closed(world: World) -> None:
+async def test_n3_an_idle_connection_is_closed(world: World) -> None:
     reader, writer = await world.connect()
     assert await echoes(reader, writer)
     async with asyncio.timeout(DEADLINE_S):
@@ -208,7 +208,7 @@ async def test_n3_who_is_silent_too_long_is_closed(world: World) -> None:
     writer.close()
 
 
-async def test_h3_who_holds_most_goes_where_memory_is_bounded(world: World) -> None:
+async def test_h3_the_largest_connection_is_closed_where_memory_is_bounded(world: World) -> None:
     """Not those who hold a little; and a declared size counts for nothing."""
     modest_reader, modest = await world.connect()
     modest.write(struct.pack(">i", 100 << 20) + bytes(1000))

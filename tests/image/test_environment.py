@@ -65,7 +65,7 @@ def advertised(settings: Settings) -> list[tuple[str, str, int]]:
     ],
     ids=["nothing", "Kafka's documentation", "two listeners", "not advertised"],
 )
-def test_clients_are_told_what_kafkas_image_would_tell_them(
+def test_clients_get_the_addresses_that_kafkas_image_would_give_them(
     environment: dict[str, str], expected: list[tuple[str, str, int]]
 ) -> None:
     loaded = load_settings(config_file=BASE, environment=environment)

@@ -79,7 +79,7 @@ def test_every_excuse_is_of_a_mutant_that_there_is() -> None:
     assert [one for one in EXCUSED if one[:3] not in all_of] == []
 
 
-def test_a_mutant_that_lives_is_told_of_with_its_change(
+def test_a_mutant_that_survives_is_reported_with_its_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of two, one test finds one: half is too few."""

@@ -80,7 +80,7 @@ def test_h22_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     assert read_response_header(ApiKey.END_TXN, 5, response)[1] == len(response)
 
 
-def test_an_api_or_version_nobody_speaks_still_has_a_readable_start() -> None:
+def test_an_unknown_api_or_version_still_has_a_readable_start() -> None:
     raw = b"\x03\xe7\0\x09\0\0\0\5\0\1c"
     assert read_request_header(raw)[0] == RequestHeader(999, 9, 5, "c")
     future = b"\0\x12\0\x63\0\0\0\5\0\1c\0"

@@ -144,7 +144,7 @@ def test_h21_the_elements_of_all_arrays_count_together(second: int, fits: bool) 
         decode(DescribeConfigsRequest, 4, raw)
 
 
-def test_h21_whoever_decodes_may_allow_fewer_elements() -> None:
+def test_h21_a_caller_may_allow_fewer_elements() -> None:
     read = decoder(DescribeGroupsRequest, 5)
     raw = write_uvarint(5) + b"\x01" * 4 + b"\0\0"
     assert len(read(raw, 0, 4)[0].groups) == 4

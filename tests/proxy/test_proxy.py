@@ -41,7 +41,7 @@ def test_frames_pass_and_are_noted(proxy: Proxy) -> None:
     ]
 
 
-def test_a_held_request_comes_when_told_though_its_client_has_hung_up(
+def test_a_held_request_comes_on_release_though_its_client_has_hung_up(
     broker: Oncelog, proxy: Proxy
 ) -> None:
     with Wire(broker.address) as direct:
@@ -77,7 +77,7 @@ def test_the_nth_request_comes_twice_and_the_others_once(broker: Oncelog, proxy:
         assert end_offset(direct, "twice") == 4
 
 
-def test_a_recorded_request_comes_again_when_told(broker: Oncelog, proxy: Proxy) -> None:
+def test_a_recorded_request_comes_again_on_request(broker: Oncelog, proxy: Proxy) -> None:
     with Wire(broker.address) as direct, Wire(proxy.address) as wire:
         create(direct, "again")
         recorded = Record()

@@ -259,7 +259,7 @@ def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_pat
     assert kept.directory.log_start_offsets() == {A0: 3}
 
 
-def test_checkpoints_are_written_off_the_loop_once_for_all_who_ask_meanwhile(
+def test_checkpoints_are_written_off_the_loop_once_for_all_callers_meanwhile(
     tmp_path: Path,
 ) -> None:
     """The second and the third share one writing, which says what is so when it begins."""

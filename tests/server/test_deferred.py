@@ -10,7 +10,7 @@ import pytest
 from oncelog_server.deferred import Deferred, Unheard, gather, then, then_ask
 
 
-def test_who_listens_before_and_after_gets_the_answer_once() -> None:
+def test_listeners_before_and_after_get_the_response_once() -> None:
     answer: Deferred[int] = Deferred()
     got: list[int] = []
     answer.on_complete(got.append)
@@ -30,7 +30,7 @@ def test_none_is_an_answer_and_no_answer_is_none() -> None:
     assert (answer.done, answer.value) == (True, None)
 
 
-def test_who_gives_up_releases_what_the_wait_holds_and_hears_nothing_more() -> None:
+def test_a_caller_that_gives_up_releases_what_the_wait_holds_and_hears_nothing_more() -> None:
     answer: Deferred[int] = Deferred()
     events: list[object] = []
     answer.on_complete(events.append)
@@ -52,7 +52,7 @@ def test_giving_up_after_the_answer_changes_nothing() -> None:
     assert (events, answer.cancelled) == ([], False)
 
 
-def test_who_waits_for_an_answer_that_will_not_come_is_told() -> None:
+def test_a_waiter_for_a_response_that_will_not_come_learns_it() -> None:
     answer: Deferred[int] = Deferred()
     events: list[str] = []
     answer.on_abandon(lambda: events.append("before"))
@@ -186,7 +186,7 @@ def test_then_changes_an_answer_that_comes() -> None:
     assert later.value == 4
 
 
-def test_then_hands_on_that_nobody_waits_and_that_nothing_comes() -> None:
+def test_then_passes_on_that_no_caller_waits_and_that_nothing_comes() -> None:
     answer: Deferred[int] = Deferred()
     later = then(answer, double)
     assert isinstance(later, Deferred)
@@ -221,7 +221,7 @@ def test_gather_of_answers_that_are_there_is_there() -> None:
     assert gather(nothing) == []
 
 
-def test_gather_hands_on_that_nobody_waits_and_that_one_will_not_come() -> None:
+def test_gather_passes_on_that_no_caller_waits_and_that_one_will_not_come() -> None:
     answers: list[Deferred[int]] = [Deferred(), Deferred()]
     later: list[int] | Deferred[list[int]] = gather(answers)
     assert isinstance(later, Deferred)
@@ -261,7 +261,7 @@ def test_a_second_question_may_be_answered_later_too(
         assert (answer.value if isinstance(answer, Deferred) else answer) == "now"
 
 
-def test_a_second_question_is_asked_though_nobody_waits() -> None:
+def test_a_second_request_is_sent_though_no_caller_waits() -> None:
     first: Deferred[int] = Deferred()
     asked: list[int] = []
     waiting = then_ask(first, asked.append)
@@ -272,7 +272,7 @@ def test_a_second_question_is_asked_though_nobody_waits() -> None:
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_who_waits_for_two_answers_hears_if_either_will_not_come(is_asked: bool) -> None:
+def test_a_waiter_for_two_responses_learns_if_either_will_not_come(is_asked: bool) -> None:
     first: Deferred[int] = Deferred()
     second: Deferred[str] = Deferred()
 

@@ -47,7 +47,7 @@ def refused(timers: ManualTimers) -> RefusedWork:
     return RefusedWork(timers, lambda: timers.now_ms)
 
 
-def test_it_is_tried_every_second_and_told_twice(
+def test_it_is_tried_every_second_and_logged_twice(
     timers: ManualTimers, disk: Disk, refused: RefusedWork
 ) -> None:
     with structlog.testing.capture_logs() as events:
@@ -68,7 +68,7 @@ def test_it_is_tried_every_second_and_told_twice(
     assert events[1]["after_ms"] >= 3 * RETRY_MS
 
 
-def test_a_group_is_told_once_and_healed_when_its_last_is(
+def test_a_group_is_reported_once_and_healed_when_its_last_is(
     timers: ManualTimers, disk: Disk, refused: RefusedWork
 ) -> None:
     with structlog.testing.capture_logs() as events:
@@ -105,7 +105,7 @@ def test_a_full_disk_is_asked_a_few_times_and_each_has_its_turn(
     assert max(turns) <= count
 
 
-def test_work_that_fails_by_a_defect_is_told_and_given_up(
+def test_work_that_fails_by_a_defect_is_logged_and_dropped(
     timers: ManualTimers, refused: RefusedWork
 ) -> None:
     def fail() -> None:

@@ -160,7 +160,7 @@ def _accepts(broker: Oncelog) -> bool:
     return True
 
 
-def test_the_log_is_json_lines_where_nobody_watches(broker: Oncelog) -> None:
+def test_the_log_is_json_lines_without_a_terminal(broker: Oncelog) -> None:
     with broker:
         pass
     events = [json.loads(line) for line in broker.log.read_text().splitlines()]

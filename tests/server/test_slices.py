@@ -106,7 +106,7 @@ def test_where_the_clock_stands_still_a_slice_ends_by_its_steps() -> None:
     assert len(seen) == 3
 
 
-def test_work_that_nobody_waits_for_any_more_ends() -> None:
+def test_abandoned_work_ends() -> None:
     loop = Loop()
     closed: list[str] = []
 

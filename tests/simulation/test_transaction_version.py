@@ -73,7 +73,7 @@ class Flipping(World):
 
 
 @pytest.mark.parametrize("first", range(0, WORLDS, EACH))
-def test_v2m_the_version_changes_while_everybody_works(first: int) -> None:
+def test_v2m_the_version_changes_while_all_clients_work(first: int) -> None:
     met: Counter[str] = Counter()
     for seed in range(first, first + EACH):
         verdict = run_seed(seed, kind=Flipping)

@@ -41,7 +41,7 @@ def test_a_batch_is_partial_at_every_moment_until_it_is_whole() -> None:
     assert not verdict.losses
 
 
-def test_a_row_of_no_batch_is_a_stranger() -> None:
+def test_a_row_of_no_batch_is_unknown() -> None:
     row = Sighting("invoices", "7:7")
     assert judge(BATCHES, [[*FIRST, row], [*SECOND]]).strangers == {row}
 

@@ -58,7 +58,7 @@ def test_a_paused_process_goes_on_when_it_is_woken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wakes", [lambda points: points.resume(NAME), FailPoints.clear])
-def test_who_has_yet_to_stop_is_woken_after_that(
+def test_a_reader_that_has_yet_to_stop_is_woken_after_that(
     tmp_path: Path, wakes: Callable[[FailPoints], None]
 ) -> None:
     points = FailPoints(tmp_path / "points")
@@ -70,7 +70,7 @@ def test_who_has_yet_to_stop_is_woken_after_that(
     assert paused.wait(60) == 0
 
 
-def test_clearing_leaves_nobody_paused(tmp_path: Path) -> None:
+def test_clearing_leaves_no_process_paused(tmp_path: Path) -> None:
     points = FailPoints(tmp_path / "points")
     points.pause(NAME)
     paused = passer(points.environment)

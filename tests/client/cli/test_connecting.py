@@ -164,7 +164,7 @@ def test_several_addresses_are_each_named_with_their_cause() -> None:
         assert cause in result.stderr
 
 
-def test_without_being_told_it_is_ten_seconds() -> None:
+def test_by_default_it_is_ten_seconds() -> None:
     """A minute, as Kafka's clients wait, is too long for a user at a prompt."""
     said = call("topics", "--help").output
     assert f"[default: {GIVE_UP_AFTER_S:g}]" in " ".join(said.split())

@@ -169,7 +169,7 @@ def test_the_cluster_says_what_it_is(command_line: CommandLine) -> None:
     assert info["features"]["transaction.version"] >= 1
 
 
-def test_health_names_open_transactions_and_who_waits(tmp_path: Path, name: str) -> None:
+def test_health_names_open_transactions_and_waiting_groups(tmp_path: Path, name: str) -> None:
     with Oncelog(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as broker:
         command_line = CommandLine(broker.address)
         command_line.create(name)

@@ -19,7 +19,7 @@ def test_lines_come_back_as_they_were(command_line: CommandLine, topic: str) -> 
     assert command_line.values(topic, count=3) == ["one", "three", "two"]
 
 
-def test_a_topic_that_nobody_makes_is_not_waited_for_long(tmp_path: Path) -> None:
+def test_a_topic_that_is_never_created_is_not_waited_for_long(tmp_path: Path) -> None:
     with Oncelog(tmp_path, {"auto.create.topics.enable": "false"}) as broker:
         flags = ("--topic", "nowhere", "--give-up-after", "3")
         said = CommandLine(broker.address).refused("produce", *flags)

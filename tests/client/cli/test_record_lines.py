@@ -13,7 +13,7 @@ RECORD = ConsumerRecord(
 )
 
 
-def test_a_line_is_a_value_unless_told_otherwise() -> None:
+def test_a_line_is_a_value_unless_an_option_says_otherwise() -> None:
     assert LineReader().read(b"a\tb") == (None, b"a\tb", [])
 
 

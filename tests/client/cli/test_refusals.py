@@ -145,7 +145,7 @@ def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
     assert [event["cause"] for event in broker.events(topic)] == ["operator", "operator"]
 
 
-def test_an_operator_past_the_coordinator_is_remembered_and_refuses_nobody(
+def test_an_operator_past_the_coordinator_is_remembered_without_a_fence(
     broker: Broker, wire: Wire, topic: str
 ) -> None:
     """A marker for a transaction that the coordinator knows of: one line for two partitions."""

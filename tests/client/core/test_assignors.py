@@ -62,7 +62,7 @@ def owning(previous: Assignment, generation: int = 1) -> dict[str, MemberSubscri
     }
 
 
-def test_sticky_moves_only_what_a_newcomer_has_to_get() -> None:
+def test_sticky_moves_only_what_a_new_member_has_to_get() -> None:
     before = assign_sticky({"a": 4, "b": 2}, members(m1="ab", m2="ab"))
     after = assign_sticky(
         {"a": 4, "b": 2}, {**owning(before), "m3": MemberSubscription(frozenset("ab"))}
@@ -83,7 +83,7 @@ def test_the_newer_of_two_claims_counts_and_two_equal_ones_do_not() -> None:
     assert sum(map(len, assign_sticky({"a": 1}, equal).values())) == 1
 
 
-def test_cooperative_gives_nobody_what_another_still_holds() -> None:
+def test_cooperative_gives_no_member_what_another_still_holds() -> None:
     everything = {"m1": [TopicPartition("a", p) for p in range(4)]}
     group = {**owning(everything), "m2": MemberSubscription(frozenset("ab"))}
     first = assign_cooperative_sticky({"a": 4}, group)
@@ -102,7 +102,7 @@ GROUPS = st.dictionaries(
 
 
 @given(TOPICS, GROUPS, st.sampled_from(sorted(ASSIGNORS)))
-def test_every_wanted_partition_has_exactly_one_reader_who_wants_it(
+def test_every_wanted_partition_has_exactly_one_subscribed_reader(
     topics: dict[str, int], group: dict[str, MemberSubscription], name: str
 ) -> None:
     given = ASSIGNORS[name].assign(topics, group)

@@ -42,7 +42,7 @@ def test_a_batch_leaves_after_linger_and_not_before() -> None:
     assert len(drain(acc, 105)) == 1
 
 
-def test_a_full_batch_leaves_at_once_and_the_caller_is_told() -> None:
+def test_a_full_batch_leaves_at_once_and_the_caller_learns_it() -> None:
     acc = accumulator()
     closed = [acc.append(TP, record(100), number, 0) for number in range(2)]
     assert closed == [False, True]

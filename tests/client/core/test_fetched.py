@@ -94,7 +94,7 @@ def test_revoked_partitions_give_nothing_any_more() -> None:
     assert fetched.readable_bytes() == 0
 
 
-def test_a_broken_batch_is_told_after_the_good_ones_were_given() -> None:
+def test_a_broken_batch_raises_after_the_good_ones_were_given() -> None:
     subscription, fetched = consumer(ONE)
     data = batch(0, 2) + batch(2, 2)
     data[-1] ^= 1
@@ -129,7 +129,7 @@ def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> 
     assert fetched.readable_bytes() == 0
 
 
-def test_a_broken_batch_is_told_at_the_next_poll_whatever_others_have_to_give() -> None:
+def test_a_broken_batch_raises_at_the_next_poll_whatever_others_have_to_give() -> None:
     subscription, fetched = consumer(ONE, TWO)
     broken = batch(0, 2)
     broken[-1] ^= 1
@@ -142,7 +142,7 @@ def test_a_broken_batch_is_told_at_the_next_poll_whatever_others_have_to_give() 
     assert [record.partition for record in fetched.take(10)] == [1]
 
 
-def test_a_broken_batch_of_a_partition_that_was_left_is_not_told() -> None:
+def test_a_broken_batch_of_a_partition_that_was_left_does_not_raise() -> None:
     subscription, fetched = consumer(ONE, TWO)
     broken = batch(0, 2)
     broken[-1] ^= 1
@@ -153,7 +153,7 @@ def test_a_broken_batch_of_a_partition_that_was_left_is_not_told() -> None:
     assert fetched.take(10) == []
 
 
-def test_what_is_no_batch_is_told_after_the_good_ones_too() -> None:
+def test_bytes_that_are_no_batch_raise_after_the_good_ones_too() -> None:
     subscription, fetched = consumer(ONE)
     nonsense = batch(2, 1)
     nonsense[16] = 9  # the format's version

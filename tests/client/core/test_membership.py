@@ -67,7 +67,7 @@ def test_joining_makes_a_member_with_partitions() -> None:
     assert member.metadata == ConsumerGroupMetadata("g", 1, "me", None)
 
 
-def test_a_protocol_nobody_offered_is_refused() -> None:
+def test_a_protocol_that_no_member_offers_is_refused() -> None:
     member = membership("roundrobin")
     member.join_request(["t"], [], 0)
     with pytest.raises(KafkaError, match="range"):
@@ -175,7 +175,7 @@ def test_a_session_without_answers_ends_and_a_poll_that_never_comes_too() -> Non
     assert not member.poll_overdue(300_002)
 
 
-def test_leaving_says_who_and_a_static_member_keeps_its_place() -> None:
+def test_leaving_names_the_member_and_a_static_member_keeps_its_place() -> None:
     request = stable().leave_request("bye")
     assert request is not None
     assert [(row.member_id, row.reason) for row in request.members] == [("me", "bye")]

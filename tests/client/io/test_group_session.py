@@ -104,7 +104,7 @@ async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: A
     assert told == [1]
 
 
-async def test_who_leaves_does_so_although_its_time_is_up(member: Any) -> None:
+async def test_a_member_leaves_although_its_time_is_up(member: Any) -> None:
     """Otherwise the others waited for its session to end."""
     session, coordinator = member
     await coordinator.hear(HeartbeatRequest)

@@ -63,7 +63,9 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
     await made.close()
 
 
-async def test_leaders_that_answer_are_heard_before_the_others_are_told(cluster: Cluster) -> None:
+async def test_results_of_leaders_that_respond_come_before_those_that_fail(
+    cluster: Cluster,
+) -> None:
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     with pytest.raises(RetriableError):
         await ask_leaders(

@@ -93,7 +93,7 @@ async def test_a_transaction_with_one_is_aborted(bootstrap: str, topic: str, nam
     assert await read_values(bootstrap, topic, committed=True) == [b"committed"]
 
 
-async def test_an_answer_that_one_batch_cannot_take_is_told_to_the_others() -> None:
+async def test_an_offset_that_one_batch_cannot_take_reaches_the_others() -> None:
     producer = Producer("127.0.0.1:9", transactional_id="x")
     acc, core = producer._accumulator, producer._core
     assert core is not None

@@ -23,7 +23,7 @@ from tests.protocol.internal.golden import EMPTY_GROUP, GROUPS, OFFSET_WITH_TOPI
 COMMITTED = OffsetCommitValue(offset=121, metadata="", commit_timestamp=1709328801657)
 
 
-def test_keys_are_told_apart_by_their_type() -> None:
+def test_keys_are_distinguished_by_their_type() -> None:
     offset = OffsetCommitKey(group="workers", topic="purchases", partition=3)
     group = GroupMetadataKey(group="workers")
     raw = encode_offset_commit_key(offset)

@@ -77,6 +77,6 @@ def test_a_count_that_does_not_fit_the_file_is_refused(count: int) -> None:
         decode_producer_snapshot(lying)
 
 
-def test_a_later_version_is_told_apart_from_damage() -> None:
+def test_a_later_version_is_not_taken_for_damage() -> None:
     with pytest.raises(UnknownRecordVersion):
         decode_producer_snapshot(b"\0\2" + SNAPSHOT[2:])

@@ -171,7 +171,7 @@ def test_a_batch_shorter_than_its_header_is_refused(batch_length: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3, 127])
-def test_other_message_formats_are_told_apart(magic: int) -> None:
+def test_other_message_formats_are_recognized(magic: int) -> None:
     batch = build_batch(RECORDS)
     batch[16] = magic
     assert read_header(batch).magic == magic
@@ -181,7 +181,7 @@ def test_other_message_formats_are_told_apart(magic: int) -> None:
         assert refused.value.magic == magic
 
 
-def test_an_old_message_shorter_than_a_header_is_told_apart() -> None:
+def test_an_old_message_shorter_than_a_header_is_recognized() -> None:
     old = bytes(8) + (22).to_bytes(4, "big") + bytes(4) + b"\x01" + bytes(17)
     with pytest.raises(UnsupportedMagic):
         list(split_batches(old))

@@ -162,7 +162,7 @@ def test_replicas_as_the_request_says(cluster: Cluster) -> None:
     assert topic.settings == {"retention.ms": "-1"}
 
 
-def test_two_who_create_the_same_topic_do_not_both(cluster: Cluster) -> None:
+def test_of_two_requests_for_the_same_topic_one_creates_it(cluster: Cluster) -> None:
     one = create_topic(cluster.image, SETTINGS, NewTopic("n"), cluster.new_id())[1]
     two = create_topic(cluster.image, SETTINGS, NewTopic("n"), cluster.new_id())[1]
     assert cluster.apply(one)

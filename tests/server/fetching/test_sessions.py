@@ -79,7 +79,7 @@ def test_an_incremental_fetch_names_only_what_changes() -> None:
     }
 
 
-def test_what_was_told_last_is_remembered_across_an_update() -> None:
+def test_what_was_sent_last_is_remembered_across_an_update() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
     broker.fetch(1, 1).partitions[0].last_sent_high_watermark = 55
@@ -143,7 +143,7 @@ def test_an_id_that_is_taken_or_0_is_drawn_again() -> None:
     assert broker.fetch(0, 0, 0).session_id == 4
 
 
-def test_who_got_data_is_read_last_next_time() -> None:
+def test_a_partition_that_gave_data_is_read_last_next_time() -> None:
     broker = Broker()
     session = broker.fetch(0, 0, 0, 1, 2).session
     assert session is not None

@@ -66,7 +66,7 @@ def delete_offsets(driver: Driver, *topics: str, group: str = GROUP) -> OffsetDe
         ({"group": "g" * 32_001, "generation_id": -1}, 24),
     ],
 )
-def test_who_may_commit(options: dict[str, Any], code: int) -> None:
+def test_producers_that_may_commit(options: dict[str, Any], code: int) -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     written = len(driver.log)
@@ -90,7 +90,7 @@ def test_who_may_commit(options: dict[str, Any], code: int) -> None:
         ({"group": "g" * 32_001}, 24),
     ],
 )
-def test_who_may_commit_in_a_transaction(options: dict[str, Any], code: int) -> None:
+def test_members_that_may_commit_in_a_transaction(options: dict[str, Any], code: int) -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     arguments: dict[str, Any] = {"member_id": member, "generation_id": generation_id, **options}
@@ -195,7 +195,7 @@ def test_a_commit_is_answered_when_it_is_committed() -> None:
     assert answer.done
 
 
-def test_offsets_of_topics_nobody_subscribed_to_can_be_deleted() -> None:
+def test_offsets_of_unsubscribed_topics_can_be_deleted() -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a", protocols={"range": subscription("s")})
     driver.commit(("s", 0, 1), ("t", 0, 2), member_id=member, generation_id=generation_id)

@@ -53,7 +53,7 @@ def test_the_earliest_of_many_groups_goes_first_and_none_is_forgotten() -> None:
     assert all(isinstance(answer, Deferred) and answer.done for answer in answers)
 
 
-def test_a_group_whose_shard_moves_away_is_told_where_to_ask() -> None:
+def test_a_group_whose_shard_moves_away_gets_not_coordinator() -> None:
     world = World()
     answer = join(world)
     world.groups.resign(0)

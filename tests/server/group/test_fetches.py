@@ -61,7 +61,7 @@ def shown(response: OffsetFetchResponse, version: int) -> list[tuple[int, int, s
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_offsets_are_told_in_every_version(version: int) -> None:
+def test_offsets_are_answered_in_every_version(version: int) -> None:
     driver = Driver()
     driver.commit(("t", 0, 5), metadata="m")
     response = fetch(driver, asked(version), version)
@@ -71,7 +71,7 @@ def test_offsets_are_told_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_all_offsets_of_a_group_are_told_to_who_names_no_topic(version: int) -> None:
+def test_a_request_without_topics_gets_all_offsets_of_a_group(version: int) -> None:
     driver = Driver()
     driver.commit(("t", 0, 5), ("u", 3, 6))
     response = fetch(driver, asked(version, everything=True), version)
@@ -86,7 +86,7 @@ def test_an_unknown_group_has_no_offsets_and_no_error(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_group_that_is_not_here_is_told_at_the_place_of_the_version(version: int) -> None:
+def test_a_group_that_is_not_here_is_refused_at_the_place_of_the_version(version: int) -> None:
     request = asked(version)
     groups = [refused_group(group, 16) for group in groups_asked_for(request, version)]
     response = at_its_end(offset_fetch_response(request, version, groups))
@@ -114,7 +114,7 @@ def test_groups_are_answered_in_the_order_they_were_asked_for() -> None:
     assert shown(response, 9) == [(0, 2, "", 0), (0, 1, "", 0)]
 
 
-def test_unstable_partitions_are_told_one_by_one() -> None:
+def test_unstable_partitions_are_answered_one_by_one() -> None:
     driver = Driver()
     driver.commit(("t", 0, 5), ("t", 1, 5))
     driver.txn_commit(7, ("t", 1, 9))

@@ -49,14 +49,14 @@ def alone(driver: Driver, client_id: str = "client", **options: Any) -> tuple[st
     return joined.member_id, joined.generation_id
 
 
-def test_who_is_in_the_group_is_not_dismissed() -> None:
+def test_an_id_in_the_group_is_not_dismissed() -> None:
     driver = Driver()
     assert told(driver, *alone(driver)) is None
     assert told(driver, "", -1) is None, "nor who names no member, in a transaction"
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-def test_a_newer_generation_began_by_the_request_of_whoever_came(crashes: bool) -> None:
+def test_a_newer_generation_names_the_client_that_began_it(crashes: bool) -> None:
     """After a restart its time is still known, by the record; who came is not."""
     driver = Driver()
     member, generation = alone(driver, "first")
@@ -87,7 +87,7 @@ def test_a_later_generation_is_not_blamed_for_what_the_first_newer_one_did() -> 
     assert (found.at_ms, found.by) == (answers[0], Requester("second", HOST))
 
 
-def test_a_generation_that_nobody_asked_for_is_nobodys() -> None:
+def test_a_generation_without_a_request_has_no_client() -> None:
     driver = Driver()
     generation, (first, second) = driver.stable_group("a", "b")
     driver.advance(5_000)
@@ -102,7 +102,7 @@ def test_a_generation_that_nobody_asked_for_is_nobodys() -> None:
     assert (found.why, found.by) == (Why.NEWER_GENERATION, None)
 
 
-def test_who_left_and_who_made_it_leave() -> None:
+def test_the_member_that_left_and_the_cause() -> None:
     driver = Driver()
     member, generation = alone(driver)
     driver.leave(member)
@@ -112,7 +112,7 @@ def test_who_left_and_who_made_it_leave() -> None:
     assert told(driver, member, generation) == left
 
 
-def test_who_did_not_join_in_time_missed_the_rebalance() -> None:
+def test_a_member_that_did_not_join_in_time_missed_the_rebalance() -> None:
     driver = Driver()
     member, generation = alone(driver, session_ms=300_000, rebalance_ms=2_000)
     driver.join(version=3, client_id="second", rebalance_ms=2_000)
@@ -120,7 +120,7 @@ def test_who_did_not_join_in_time_missed_the_rebalance() -> None:
     assert told(driver, member, generation) == Dismissal(Why.MISSED_REBALANCE, driver.wall_ms)
 
 
-def test_who_joined_and_did_not_sync_missed_it_too() -> None:
+def test_a_member_that_joined_and_did_not_sync_missed_it_too() -> None:
     driver = Driver()
     answer = driver.join(version=3, session_ms=300_000, rebalance_ms=4_000)
     driver.advance(driver.config.group_initial_rebalance_delay_ms)
@@ -131,7 +131,7 @@ def test_who_joined_and_did_not_sync_missed_it_too() -> None:
     )
 
 
-def test_who_lost_its_instance_id_is_told_who_has_it() -> None:
+def test_a_member_that_lost_its_instance_id_learns_which_one_has_it() -> None:
     driver = Driver()
     member, generation = alone(driver, instance="i")
     driver.advance(10)
@@ -143,7 +143,7 @@ def test_who_lost_its_instance_id_is_told_who_has_it() -> None:
     assert told(driver, member, generation, "i") == Dismissal(Why.REPLACED)
 
 
-def test_a_replacement_that_was_not_written_replaced_nobody() -> None:
+def test_a_replacement_that_was_not_written_has_no_effect() -> None:
     driver = Driver()
     member, generation = alone(driver, instance="i")
     driver.append_error = 19
@@ -152,7 +152,7 @@ def test_a_replacement_that_was_not_written_replaced_nobody() -> None:
     assert told(driver, member, generation, "i") is None
 
 
-def test_who_found_the_group_full_when_it_was_to_join_again() -> None:
+def test_a_member_that_found_the_group_full_when_it_was_to_join_again() -> None:
     driver = Driver(GroupConfig(group_max_size=2))
     generation, (first, second) = driver.stable_group("a", "b")
     driver.config = driver.shard.table.config = GroupConfig(group_max_size=1)

@@ -44,7 +44,7 @@ def test_a_tombstone_leaves_alone_what_the_producer_has_in_other_groups() -> Non
     assert offsets.committed("h", "t", 0) == value(2, 1)
 
 
-def test_who_holds_an_offset_is_known_by_partition() -> None:
+def test_the_holder_of_an_offset_is_known_by_partition() -> None:
     offsets = Offsets()
     offsets.stage(7, "g", "t", 0, value(1, 0))
     offsets.stage(8, "g", "t", 0, value(2, 1))

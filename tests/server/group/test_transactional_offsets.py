@@ -23,7 +23,7 @@ def both(driver: Driver, topic: str, partition: int) -> set[tuple[int, int]]:
     return {before, driver.fetch(topic, partition)}
 
 
-def test_O1_a_pending_offset_is_unstable_for_who_asks_and_unseen_by_who_does_not() -> None:
+def test_O1_a_pending_offset_is_unstable_with_require_stable_and_unseen_without() -> None:
     driver = Driver()
     driver.commit(("t", 0, 5))
     driver.txn_commit(7, ("t", 0, 10))
@@ -57,7 +57,7 @@ def test_O3_the_higher_record_offset_wins_live_and_after_replay() -> None:
     assert both(driver, "t", 0) == {(7, 0)}
 
 
-def test_O3_of_two_transactions_the_later_record_wins_whoever_ends_first() -> None:
+def test_O3_of_two_transactions_the_later_record_wins_whichever_ends_first() -> None:
     driver = Driver()
     driver.txn_commit(7, ("t", 0, 10))
     driver.txn_commit(8, ("t", 0, 20))

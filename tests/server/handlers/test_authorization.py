@@ -299,7 +299,7 @@ async def test_a_topic_is_not_created_for_a_client_that_may_only_see_it() -> Non
         assert "missing" not in services.metadata.image.topics
 
 
-async def test_who_may_write_to_a_topic_may_do_so_idempotently() -> None:
+async def test_the_right_to_write_to_a_topic_includes_idempotence() -> None:
     async with broker_granting(WRITE_TOPIC) as services:
         services = replace(services, new_producer_id=lambda: 7)
         answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
@@ -322,14 +322,14 @@ async def test_to_write_idempotently_one_question_is_asked_however_many_topics_t
         assert authorizer.questions == 1
 
 
-async def test_who_may_write_to_topics_that_do_not_exist_yet_may_do_so_idempotently() -> None:
+async def test_the_right_to_write_to_future_topics_includes_idempotence() -> None:
     async with broker(authorizer=Granting(WRITE_TOPIC)) as services:
         services = replace(services, new_producer_id=lambda: 7, clock=StillClock())
         answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
         assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
 
 
-async def test_who_may_delete_the_cluster_may_delete_its_topics() -> None:
+async def test_the_right_to_delete_the_cluster_includes_its_topics() -> None:
     async with broker_granting((Operation.DELETE, ResourceType.CLUSTER)) as services:
         answer = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(TOPIC))
         assert [response.error_code for response in answer.responses] == [ErrorCode.NONE]

@@ -49,7 +49,7 @@ def request(
 
 
 @pytest.mark.parametrize("version", [12, 15, 16, 18])
-async def test_KIP951_a_reader_is_told_who_leads_now(version: int) -> None:
+async def test_KIP951_a_reader_gets_the_current_leader(version: int) -> None:
     async with broker() as bare:
         services = await with_orders(bare)
         found = services.partitions.require(*NAME)
@@ -73,7 +73,7 @@ async def test_KIP951_a_reader_is_told_who_leads_now(version: int) -> None:
         (5, ErrorCode.NONE, False),
     ],
 )
-async def test_KIP951_only_a_reader_that_is_behind_is_told(
+async def test_KIP951_only_a_reader_that_is_behind_gets_it(
     epoch: int, code: ErrorCode, told: bool
 ) -> None:
     async with broker() as bare:
@@ -86,7 +86,7 @@ async def test_KIP951_only_a_reader_that_is_behind_is_told(
         assert bool(answer.node_endpoints) is told
 
 
-async def test_a_parked_reader_of_a_topic_that_is_deleted_is_told_so() -> None:
+async def test_a_parked_reader_of_a_topic_that_is_deleted_gets_the_error() -> None:
     async with broker() as bare:
         services = await with_orders(bare)
         parked = fetch.handle(

@@ -77,7 +77,7 @@ async def test_no_input_partitions_are_an_assignment_too() -> None:
         assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_switched_off_nobody_joins_silently() -> None:
+async def test_switched_off_no_id_joins_silently() -> None:
     async with broker(Settings(group_transactions_enable=False)) as services:
         request = InitProducerIdRequest(transaction_timeout_ms=1_000, **WHOLE)
         answer = await ask(init_producer_id, without_internal_topics(services), request)
@@ -125,7 +125,7 @@ async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
         assert answer.refused_member == "member"
 
 
-async def test_who_comes_with_an_older_generation_of_a_live_group_is_told_of() -> None:
+async def test_an_older_generation_of_a_live_group_is_reported() -> None:
     """By the group's own coordinator: it names no producer, and perhaps no id that exists."""
     world = World()
     decided = world.groups.run("g", lambda shard: shard.join_group(JOIN, CALLER))

@@ -52,7 +52,7 @@ async def test_a_topic_that_is_asked_for_is_created_and_shown_at_once(version: i
             assert topic.partitions[0].leader_epoch == 0
 
 
-async def test_clients_are_told_the_address_of_their_listener() -> None:
+async def test_clients_get_the_address_of_their_listener() -> None:
     async with broker() as services:
         response = await ask(metadata, services, MetadataRequest([]), listener="EXTERNAL")
         assert (response.brokers[0].host, response.brokers[0].port) == ("outside", 19092)

@@ -93,7 +93,7 @@ def without_internal_topics(services: BrokerServices) -> BrokerServices:
         (ApiKey.PRODUCE, produce_request(1, "id"), 12, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
-async def test_a_client_is_told_to_look_for_the_coordinator(
+async def test_a_client_has_to_look_for_the_coordinator(
     api: ApiKey, request_about: Callable[[str], Any], version: int | None, code: ErrorCode
 ) -> None:
     assert code in RETRIABLE | {ErrorCode.NONE}

@@ -112,7 +112,7 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
         } == {name: [7 + one for one in range(size)] for name, size in sizes.items()}
 
 
-async def test_offsets_of_a_topic_that_may_not_be_seen_are_not_told() -> None:
+async def test_offsets_of_a_topic_that_may_not_be_seen_are_left_out() -> None:
     denied = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
     async with node_with_offsets() as services:
         for version in (BY_NAME, 10):
@@ -148,7 +148,7 @@ async def test_offsets_go_with_their_topic_and_a_new_one_of_its_name_has_none() 
         assert await fetched(services, None, BY_NAME) == {OPEN: (0, 7)}
 
 
-async def test_all_offsets_of_a_group_are_told_once_however_often_it_is_named() -> None:
+async def test_all_offsets_of_a_group_are_listed_once_however_often_it_is_named() -> None:
     async with node_with_offsets() as services:
         everything = OffsetFetchRequestGroup("group", topics=None)
         one = OffsetFetchRequestGroup(

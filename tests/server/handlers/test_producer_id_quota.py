@@ -54,7 +54,7 @@ async def test_h60_a_coordinator_that_is_not_there_costs_nothing() -> None:
         assert await code_of(services, request) is ErrorCode.NONE
 
 
-async def test_h60_to_be_told_to_come_back_costs_nothing() -> None:
+async def test_h60_a_request_that_has_to_come_back_costs_nothing() -> None:
     """An id that moves to its group is asked for until what it has open is aborted."""
     async with broker() as services:
         world = World(shards=SHARDS)

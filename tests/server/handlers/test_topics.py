@@ -100,7 +100,7 @@ async def test_to_validate_creates_nothing() -> None:
         assert not services.metadata.image.topics
 
 
-async def test_who_may_create_and_who_may_see_the_settings() -> None:
+async def test_the_right_to_create_and_the_right_to_see_the_settings() -> None:
     nobody = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
     async with broker(authorizer=nobody) as services:
         (result,) = (await ask(create_topics, services, CreateTopicsRequest([orders()]))).topics
@@ -165,7 +165,7 @@ async def test_deletion_that_is_switched_off(version: int, code: ErrorCode) -> N
         assert result.error_code == code
 
 
-async def test_who_may_not_see_a_topic_does_not_learn_whether_it_is_there() -> None:
+async def test_without_the_right_to_see_a_topic_its_existence_is_hidden() -> None:
     denied = Denying(
         (Operation.DESCRIBE, "secret"),
         (Operation.DESCRIBE, "none"),

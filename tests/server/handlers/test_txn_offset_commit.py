@@ -152,7 +152,7 @@ async def test_without_an_end_they_are_staged_once_the_older_ones_are_aborted() 
         assert world.offset(require_stable=True) == (ErrorCode.NONE, 7)
 
 
-async def test_who_gives_way_to_an_older_commit_is_told_why() -> None:
+async def test_a_producer_that_gives_way_to_an_older_commit_learns_why() -> None:
     """The older transaction is decided already, and its marker cannot be written yet."""
     async with flushing() as (world, services):
         older, newer = begun(world, OLDER), begun(world, NEWER)

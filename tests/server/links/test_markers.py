@@ -135,7 +135,7 @@ async def test_every_partition_has_its_own_answer(broker: Broker, markers: Remot
     }
 
 
-async def test_Z13_a_coordinator_that_was_replaced_is_told_so(
+async def test_Z13_a_coordinator_that_was_replaced_learns_it(
     broker: Broker, markers: RemoteMarkers
 ) -> None:
     link = link_to(markers)
@@ -222,7 +222,7 @@ async def lost(port: int, timeout_s: float = DEADLINE_S) -> CODES:
     return codes
 
 
-async def test_nobody_listens() -> None:
+async def test_no_process_listens() -> None:
     with socket.socket() as silent:  # bound, so that nobody else can listen there meanwhile
         silent.bind(("127.0.0.1", 0))
         codes = await lost(silent.getsockname()[1])
@@ -266,7 +266,7 @@ async def test_a_link_that_broke_connects_again(broker: Broker, markers: RemoteM
     assert await answered(link, work(), TOPIC[:1]) == {TOPIC[0]: ErrorCode.NONE}
 
 
-async def test_I17_a_broker_that_moves_leaves_nobody_waiting_for_its_old_address() -> None:
+async def test_I17_a_broker_that_moves_leaves_no_marker_waiting_for_its_old_address() -> None:
     writers: list[asyncio.StreamWriter] = []
     peer = Peer(lambda reader, writer: writers.append(writer))
     now = [image(await peer.start())]

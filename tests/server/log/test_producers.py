@@ -226,7 +226,7 @@ def test_x9_retention_of_its_records_does_not_forget_a_producer(driver: Driver) 
     assert not driver.send(1, 2, 1).duplicate
 
 
-def test_k3_a_clock_that_jumps_expires_nobody(driver: Driver) -> None:
+def test_k3_a_clock_that_jumps_expires_no_producer(driver: Driver) -> None:
     sweep_ms = 600_000
     driver.send(1, 0, 1)
     driver.log.producers.expire(driver.now_ms)
@@ -240,7 +240,7 @@ def test_k3_a_clock_that_jumps_expires_nobody(driver: Driver) -> None:
     assert abs(expired_after - driver.expiration_ms) <= 3_600_000 + sweep_ms
 
 
-def test_k2_k5_a_clock_set_back_keeps_nobody_for_ever(driver: Driver) -> None:
+def test_k2_k5_a_clock_set_back_keeps_no_producer_for_ever(driver: Driver) -> None:
     driver.now_ms += 100 * driver.expiration_ms
     driver.send(1, 0, 1)
     driver.now_ms -= 100 * driver.expiration_ms
@@ -279,7 +279,7 @@ def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
     assert driver.send(3, 0, 1).base_offset == 7, "room again once others have expired"
 
 
-def test_d10_a_sweep_over_a_hundred_thousand_producers_holds_nobody_up() -> None:
+def test_d10_a_sweep_over_a_hundred_thousand_producers_holds_up_no_request() -> None:
     # Twice: a sweep that takes long does so always, a machine that stands still but in one of them.
     slowest = max(map(min, *(seconds_of_sweeps() for _ in range(2))))
     assert slowest < 0.05, "some ten ms, on a machine that does nothing else"

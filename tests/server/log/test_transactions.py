@@ -52,7 +52,7 @@ def test_the_first_of_several_transactions_counts(driver: Driver) -> None:
     assert unstable(driver) is None
 
 
-def test_after_a_restart_the_first_transaction_counts_whoever_came_first(driver: Driver) -> None:
+def test_after_a_restart_the_first_transaction_counts_not_the_first_request(driver: Driver) -> None:
     driver.send(1, 0, 1)
     driver.send(2, 0, 1, transactional=True)
     driver.send(1, 1, 1, transactional=True)
@@ -167,7 +167,7 @@ def test_l4_an_aborted_transaction_over_three_segments_is_named_in_each(driver: 
         assert driver.log.aborted_transactions(11, MANY) == []
 
 
-def test_l5_a_reader_who_stops_in_an_aborted_transaction_is_told_of_it(driver: Driver) -> None:
+def test_l5_a_reader_that_stops_in_an_aborted_transaction_gets_it(driver: Driver) -> None:
     """The bound a read gives out covers every record in it, and little more (L5)."""
     for n in range(30):
         driver.send(1, n, 1, transactional=True, size=100)

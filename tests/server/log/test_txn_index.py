@@ -23,9 +23,7 @@ def history(choices: list[int]) -> list[AbortedTransaction]:
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(0, 45), st.integers(0, 45))
-def test_a_reader_is_told_of_all_that_meet_its_range(
-    choices: list[int], first: int, end: int
-) -> None:
+def test_a_reader_gets_all_that_overlap_its_range(choices: list[int], first: int, end: int) -> None:
     rows = history(choices)
     data = b"".join(map(encode_row, rows))
     assert len(data) == 34 * len(rows)

@@ -151,7 +151,9 @@ async def test_topics_are_grown_altered_and_deleted(metadata: ClusterMetadata) -
     assert not metadata.image.topics
 
 
-async def test_many_who_miss_a_topic_get_the_same_one(metadata: ClusterMetadata) -> None:
+async def test_many_requests_for_a_missing_topic_get_the_same_one(
+    metadata: ClusterMetadata,
+) -> None:
     names = ["__transaction_state", "__consumer_offsets", "a"] * 4
     topics = await asyncio.gather(*map(metadata.create_missing_topic, names))
     assert len({topic.id for topic in topics}) == 3
@@ -188,7 +190,7 @@ async def test_a_store_that_fails_refuses_and_recovers(
     assert isinstance(result, CreatedTopic)
 
 
-async def test_a_subscriber_that_fails_stops_nobody(metadata: ClusterMetadata) -> None:
+async def test_a_subscriber_that_fails_stops_no_other(metadata: ClusterMetadata) -> None:
     seen: list[int] = []
 
     def fails(old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:

@@ -324,7 +324,7 @@ async def file(tmp_path: Path) -> AsyncIterator[File]:
         files.close()
 
 
-async def test_n4_answers_behind_a_range_nobody_reads_do_not_pile_up(
+async def test_n4_responses_behind_an_unread_range_do_not_pile_up(
     session: Session, file: File
 ) -> None:
     """The transport's flow control knows nothing of what waits for sendfile. What is served is

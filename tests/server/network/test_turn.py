@@ -53,9 +53,7 @@ async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
     assert turn.may_write(), "alone again"
 
 
-async def test_an_answer_that_cannot_be_written_is_told_and_keeps_no_other_from_its_reader() -> (
-    None
-):
+async def test_a_response_that_cannot_be_encoded_is_logged_and_the_others_are_sent() -> None:
     loop = asyncio.get_running_loop()
     told: list[BaseException | None] = []
     loop.set_exception_handler(lambda _, context: told.append(context.get("exception")))

@@ -13,7 +13,7 @@ from oncelog_server.network.writables import Writables
 pytestmark = pytest.mark.skipif(not Writables.is_possible(), reason="no epoll on this system")
 
 
-async def test_a_callback_that_fails_is_told_and_keeps_no_other_from_being_called() -> None:
+async def test_a_callback_that_fails_is_logged_and_the_others_are_called() -> None:
     loop = asyncio.get_running_loop()
     told: list[BaseException | None] = []
     loop.set_exception_handler(lambda _, context: told.append(context.get("exception")))

@@ -93,7 +93,7 @@ def test_a_transaction_that_no_coordinator_knows_is_hanging(world: World) -> Non
     assert page.value(OPEN, state="Elsewhere") == 0
 
 
-def test_where_others_coordinate_too_nobody_is_called_hanging() -> None:
+def test_where_others_coordinate_too_no_transaction_is_called_hanging() -> None:
     world = World(leads=False)
     batch = transactional_batch((7, 0), 0, b"v", world.wall())
     world.partitions[DATA[0]].append(batch, now_ms=world.wall())

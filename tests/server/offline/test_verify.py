@@ -252,7 +252,7 @@ def test_damage_of_a_log_is_named_with_file_and_position(data: Path, damage: str
     assert all(one["what"] and one["to_do"] for one in damaged)
 
 
-def test_valid_batches_behind_a_cut_are_told_from_a_torn_end(data: Path) -> None:
+def test_valid_batches_behind_a_cut_are_not_taken_for_a_torn_end(data: Path) -> None:
     log, at = flip_in_the_middle(data)
     following = next(base for position, base, _ in positions(log) if position > at)
     (finding, *_) = [problem for problem in verify(data).problems if problem["path"] == str(log)]

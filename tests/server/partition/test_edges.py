@@ -15,14 +15,14 @@ def test_records_can_be_deleted_up_to_the_high_watermark() -> None:
     assert one.delete_records_before(3, NOW_MS) == 3
 
 
-def test_a_decision_below_the_high_watermark_is_forgotten_before_anybody_reads() -> None:
+def test_a_decision_below_the_high_watermark_is_forgotten_before_any_read() -> None:
     one = partition()
     send(one, 1, 0)
     mark(one, 1)
     assert not one.log.producers.decided
 
 
-def test_nobody_is_served_before_somebody_leads() -> None:
+def test_no_request_is_served_before_there_is_a_leader() -> None:
     led = partition()
     one = Partition(NAME, bytes(16), led.log, lambda _: None)
     assert (one.is_leader, one.leader_id, one.leader_epoch, one.bytes_out) == (False, -1, -1, 0)

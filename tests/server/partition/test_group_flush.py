@@ -42,7 +42,7 @@ def test_what_is_appended_while_its_round_runs_is_not_acknowledged_by_it() -> No
     assert (one.high_watermark, one.log.recovery_point) == (2, 2)
 
 
-def test_after_a_failure_the_next_round_serves_those_who_came_later() -> None:
+def test_after_a_failure_the_next_round_serves_later_requests() -> None:
     files = MemoryFiles()
     flush = GroupFlush(files)
     first = partition(files, TopicPartition("a", 0), flush=flush, flush_on_ack=True)
@@ -79,7 +79,7 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["synced", "not_synced"])
-def test_one_that_raises_when_told_strands_no_other_partition_of_its_round(fails: bool) -> None:
+def test_a_callback_that_raises_strands_no_other_partition_of_its_round(fails: bool) -> None:
     files = MemoryFiles()
     flush = GroupFlush(files)
     ones = [

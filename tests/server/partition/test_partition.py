@@ -144,7 +144,7 @@ def test_74_75_6_leader_epochs_of_clients() -> None:
     assert refusal(one.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_who_waits_for_a_commit_is_told_when_leadership_is_lost() -> None:
+def test_a_request_parked_for_a_commit_fails_when_leadership_is_lost() -> None:
     one = partition(flush_on_ack=True)
     one.append(batch(), now_ms=NOW_MS)
     codes = waiter(one, 1)
@@ -241,7 +241,7 @@ def test_an_open_transaction_is_that_of_this_epoch() -> None:
 
 
 @pytest.mark.parametrize("how", ["committed", "failed"])
-def test_who_waits_for_an_acknowledgement_and_raises_keeps_no_reader_waiting(how: str) -> None:
+def test_a_parked_produce_that_raises_keeps_no_reader_waiting(how: str) -> None:
     one = partition()
     woken: list[None] = []
 

@@ -31,7 +31,7 @@ def test_a_producer_is_shown_with_its_last_batch_and_its_open_transaction() -> N
     assert state == ProducerState(7, 3, -1, NOW_MS, 5, -1)
 
 
-def test_the_first_open_transaction_holds_what_comes_after_it_of_anybody() -> None:
+def test_the_first_open_transaction_holds_what_comes_after_it_of_any_producer() -> None:
     one = partition()
     send(one, 7, 0)
     first = one.log.size_bytes
@@ -43,7 +43,7 @@ def test_the_first_open_transaction_holds_what_comes_after_it_of_anybody() -> No
     assert held(one) == {8: (3, one.log.size_bytes - first)}
 
 
-def test_l9_what_retention_took_is_held_by_nobody() -> None:
+def test_l9_what_retention_deleted_is_held_by_no_transaction() -> None:
     one = partition()
     send(one, 7, 0)
     send(one, 7, 1)

@@ -14,7 +14,7 @@ def _tell(told: list[tuple[int, ErrorCode]], offset: int, code: ErrorCode) -> No
     told.append((offset, code))
 
 
-def test_those_who_wait_for_a_commit_are_told_in_order_and_once() -> None:
+def test_requests_parked_for_a_commit_complete_in_order_and_once() -> None:
     told: list[tuple[int, ErrorCode]] = []
     waiters = CommitWaiters()
     for offset in (3, 3, 5, 9):
@@ -30,7 +30,7 @@ def test_those_who_wait_for_a_commit_are_told_in_order_and_once() -> None:
     assert len(waiters) == 0
 
 
-def test_one_that_waits_again_while_it_is_told_waits_for_what_comes_next() -> None:
+def test_a_callback_that_parks_again_waits_for_what_comes_next() -> None:
     waiters = CommitWaiters()
     told: list[ErrorCode] = []
     waiters.wait(1, lambda code: waiters.wait(2, told.append))
@@ -63,7 +63,7 @@ def test_readers_are_poked_in_the_order_they_came_until_they_leave() -> None:
 
 
 @pytest.mark.parametrize("how", ["advance", "fail"])
-def test_one_that_raises_keeps_nobody_else_waiting(how: str) -> None:
+def test_a_callback_that_raises_keeps_no_other_waiting(how: str) -> None:
     told: list[tuple[int, ErrorCode]] = []
     waiters = CommitWaiters()
     code = ErrorCode.NONE if how == "advance" else ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -55,7 +55,7 @@ def test_a_retry_of_a_batch_that_is_not_committed_yet_waits_too() -> None:
     assert (appends[0].appended.base_offset, broker.ends[0]) == (0, 1)
 
 
-def test_a_lost_disk_is_told_to_each_that_waits_and_to_nobody_else() -> None:
+def test_a_lost_disk_fails_each_parked_request_and_no_other() -> None:
     broker = Broker(flush_on_ack=True)
     appends, later = broker.produce(batch(), batch())
     assert later is not None
@@ -262,7 +262,7 @@ def test_R12_the_next_transaction_has_been_asked_about_when_the_old_answer_comes
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_what_a_producer_is_told_when_its_partition_cannot_be_added(
+def test_codes_for_a_producer_whose_partition_cannot_be_added(
     code: ErrorCode, told: ErrorCode, parked: bool
 ) -> None:
     result = TransactionResult(code)
@@ -282,7 +282,7 @@ def test_a_coordinator_that_is_not_here_is_retriable() -> None:
     assert codes(appends) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
-def test_a_question_nobody_will_answer_leaves_nobody_waiting() -> None:
+def test_a_request_that_is_never_answered_leaves_no_caller_waiting() -> None:
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=answer)
     _, later = broker.produce(transactional())

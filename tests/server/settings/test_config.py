@@ -167,7 +167,7 @@ def test_unknown_variables_are_ignored_aloud_with_the_nearest_name() -> None:
     ]
 
 
-def test_all_problems_are_told_at_once_with_name_value_source_and_nearest() -> None:
+def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest() -> None:
     assert problems_of(
         "num.partitons=3",
         "max.connections=-1",
@@ -243,7 +243,7 @@ def test_the_older_name_of_the_broker_id() -> None:
     assert "must be the same as node.id" in problem
 
 
-def test_what_cannot_be_read_is_told_with_the_rest(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_with_the_rest(tmp_path: Path) -> None:
     assert problems_of("num.partitions", "max.connections=x", "=5")[:2] == [
         "--set num.partitions: expected name=value",
         "--set =5: expected name=value",

@@ -32,7 +32,7 @@ def test_several_names_and_no_controller() -> None:
     )
 
 
-def test_clients_are_told_the_advertised_address() -> None:
+def test_clients_get_the_advertised_address() -> None:
     assert advertised_endpoints(listeners_of(TWO), {"INTERNAL": 1, "EXTERNAL": 2}, "me") == (
         Endpoint("INTERNAL", "kafka", 9092),
         Endpoint("EXTERNAL", "broker.example", 19094),

@@ -187,7 +187,7 @@ def test_a_file_deleted_before_its_sync_needs_none(disk: Disk) -> None:
     assert outcome == [None]
 
 
-def test_a_directory_renamed_during_a_sync_harms_nobody(disk: Disk) -> None:
+def test_a_directory_renamed_during_a_sync_does_no_harm(disk: Disk) -> None:
     disk.files.make_directory("d")
     files = [disk.files.open(f"d/{n}", create=True) for n in range(5)]
     outcome: list[StorageError | None] = []

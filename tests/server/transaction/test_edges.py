@@ -67,7 +67,7 @@ def test_an_id_expires_at_rest_from_the_moment_on(state: State) -> None:
     assert not is_expired(driver.live, before_ms=1_000)
 
 
-def test_an_abort_past_the_coordinator_cuts_nobody_off() -> None:
+def test_an_abort_past_the_coordinator_fences_no_producer() -> None:
     fences = Fences()
     fence = Fence("t", 77, 5, FenceCause.OPERATOR, 0, None, None, True)
     known = fences.remember_abort((), fence)
@@ -89,7 +89,7 @@ def test_an_abort_past_the_coordinator_is_one_beside_what_cut_its_producer_off()
     assert known == (cut_off, another, second)
 
 
-def test_whom_a_newer_generation_refuses_is_refused_for_good() -> None:
+def test_a_producer_that_a_newer_generation_refuses_is_refused_for_good() -> None:
     driver = GroupDriver()
     outdated = driver.member("a", 1, IN0)
     driver.join("b", 2, IN0)
@@ -99,7 +99,7 @@ def test_whom_a_newer_generation_refuses_is_refused_for_good() -> None:
     assert [fence.for_good for fence in live.fences] == [True]
 
 
-def test_who_leaves_is_not_needed_where_another_has_the_newest_generation() -> None:
+def test_a_leaver_is_not_needed_where_another_has_the_newest_generation() -> None:
     groups = TransactionGroups()
     for name, generation_id in (("a", 1), ("b", 2), ("c", 2)):
         groups.replay(to_record(name, Membership("g", generation_id, frozenset())))
@@ -107,7 +107,7 @@ def test_who_leaves_is_not_needed_where_another_has_the_newest_generation() -> N
     assert len(groups.removal(["b", "c"])) == 3
 
 
-def test_who_takes_an_id_away_is_a_newer_instance_unless_it_says_otherwise() -> None:
+def test_a_client_that_takes_an_id_over_is_a_newer_instance_unless_it_says_otherwise() -> None:
     assert taken_over_by(None).cause is FenceCause.NEWER_INSTANCE
     assert taken_over_by(None, by_operator=True).cause is FenceCause.OPERATOR
 

@@ -36,7 +36,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("api", "version", "code", "told"), CELLS)
-def test_a_code_is_told_as_the_version_knows_it(
+def test_a_code_is_sent_as_the_version_knows_it(
     api: ApiKey, version: int, code: ErrorCode, told: int
 ) -> None:
     assert code_for_version(api, version, code) == told
@@ -47,5 +47,5 @@ def test_the_table_has_no_row_that_is_not_tested() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS])
-def test_every_other_code_is_told_as_it_is(code: ErrorCode) -> None:
+def test_every_other_code_is_sent_as_it_is(code: ErrorCode) -> None:
     assert code_for_version(END, 0, code) is code

@@ -108,7 +108,7 @@ def test_an_operator_with_kafkas_tool_ends_what_is_open_and_owns_nothing(client_
 
 
 @pytest.mark.parametrize("client_id", ["adminclient-", "adminclient", "1", "my-adminclient-1"])
-def test_who_is_not_called_as_the_tool_is_a_newer_instance(client_id: str) -> None:
+def test_a_client_id_unlike_the_tools_is_a_newer_instance(client_id: str) -> None:
     client = Client(client_id, "/10.0.0.9")
     heard = Heard()
     heard.begin()
@@ -127,7 +127,7 @@ def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() 
     assert heard.told() == [(OPERATOR, admin, True)]
 
 
-def test_the_newest_of_three_is_told_though_the_second_has_aborted_by_itself() -> None:
+def test_the_newest_of_three_gets_its_response_though_the_second_has_aborted_by_itself() -> None:
     """Who takes over from somebody with nothing open has cut that one off, whatever was before."""
     heard = Heard()
     heard.begin()
@@ -139,7 +139,7 @@ def test_the_newest_of_three_is_told_though_the_second_has_aborted_by_itself() -
     assert heard.told() == [(NEWER, NEW, True), (NEWER, ADMIN, False)]
 
 
-def test_who_comes_after_a_timeout_does_not_take_the_blame_for_it() -> None:
+def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
     heard = Heard()
     producer = heard.begin()
     heard.driver.now_ms += 60_000
@@ -151,7 +151,7 @@ def test_who_comes_after_a_timeout_does_not_take_the_blame_for_it() -> None:
     assert heard.driver.init(*producer).value.code is FENCED
 
 
-def test_a_producer_that_asks_for_its_own_next_epoch_is_not_fenced_by_anybody() -> None:
+def test_a_producer_that_asks_for_its_own_next_epoch_leaves_no_fence() -> None:
     heard = Heard()
     producer = heard.begin()
     heard.driver.init(*producer, caller=OLD)
@@ -160,7 +160,7 @@ def test_a_producer_that_asks_for_its_own_next_epoch_is_not_fenced_by_anybody() 
     assert heard.driver.live.client == OLD
 
 
-def test_w2_who_keeps_a_prepared_transaction_fences_its_first_instance() -> None:
+def test_w2_keeping_a_prepared_transaction_fences_its_first_instance() -> None:
     heard = Heard()
     first = heard.driver.init(caller=OLD, two_phase=True).value
     heard.driver.add(first.producer_id, first.producer_epoch, P0)
@@ -234,7 +234,7 @@ def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
     assert driver.shard.fences.refused[GENERATION] == 2
 
 
-def test_who_takes_an_id_into_a_group_is_named_where_it_was() -> None:
+def test_a_client_that_takes_an_id_into_a_group_is_named_where_it_was() -> None:
     driver = GroupDriver()
     before = driver.init(caller=OLD).value
     decision = decide_departure(driver.shard, ID, NEW, wall_ms=driver.wall_ms)
@@ -243,7 +243,7 @@ def test_who_takes_an_id_into_a_group_is_named_where_it_was() -> None:
     assert "new at /10.0.0.2" in refused.message
 
 
-def test_who_opened_it_is_learned_anew_after_a_restart() -> None:
+def test_the_client_that_opened_it_is_learned_anew_after_a_restart() -> None:
     driver = Driver()
     producer = driver.init(caller=OLD).value
     driver.crash()
@@ -253,7 +253,7 @@ def test_who_opened_it_is_learned_anew_after_a_restart() -> None:
     assert driver.live.client == OLD
 
 
-def test_who_opened_it_is_known_over_a_crash_while_it_is_open() -> None:
+def test_the_client_that_opened_it_is_known_over_a_crash_while_it_is_open() -> None:
     """Whatever of its records compaction has left: the newest of them says it."""
     driver = Driver()
     producer = driver.init(caller=OLD).value
@@ -270,7 +270,7 @@ def test_who_opened_it_is_known_over_a_crash_while_it_is_open() -> None:
     assert driver.live.client is None
 
 
-def test_w2_who_keeps_a_prepared_transaction_is_known_over_a_crash() -> None:
+def test_w2_the_keeper_of_a_prepared_transaction_is_known_over_a_crash() -> None:
     driver = Driver()
     producer = driver.init(caller=OLD, two_phase=True).value
     driver.add(producer.producer_id, producer.producer_epoch, P0, caller=OLD)

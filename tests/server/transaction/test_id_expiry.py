@@ -156,7 +156,7 @@ def test_x6_where_no_tombstone_can_be_written_the_ids_go_on() -> None:
     assert sweep(sweeper) == 0
 
 
-def test_k3_a_clock_that_jumps_ahead_expires_nobody() -> None:
+def test_k3_a_clock_that_jumps_ahead_expires_no_id() -> None:
     world = World()
     world.producer()
     sweeper = expiry(world)

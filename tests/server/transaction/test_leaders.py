@@ -45,7 +45,9 @@ LEADERS = ImageLeaders(0, lambda: IMAGE, LOCAL, {1: OTHER}.get)
         pytest.param("deleted", 0, None, True, id="of a topic that is gone"),
     ],
 )
-def test_who_gets_a_marker(topic: str, index: int, sender: Sender | None, is_gone: bool) -> None:
+def test_partitions_that_get_a_marker(
+    topic: str, index: int, sender: Sender | None, is_gone: bool
+) -> None:
     name = TopicPartition(topic, index)
     assert LEADERS.marker_sender(name) is sender
     assert LEADERS.is_gone(name) is is_gone

@@ -63,7 +63,7 @@ def test_CK_the_marker_of_a_partition_that_is_gone_is_dropped_and_all_completes(
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_topic_made_anew_inside_a_transaction_gets_a_marker_that_harms_nobody(
+def test_a_topic_made_anew_inside_a_transaction_gets_a_harmless_marker(
     committed: bool,
 ) -> None:
     world = World()
@@ -116,7 +116,7 @@ def test_Z13_Z14_a_coordinator_that_has_been_replaced_stops_and_promises_nothing
     assert world.is_quiet
 
 
-def test_a_marker_refused_with_a_code_nobody_expects_is_tried_again() -> None:
+def test_a_marker_refused_with_an_unexpected_code_is_retried() -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.scene.remote[A1] = remote = Remote()
@@ -139,7 +139,7 @@ def test_a_complete_record_that_cannot_be_written_is_written_later() -> None:
     assert world.oracle(A0).end_offset == 2
 
 
-def test_I17_a_complete_record_whose_fsync_fails_leaves_nobody_waiting() -> None:
+def test_I17_a_complete_record_whose_fsync_fails_leaves_no_request_waiting() -> None:
     world = World(flush_on_ack=True)
     producer = world.producer()
     world.produce(producer, A0, 0)

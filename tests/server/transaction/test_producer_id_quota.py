@@ -103,7 +103,7 @@ def test_h60_never_more_than_the_limit_within_any_window(
             assert sum(began <= time < began + WINDOW_MS for time in times) <= limit
 
 
-def test_h60_each_limit_is_told_of_once_a_minute_with_what_it_has_refused() -> None:
+def test_h60_each_limit_is_logged_once_a_minute_with_what_it_has_refused() -> None:
     """By whom, and how often meanwhile; every refusal is counted."""
     told: list[Refusal] = []
     now_ms = 5

@@ -91,7 +91,7 @@ def test_what_is_written_is_what_is_read(metadata: TransactionMetadata) -> None:
 
 
 @given(METADATA, st.builds(Client, st.text(max_size=300), st.text(max_size=40)))
-def test_who_has_opened_it_stands_behind_all_that_kafka_knows(
+def test_the_client_that_opened_it_stands_behind_all_fields_of_kafka(
     metadata: TransactionMetadata, client: Client
 ) -> None:
     """Byte for byte again, and of a long name the beginning."""

@@ -243,7 +243,7 @@ def counted(fences: Fences) -> dict[FenceCause | None, int]:
     return known | {None: fences.refused_unknown}
 
 
-def test_whoever_brought_the_newer_generation_is_named_to_whom_it_did_not_cut_off() -> None:
+def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fence() -> None:
     """A participant of a two-phase commit is left open (KIP-939), but may not go on."""
     world = World()
     command = InitProducerId("older", 60_000, two_phase=True)
@@ -264,7 +264,7 @@ def test_whoever_brought_the_newer_generation_is_named_to_whom_it_did_not_cut_of
     assert (fence.cause, fence.by, fence.at_ms) == (NEWER_GENERATION, client, came_ms)
 
 
-def test_who_names_no_producer_and_comes_too_late_is_told_of_as_nobody() -> None:
+def test_a_late_request_without_a_producer_names_none() -> None:
     """Whoever has the id now is not the one that was refused."""
     world = World()
     member(world, "older", 1, IN0)

@@ -33,7 +33,7 @@ def test_Z1_Z2_Z4_a_newer_producer_ends_what_the_older_one_left_open() -> None:
     world.check()
 
 
-def test_Z3_a_zombie_is_refused_on_a_partition_nobody_has_touched() -> None:
+def test_Z3_a_zombie_is_refused_on_an_untouched_partition() -> None:
     world = World()
     old = opened(world, A0)
     world.init()

@@ -126,7 +126,7 @@ def test_w2_each_of_many_instances_shuts_out_the_one_before() -> None:
     assert marked(driver) == {(first[0], first[1] + 1, True)}
 
 
-def test_w2_an_answer_that_was_lost_is_given_again_to_who_named_itself() -> None:
+def test_w2_a_lost_response_is_given_again_to_the_same_producer() -> None:
     driver = Driver()
     producer = opened(driver)
     kept = driver.init(*producer, two_phase=True, keep=True).value
@@ -234,7 +234,7 @@ def test_w3_without_keeping_the_transaction_is_aborted(kept_before: bool) -> Non
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["live", "after a restart"])
-def test_w5_at_the_last_epoch_who_keeps_gets_a_new_producer_id(restart: bool) -> None:
+def test_w5_at_the_last_epoch_keeping_gives_a_new_producer_id(restart: bool) -> None:
     """The example of KIP-939, record by record."""
     driver = Driver()
     driver.put(State.EMPTY, producer_id=42, producer_epoch=LAST - 1, timeout_ms=NO_TIMEOUT_MS)

@@ -78,7 +78,7 @@ def test_w2_neither_the_old_nor_the_new_instance_writes_into_what_is_kept(
     world.check()
 
 
-def test_w2_who_kept_it_first_writes_nowhere_once_another_one_has_ended_it() -> None:
+def test_w2_the_first_keeper_writes_nowhere_once_another_one_has_ended_it() -> None:
     """Its epoch is that of the markers, so that only the coordinator can tell."""
     world = World()
     prepared(world)

@@ -92,7 +92,7 @@ def test_a_read_of_what_the_transaction_itself_wrote() -> None:
     assert Story().does(Send("a", 1, 0), reads(a=[(0, 1)])).errors() == {"precommitted-read"}
 
 
-def test_a_value_that_nobody_wrote_is_a_phantom() -> None:
+def test_a_value_that_was_never_written_is_a_phantom() -> None:
     assert Story().does(reads(a=[(0, 9)])).errors() == {"phantom"}
 
 
@@ -115,7 +115,7 @@ def test_an_acknowledged_write_that_readers_passed_is_lost() -> None:
     assert story.does(reads(a=[(1, 2)]), process=1).errors() == {"lost-write"}
 
 
-def test_an_unknown_write_that_nobody_read_is_not_lost() -> None:
+def test_an_unknown_write_that_was_never_read_is_not_lost() -> None:
     story = Story().does(Send("a", 1, 0), outcome=INFO).does(Send("a", 2, 1))
     assert story.does(reads(a=[(1, 2)]), process=1).errors() == set()
 

@@ -24,7 +24,7 @@ def test_a_reader_that_is_at_the_end_is_not_behind() -> None:
     assert realtime_lag(story.history) == {"a": 0}
 
 
-def test_acknowledged_values_are_unseen_until_somebody_polls_them() -> None:
+def test_acknowledged_values_are_unseen_until_a_poll() -> None:
     story = Story().does(Send("a", 1, 0)).does(Send("a", 2, 1))
     story.does(reads(a=[(0, 1)]), process=1).does(reads(a=[(1, 2)]), process=1)
     assert unseen_over_time(story.history) == [(10, 1), (20, 2), (30, 1), (40, 0)]

@@ -121,7 +121,7 @@ def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
     )
 
 
-def test_no_lag_is_told_where_spark_did_not_ask_for_the_latest_offsets() -> None:
+def test_no_lag_is_reported_where_spark_did_not_ask_for_the_latest_offsets() -> None:
     """A batch that is repeated after a restart: 0 would be a lie."""
     repeated = {name: offsets for name, offsets in SOURCE.items() if name != "latestOffset"}
     for latest in ({}, {"latestOffset": None}):

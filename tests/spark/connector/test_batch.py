@@ -165,7 +165,7 @@ def test_a_partition_is_read_in_pieces_where_that_is_asked_for(
     assert read(connector, options, "offset", "value") == [(i, f"{i:03}") for i in range(100)]
 
 
-def test_a_read_from_before_the_log_start_fails_where_loss_of_data_is_to_be_told(
+def test_a_read_from_before_the_log_start_fails_with_fail_on_data_loss(
     connector: SparkProcess, log: Log, topic: str
 ) -> None:
     log.create(topic, partitions=1)

@@ -149,7 +149,7 @@ def test_a_query_finds_new_topics_of_its_pattern(copy: Copy, log: Log) -> None:
     assert copy.copied() == ["first", "second"]
 
 
-def test_a_query_starts_at_the_end_unless_told_otherwise(copy: Copy, log: Log) -> None:
+def test_a_query_starts_at_the_end_by_default(copy: Copy, log: Log) -> None:
     log.append(copy.topic, [Row(b"old", partition=0), Row(b"old", partition=1)])
     copy.start(source(log, copy.topic, startingOffsets="latest"))
     try:
@@ -170,7 +170,7 @@ def test_a_query_starts_at_offsets(copy: Copy, log: Log) -> None:
     assert copy.copied() == ["8"]
 
 
-def test_records_that_were_deleted_before_they_were_read_are_told_or_passed_over(
+def test_records_that_were_deleted_before_they_were_read_raise_or_are_passed_over(
     copy: Copy, log: Log
 ) -> None:
     log.append(copy.topic, [Row(b"%d" % i, partition=0) for i in range(10)])

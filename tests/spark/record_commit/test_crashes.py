@@ -26,7 +26,7 @@ REACHED = [
 
 
 @pytest.mark.parametrize("step", REACHED)
-def test_whoever_dies_at_a_step_leaves_nothing_twice_and_nothing_lost(
+def test_a_process_that_dies_at_a_step_leaves_nothing_twice_and_nothing_lost(
     query: Query, visible: Callable[..., None], step: Step
 ) -> None:
     for batch_id, side in enumerate(("before", "after")):

@@ -68,7 +68,7 @@ def test_a_commit_that_wakes_up_after_another_driver_has_gone_on_changes_nothing
     visible(0, 1, 2)
 
 
-def test_a_query_with_another_checkpoint_is_refused_and_fences_nobody(
+def test_a_query_with_another_checkpoint_is_refused_and_fences_no_producer(
     query: Query, visible: Callable[..., None]
 ) -> None:
     assert query.batch(0)

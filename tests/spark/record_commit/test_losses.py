@@ -122,7 +122,7 @@ def test_a_member_that_is_gone_before_the_decision_keeps_all_from_being_committe
     check_visible(query, 0, 1)
 
 
-def test_a_decided_member_that_is_lost_is_told_again_and_again_never_passed_over(
+def test_a_decided_member_that_is_lost_raises_each_time_and_is_never_passed_over(
     query: Query,
 ) -> None:
     query.run([0])
@@ -152,7 +152,7 @@ def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
     check_visible(query, 0)
 
 
-def test_another_sink_that_died_inside_its_transaction_holds_up_nobody(query: Query) -> None:
+def test_another_sink_that_died_inside_its_transaction_holds_up_no_query(query: Query) -> None:
     """Its record and its transaction are open in the topic that all sinks share."""
     query.run([0])
 
@@ -233,7 +233,7 @@ def test_with_two_phase_commit_what_was_decided_outlives_any_outage(two_phase: Q
     check_visible(two_phase, 0, 1)
 
 
-def test_with_two_phase_commit_attempts_that_nobody_commits_do_not_stay_open(
+def test_with_two_phase_commit_uncommitted_attempts_do_not_stay_open(
     two_phase: Query,
 ) -> None:
     plan = two_phase.plan()
@@ -244,7 +244,7 @@ def test_with_two_phase_commit_attempts_that_nobody_commits_do_not_stay_open(
     check_visible(two_phase, 0)
 
 
-def test_a_write_that_nobody_plans_again_has_a_timeout_even_so(two_phase: Query) -> None:
+def test_a_write_that_is_never_planned_again_has_a_timeout_even_so(two_phase: Query) -> None:
     """Its driver is gone before the commit: readers wait no longer than that."""
     plan = Plan(f"spark-write-{two_phase.sink_id}", CommitKind.RECORD, 1, None, None, 0)
     left = members(hasty(two_phase).write_in_time(plan, 0))
@@ -253,7 +253,7 @@ def test_a_write_that_nobody_plans_again_has_a_timeout_even_so(two_phase: Query)
     check_visible(two_phase)
 
 
-def test_without_it_a_long_outage_loses_rows_and_is_told(
+def test_without_it_a_long_outage_loses_rows_and_is_reported(
     broker: Oncelog, points: FailPoints, name: str
 ) -> None:
     Topics(broker.address).create(name)
@@ -265,7 +265,7 @@ def test_without_it_a_long_outage_loses_rows_and_is_told(
     assert refused.value.reason is Reason.DECIDED_MEMBER_LOST
 
 
-def test_each_sink_of_a_process_is_told_once_that_outages_are_not_covered(
+def test_each_sink_of_a_process_warns_once_that_outages_are_not_covered(
     broker: Oncelog, points: FailPoints, name: str
 ) -> None:
     queries = [Query(broker.address, f"{name}-{number}", name, points) for number in range(2)]

@@ -113,7 +113,7 @@ def test_nothing_follows_but_what_the_step_before_has_made_sure(
             assert not is_decided
 
 
-def test_a_decided_member_is_lost_only_where_nobody_newer_could_have_taken_it() -> None:
+def test_a_decided_member_is_lost_only_where_no_newer_producer_could_have_taken_it() -> None:
     for asked in (DECIDE, ROLL_FORWARD):
         lost = [path for path, outcome in courses(asked) if isinstance(outcome, DecidedMemberLost)]
         assert len(lost) == 1

@@ -238,7 +238,7 @@ def test_a_partition_that_the_topic_has_not_is_named() -> None:
         encoded(rows)
 
 
-def test_topics_that_rows_know_more_partitions_of_are_told() -> None:
+def test_topics_that_rows_know_more_partitions_of_are_reported() -> None:
     def outgrown(**columns: list[Any]) -> list[str]:
         return encoder().outgrown(batch_of(columns), COUNTS)
 

@@ -149,7 +149,7 @@ async def test_many_small_fetches_are_one_range(address: str, partition: TopicPa
     assert rows(batches, "value") == numbers(0, 2_000)
 
 
-async def test_a_log_that_begins_later_is_told_with_both_offsets(
+async def test_a_log_that_begins_later_is_reported_with_both_offsets(
     address: str, partition: TopicPartition
 ) -> None:
     await write(address, partition, numbers(0, 100))
@@ -161,7 +161,7 @@ async def test_a_log_that_begins_later_is_told_with_both_offsets(
     assert rows(read_range(settings(address), partition, 60, 80, ["offset"])) == [*range(60, 80)]
 
 
-async def test_an_offset_that_the_log_never_had_is_told(
+async def test_an_offset_that_the_log_never_had_is_reported(
     address: str, partition: TopicPartition
 ) -> None:
     await write(address, partition, numbers(0, 10))

@@ -61,7 +61,7 @@ def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, ad
         (5, True, "another sinkId"),
     ],
 )
-def test_another_query_is_told_what_was_committed_and_what_to_do(
+def test_another_query_learns_what_was_committed_and_what_to_do(
     batch_id: int | None, adopts: bool, advice: str
 ) -> None:
     refusal = admit("orders", STORED, "other", batch_id, adopts)

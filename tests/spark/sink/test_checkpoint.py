@@ -31,7 +31,7 @@ def test_query_batch_and_sources_end(checkpoint: Path) -> None:
         assert source_end(location, 11) is None
 
 
-def test_where_two_sources_end_differently_in_a_partition_nothing_is_kept_and_that_is_told_once(
+def test_where_two_sources_end_differently_in_a_partition_nothing_is_kept_with_one_warning(
     checkpoint: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (checkpoint / "offsets" / "10").open("a") as file:

@@ -48,7 +48,7 @@ def test_a_broker_that_does_not_announce_it_gets_records(tmp_path: Path) -> None
             driver.commit_kind(options(broker, "group"))
 
 
-def test_who_gets_records_because_of_the_broker_is_warned_once(
+def test_a_reader_that_gets_records_because_of_the_broker_is_warned_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Spark's Python workers show nothing below a warning."""

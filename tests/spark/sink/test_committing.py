@@ -185,13 +185,13 @@ def test_a_batch_of_which_a_part_was_skipped_is_never_decided() -> None:
         ((Stored(STATE), Done(), OutcomeUnknown()), Reason.OUTCOME_UNKNOWN),
     ],
 )
-def test_whoever_is_fenced_or_has_lost_a_member_commits_nothing(
+def test_a_driver_that_is_fenced_or_has_lost_a_member_commits_nothing(
     answers: tuple[Answer, ...], why: Reason
 ) -> None:
     assert reason(committed(MESSAGES, *answers)[-1]) is why
 
 
-def test_whoever_is_fenced_is_told_by_whom_as_far_as_that_is_known() -> None:
+def test_a_fenced_producer_learns_the_cause_as_far_as_it_is_known() -> None:
     newer = replace(STATE, generation=5)
     raised = committed(MESSAGES, Stored(newer))[-1]
     assert isinstance(raised, Raised)

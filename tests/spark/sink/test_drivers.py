@@ -208,7 +208,7 @@ def test_a_driver_goes_on_with_its_generation_and_needs_no_memory_of_it(
     assert visible(topics, query) == expected(0, 1, 2, 3)
 
 
-def test_a_new_query_under_a_known_sink_is_told_where_the_old_one_was(query: Query) -> None:
+def test_a_new_query_under_a_known_sink_learns_where_the_old_one_was(query: Query) -> None:
     query.run([0, 1])
     plan = query.plan()
     stranger = replace(query, query_id="q-2")

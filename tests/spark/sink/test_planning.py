@@ -128,7 +128,7 @@ def test_two_drivers_with_the_same_guess() -> None:
         (Fenced(PARENT), Stored(STATE, ("s/4/p.0",)), Done(), Fenced(RENEWED), Outdated()),
     ],
 )
-def test_whoever_is_overtaken_begins_anew(answers: tuple[Answer, ...]) -> None:
+def test_a_search_that_is_overtaken_begins_anew(answers: tuple[Answer, ...]) -> None:
     assert asked(GROUP, None, Stored(STATE), *answers)[-1] == LOOK
 
 
@@ -156,7 +156,7 @@ def test_generations_that_the_state_does_not_know_are_passed_over() -> None:
     raise AssertionError("never")
 
 
-def test_a_query_that_may_not_write_fences_nobody() -> None:
+def test_a_query_that_may_not_write_fences_no_producer() -> None:
     last = asked(replace(GROUP, query_id="other"), None, Stored(STATE))[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.NEW_CHECKPOINT
@@ -186,7 +186,7 @@ def test_a_query_that_is_further_on_is_not_new_and_takes_nothing_over() -> None:
     assert "at batch 7, so it is not new" in last.refusal.message
 
 
-def test_a_checkpoint_that_has_gone_back_in_time_is_refused_before_anybody_is_fenced() -> None:
+def test_a_checkpoint_that_has_gone_back_in_time_is_refused_before_any_fencing() -> None:
     last = asked(replace(GROUP, noted_batch=6), None, Stored(STATE))[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.OLD_CHECKPOINT
@@ -207,7 +207,7 @@ def test_while_the_query_is_not_known_the_owner_stays() -> None:
     assert (last.plan.query_id, last.plan.owner, last.plan.done) == (None, "q", 8)
 
 
-def test_what_is_open_belongs_to_nobody_but_newer_drivers() -> None:
+def test_what_is_open_belongs_to_newer_drivers_alone() -> None:
     stored = Stored(STATE, ("s/3/p.0", "s/4/p.1", "s/5/p.0", "t/1/p.0"))
     commands = asked(GROUP, Generation(4, PARENT, 7), stored, Fenced(RENEWED), Done())
     assert commands[2] == AbortOpen(Step.PLAN_JANITOR, 4, ("s/3/p.0", "s/4/p.1"))

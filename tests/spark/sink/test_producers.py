@@ -61,7 +61,7 @@ async def test_the_next_batch_takes_the_producer_of_the_last_one(worker: Worker,
     assert not await is_closed(first)
 
 
-async def test_what_nobody_has_taken_for_long_is_closed_and_its_id_used_again(
+async def test_what_was_not_taken_for_long_is_closed_and_its_id_used_again(
     worker: Worker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     idle = [await worker.use(plan_of(name)), await worker.use(plan_of(f"{name}-other"))]

@@ -54,7 +54,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_version_that_was_written_is_told_each_time(
+def test_a_version_that_was_written_warns_each_time(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topics.create(name)
@@ -74,7 +74,7 @@ def test_a_version_that_was_written_is_told_each_time(
     assert len(topics.values(name)) == 1
 
 
-def test_so_is_one_that_somebody_else_has_written_meanwhile(
+def test_so_is_one_that_another_process_has_written_meanwhile(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topics.create(name)

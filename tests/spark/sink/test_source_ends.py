@@ -73,7 +73,7 @@ def test_of_some_hundred_partitions_it_is_kept(
     assert sink.start() == from_json(end_of(FEW))
 
 
-def test_where_there_is_no_room_that_is_told_once_and_by_who_asks_for_it(
+def test_a_lack_of_room_is_reported_once_and_by_its_cause(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink = Sink(broker, topics.create(name), CommitKind.GROUP)

@@ -94,6 +94,6 @@ def test_a_packed_end_that_is_none_is_an_error_too(packed: str) -> None:
 
 
 @pytest.mark.parametrize("metadata", ["batch 0", "[]", "{}", '{"queryId":"q","gen":"x","rows":0}'])
-def test_metadata_of_somebody_else_is_an_error_that_names_the_group(metadata: str) -> None:
+def test_metadata_of_another_consumer_is_an_error_that_names_the_group(metadata: str) -> None:
     with pytest.raises(StateUnreadable, match="group orders for __oncelog_sink-0"):
         decode(OffsetAndMetadata(7, metadata), "orders")

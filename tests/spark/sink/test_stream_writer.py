@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_only_who_is_pickled_plans_and_once(broker: Oncelog, name: str, folder: Path) -> None:
+def test_only_the_pickled_writer_plans_and_once(broker: Oncelog, name: str, folder: Path) -> None:
     planned = writer(broker, name, folder)
     plans = [pickle.loads(pickle.dumps(planned))._plan for _ in range(2)]
     # The one that commits is made now: it must not fence the one that has planned.

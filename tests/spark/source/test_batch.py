@@ -182,7 +182,7 @@ def test_more_tasks_read_the_same(spark: SparkSession, topics: Topics, name: str
         assert values(found) == values(whole)
 
 
-def test_only_committed_records_are_read_unless_told_otherwise(
+def test_only_committed_records_are_read_by_default(
     spark: SparkSession, log: Topics, name: str
 ) -> None:
     log.create(name, partitions=1)

@@ -97,7 +97,7 @@ def test_a_deleted_topic_ends_a_running_query_with_both_offsets(
 
 
 @pytest.mark.parametrize("log", ["oncelog"], indirect=True)
-def test_a_query_without_one_of_its_topics_goes_on_with_the_others_if_told_so(
+def test_a_query_without_one_of_its_topics_goes_on_with_the_others_without_fail_on_data_loss(
     log: Topics, name: str, stream: Stream, spark_driver: Spark
 ) -> None:
     other = log.create(f"{name}-other", partitions=1)
@@ -127,7 +127,7 @@ def test_a_topic_that_was_created_again_ends_the_query_with_both_offsets(
     assert f"topic {name}, partition 1 was read up to offset 2, but ends at offset 1" in message
 
 
-def test_a_topic_that_is_created_again_is_read_anew_if_told_so(
+def test_a_topic_that_is_created_again_is_read_anew_without_fail_on_data_loss(
     log: Topics, name: str, stream: Stream
 ) -> None:
     stream.options["failOnDataLoss"] = "false"

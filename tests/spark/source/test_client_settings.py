@@ -43,7 +43,7 @@ def test_a_setup_is_what_the_clients_take_and_a_key_of_a_cache() -> None:
     assert setup_of("sink", "admin").having(client_id="a").keywords["client_id"] == "a"
 
 
-def test_the_source_reads_committed_unless_told_otherwise() -> None:
+def test_the_source_reads_committed_by_default() -> None:
     assert setup_of("source", "consumer").keywords["isolation_level"] == "read_committed"
     given = setup_of("source", "consumer", isolation_level="READ_UNCOMMITTED")
     assert given.keywords["isolation_level"] == "read_uncommitted"

@@ -72,7 +72,7 @@ def test_a_new_partition_begins_where_its_log_does_and_is_read_from_the_next_bat
         ),
     ],
 )
-def test_every_loss_is_told_and_reading_could_go_on(
+def test_every_loss_is_reported_and_reading_could_go_on(
     logs: Logs, position: dict[TopicPartition, int], losses: tuple[str, ...]
 ) -> None:
     assert settled({A0: 5, A1: 6}, logs, {A1: 8}) == (position, losses)

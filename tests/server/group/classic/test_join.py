@@ -185,7 +185,7 @@ def test_a_group_that_became_empty_takes_another_protocol_type() -> None:
     assert driver.group().protocol_type == "connect"
 
 
-def test_a_follower_that_joins_again_unchanged_is_told_the_generation_it_is_in() -> None:
+def test_a_follower_that_joins_again_unchanged_gets_the_current_generation() -> None:
     driver = Driver()
     generation_id, (leader, follower) = driver.stable_group("a", "b")
     answer = driver.join(follower).value
@@ -241,7 +241,7 @@ def test_a_member_waiting_to_join_needs_no_heartbeats_after_its_first_generation
     assert answer.value.error_code == 0
 
 
-def test_a_new_member_that_waits_too_long_is_told_to_start_over() -> None:
+def test_a_new_member_that_waits_too_long_has_to_start_over() -> None:
     driver = with_config(new_member_join_timeout_ms=20_000)
     _, (member,) = driver.stable_group("a", session_ms=60_000, rebalance_ms=60_000)
     answer = driver.join_twice(client_id="b", rebalance_ms=60_000)
@@ -261,7 +261,7 @@ def test_a_join_that_is_repeated_answers_the_older_one_too() -> None:
     assert driver.group().awaiting_join_count == 0
 
 
-def test_group_max_size_counts_members_and_in_a_join_phase_those_who_came() -> None:
+def test_group_max_size_counts_members_and_in_a_join_phase_those_that_joined() -> None:
     driver = with_config(group_max_size=2)
     generation_id, (first, second) = driver.stable_group("a", "b")
     assert driver.join().value.error_code == 81
@@ -271,7 +271,7 @@ def test_group_max_size_counts_members_and_in_a_join_phase_those_who_came() -> N
     assert driver.join(second).value.error_code == 0
 
 
-def test_a_lowered_group_max_size_keeps_those_who_join_again_first() -> None:
+def test_a_lowered_group_max_size_keeps_the_members_that_join_again_first() -> None:
     driver = Driver()
     _, members = driver.stable_group("a", "b", "c")
     driver.config = GroupConfig(group_max_size=2)
@@ -293,7 +293,7 @@ def test_h63_what_a_group_may_hold_in_memory_is_bounded() -> None:
     assert codes == [79, 79, 79, 81]
 
 
-def test_a_new_group_is_in_the_log_before_anybody_hears_of_it() -> None:
+def test_a_new_group_is_in_the_log_before_any_response() -> None:
     driver = Driver(holds_commits=True)
     answer = driver.join()
     assert len(driver.log) == 1

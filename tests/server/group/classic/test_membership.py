@@ -108,7 +108,7 @@ def test_a_given_member_id_can_be_given_back() -> None:
     assert driver.join(given).value.error_code == 25
 
 
-def test_who_leaves_while_it_waits_is_told_that_it_is_no_member() -> None:
+def test_a_member_that_leaves_while_it_waits_gets_unknown_member_id() -> None:
     driver = Driver()
     first = driver.join_twice(client_id="a")
     second = driver.join_twice(client_id="b")
@@ -157,7 +157,7 @@ def test_a_shard_that_moves_away_answers_also_what_was_not_committed() -> None:
     assert driver.shard.table.groups == {}
 
 
-def test_a_shard_that_moves_away_answers_everybody_who_waits() -> None:
+def test_a_shard_that_moves_away_answers_every_parked_request() -> None:
     driver = Driver()
     _, (leader, follower) = driver.stable_group("b", "c", group="h")
     joining = driver.join_twice(client_id="a")

@@ -66,7 +66,7 @@ def test_G6_a_fail_over_in_the_join_phase_loses_the_rebalance_but_no_offset() ->
     assert driver.fetch("t", 0, require_stable=True) == (5, 0)
 
 
-def test_a_crash_before_the_assignment_sends_everybody_back_to_join() -> None:
+def test_a_crash_before_the_assignment_sends_all_members_back_to_join() -> None:
     driver = Driver()
     generation_id, (leader, follower) = driver.stable_group("a", "b")
     driver.join(leader)

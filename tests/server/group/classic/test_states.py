@@ -68,7 +68,7 @@ def test_every_state_has_a_row_in_every_table() -> None:
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-def test_a_failed_append_is_told_in_codes_that_group_clients_know(code: ErrorCode) -> None:
+def test_a_failed_append_has_codes_that_group_clients_know(code: ErrorCode) -> None:
     told = append_error(code)
     assert told == APPEND_ERRORS.get(code, code)
     assert told not in APPEND_ERRORS

@@ -93,7 +93,7 @@ def test_a_return_that_cannot_be_written_leaves_the_old_member_in_its_place() ->
     assert driver.group().awaiting_join_count == 0
 
 
-def test_a_return_is_told_once_it_is_committed() -> None:
+def test_a_return_is_answered_once_it_is_committed() -> None:
     driver = Driver()
     static_group(driver)
     driver.holds_commits = True
@@ -141,7 +141,9 @@ def test_a_return_that_changes_the_protocol_starts_a_rebalance() -> None:
     assert driver.state() is GroupState.COMPLETING_REBALANCE
 
 
-def test_a_return_before_the_assignment_starts_a_rebalance_and_fences_who_waits() -> None:
+def test_a_return_before_the_assignment_starts_a_rebalance_and_fences_the_waiting_instance() -> (
+    None
+):
     driver = Driver()
     leader = driver.join(instance="i")
     follower = driver.join(instance="j")

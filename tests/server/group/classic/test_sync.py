@@ -74,7 +74,7 @@ def test_what_is_wrong_with_a_sync(options: dict[str, Any], expected: int | None
 
 
 @pytest.mark.parametrize(("failure", "told"), [(19, 15), (7, 15), (6, 16), (56, 16), (18, -1)])
-def test_an_assignment_that_cannot_be_written_is_told_and_starts_over(
+def test_an_assignment_that_cannot_be_written_fails_and_starts_over(
     failure: int, told: int
 ) -> None:
     driver = Driver()
@@ -146,7 +146,7 @@ def test_members_that_never_sync_are_left_out_after_the_rebalance_timeout() -> N
     assert driver.state() is GroupState.PREPARING_REBALANCE
 
 
-def test_a_group_in_which_nobody_syncs_becomes_empty() -> None:
+def test_a_group_without_a_sync_becomes_empty() -> None:
     driver = Driver()
     joined(driver, "a", "b", session_ms=1_000_000, rebalance_ms=20_000)
     driver.advance(20_000)

@@ -81,7 +81,7 @@ def test_sizes_and_memory_follow_the_new_segments() -> None:
     assert driver.contents() == [(99, "a", "99")]
 
 
-def test_who_is_still_sending_from_an_old_segment_sends_its_bytes(tmp_path: Path) -> None:
+def test_a_response_being_sent_from_an_old_segment_keeps_its_bytes(tmp_path: Path) -> None:
     """A slow reader's range outlives the swap, and its descriptor may have been closed meanwhile:
     another file has the name now."""
     pending: list[Callable[[], None]] = []

@@ -181,7 +181,7 @@ def _there(latest: dict[str, str | None]) -> dict[str, str]:
 
 @settings(max_examples=300, deadline=None)
 @given(STEPS)
-def test_l11_compaction_changes_nothing_that_anybody_may_rely_on(
+def test_l11_compaction_changes_nothing_that_a_reader_may_rely_on(
     steps: list[tuple[object, ...]],
 ) -> None:
     model = Model()

@@ -32,7 +32,7 @@ def begun(*, finishes: bool = True) -> tuple[Driver, tuple[int, int]]:
     ],
 )
 @pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"])
-def test_a_transaction_of_somebody_else(
+def test_a_transaction_of_another_producer(
     transactional_id: str, producer_id: int, code: ErrorCode, bumps_epoch: bool
 ) -> None:
     driver, (_, epoch) = begun()
@@ -100,7 +100,7 @@ def test_R7_an_end_that_comes_after_the_next_transaction_has_begun(
     assert driver.state is State.ONGOING
 
 
-def test_Z18_an_epoch_that_nobody_was_given_is_fenced_though_it_is_higher() -> None:
+def test_Z18_an_epoch_that_was_never_given_out_is_fenced_though_it_is_higher() -> None:
     driver, (producer_id, epoch) = begun()
     assert driver.end(producer_id, epoch + 1, True).value.code is FENCED
     assert driver.state is State.ONGOING
@@ -190,7 +190,7 @@ def test_E6_E7_where_there_are_no_ids_it_is_aborted_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("state", [State.COMPLETE_ABORT, State.ONGOING])
-def test_E6_the_epoch_that_only_markers_carry_belongs_to_nobody(state: State) -> None:
+def test_E6_the_epoch_that_only_markers_carry_belongs_to_no_producer(state: State) -> None:
     driver = Driver()
     driver.put(state, producer_epoch=32767, last_producer_epoch=-1)
     before = driver.metadata
@@ -243,7 +243,7 @@ def test_an_old_clients_end_of_a_new_transaction_bumps_nothing() -> None:
     assert driver.add(producer_id, epoch, P0).value.code is OK
 
 
-def test_whoever_waits_asks_the_new_coordinator_when_the_shard_moves() -> None:
+def test_a_waiting_request_asks_the_new_coordinator_when_the_shard_moves() -> None:
     driver, producer = begun(finishes=False)
     answer = driver.end(*producer, True)
     driver.shard.on_unloaded()

@@ -139,7 +139,7 @@ def test_Z6_a_fencing_that_cannot_be_written_spends_no_epoch() -> None:
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_what_a_producer_is_told_when_its_record_cannot_be_written(
+def test_codes_for_a_producer_whose_record_cannot_be_written(
     code: ErrorCode, told: ErrorCode
 ) -> None:
     driver = Driver(append_error=code)

@@ -177,7 +177,7 @@ def test_the_parent_must_be_what_it_says_and_have_something_of_its_own() -> None
     assert driver.commit_group(parent, a, b).value.code is NONE
 
 
-def test_nobody_is_named_twice() -> None:
+def test_no_client_is_named_twice() -> None:
     driver, parent, a, _ = opened()
     for members in ((a, a), (a, parent), (a, a._replace(producer_epoch=9))):
         assert driver.commit_group(parent, *members).value.code is ErrorCode.INVALID_REQUEST
@@ -194,7 +194,7 @@ def test_more_than_a_batch_can_hold_is_too_large_and_leaves_all_as_it_was() -> N
     assert driver.commit_group(parent, a, b).value.code is NONE
 
 
-def test_where_there_is_no_producer_id_left_nobody_is_decided(
+def test_where_there_is_no_producer_id_left_no_member_is_decided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, parent, a, b = opened()

@@ -56,7 +56,7 @@ def test_its_transaction_is_aborted_and_the_newer_one_goes_on() -> None:
 
 
 @pytest.mark.parametrize(("group_id", "code"), [(None, ErrorCode.PRODUCER_FENCED), (GROUP, OURS)])
-def test_it_is_told_so_in_words_that_it_knows(group_id: str | None, code: ErrorCode) -> None:
+def test_it_is_refused_with_a_code_that_it_knows(group_id: str | None, code: ErrorCode) -> None:
     driver, older = opened()
     meet(driver, older)
     driver.finish("older")

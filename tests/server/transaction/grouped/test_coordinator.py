@@ -83,7 +83,7 @@ def test_a_zombie_of_an_older_generation_is_refused_everywhere_and_its_work_is_g
     world.check()
 
 
-def test_the_newcomer_waits_until_the_markers_of_the_older_one_are_written() -> None:
+def test_the_new_instance_waits_until_the_markers_of_the_older_one_are_written() -> None:
     world = World()
     older = member(world, "older", 1, IN0)
     produce(world, older, A0)
@@ -131,7 +131,7 @@ def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> Non
         (1, True, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_a_call_that_is_refused_fences_nobody_elsewhere(
+def test_a_refused_call_fences_no_producer_of_another_group(
     generation: int, is_current: bool, change: dict[str, int], code: ErrorCode
 ) -> None:
     world = World(shards=SHARDS)
@@ -216,7 +216,7 @@ def test_an_id_that_leaves_does_not_let_an_older_generation_in_again(elsewhere: 
         world.settle()
 
 
-def test_where_the_other_coordinator_cannot_be_read_nobody_becomes_the_owner() -> None:
+def test_where_the_other_coordinator_cannot_be_read_no_broker_becomes_the_owner() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     world.producer(name)

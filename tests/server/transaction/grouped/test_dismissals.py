@@ -17,6 +17,6 @@ def test_every_reason_has_its_own_words_and_keeps_time_and_client(why: Why) -> N
     assert list(CAUSES.values()).count(CAUSES[why]) == 1
 
 
-def test_an_instance_that_was_replaced_is_told_as_one_whose_id_was_taken() -> None:
+def test_a_replaced_instance_is_refused_as_fenced() -> None:
     """To an operator they are one: somebody was started twice."""
     assert reason_of(Dismissal(Why.REPLACED)) == Reason(FenceCause.NEWER_INSTANCE)

@@ -76,7 +76,7 @@ def test_a_tombstone_ends_the_membership_and_the_last_one_the_group() -> None:
     assert not groups.memberships
 
 
-def test_who_leaves_does_not_take_the_newest_generation_along() -> None:
+def test_leaving_does_not_take_the_newest_generation_along() -> None:
     """Else a restart would let the zombies of the older ones in again."""
     records = [to_record("a", OLD), to_record("b", NEW)]
     groups = loaded(*records)

@@ -45,7 +45,7 @@ def test_an_older_generation_waits_for_a_newer_one_that_is_on_its_way() -> None:
         assert driver.join(name, 4, IN1).value.code is ILLEGAL
 
 
-def test_a_generation_that_never_came_is_waited_for_by_nobody() -> None:
+def test_no_request_waits_for_a_generation_that_never_came() -> None:
     driver = GroupDriver(append_error=ErrorCode.KAFKA_STORAGE_ERROR)
     assert driver.join("a", 5, IN0).value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     driver.append_error = None
@@ -58,7 +58,7 @@ def test_it_may_be_called_after_every_rebalance_and_bumps_the_epoch() -> None:
     assert epochs == list(range(5))
 
 
-def test_whoever_has_one_of_the_input_partitions_is_aborted_and_fenced_first() -> None:
+def test_a_producer_with_one_of_the_input_partitions_is_aborted_and_fenced_first() -> None:
     driver = GroupDriver(finishes=False)
     older = driver.member("a", 1, IN0, IN1)
     driver.begin(older, P0)
@@ -176,7 +176,7 @@ def test_a_batch_that_cannot_be_written_changes_nothing() -> None:
     assert driver.end(*older[1:], True, transactional_id="a").value.code is NONE
 
 
-def test_a_membership_that_cannot_be_written_down_leaves_nobody_busy() -> None:
+def test_a_membership_that_cannot_be_written_leaves_no_member_busy() -> None:
     driver = GroupDriver()
     driver.member("a", 1, IN0)
     with pytest.raises(struct.error):
@@ -185,7 +185,7 @@ def test_a_membership_that_cannot_be_written_down_leaves_nobody_busy() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 900_001])
-def test_a_refused_call_fences_nobody(timeout_ms: int) -> None:
+def test_a_refused_call_fences_no_producer(timeout_ms: int) -> None:
     driver = GroupDriver()
     older = driver.member("a", 1, IN0)
     driver.begin(older, P0)

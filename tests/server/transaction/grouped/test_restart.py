@@ -24,7 +24,7 @@ def start_over(driver: GroupDriver) -> ErrorCode:
     return driver.run_all(decision, ids).value.code
 
 
-def test_what_is_open_is_aborted_and_everybody_of_before_fenced() -> None:
+def test_what_is_open_is_aborted_and_every_older_producer_fenced() -> None:
     driver = GroupDriver(finishes=False)
     working, idle = driver.member("a", 57, IN0), driver.member("b", 57, IN1)
     driver.begin(working, P0)
@@ -42,7 +42,7 @@ def test_what_is_open_is_aborted_and_everybody_of_before_fenced() -> None:
     assert driver.join("a", 1, IN0).value.code is ErrorCode.NONE
 
 
-def test_one_that_was_fenced_at_its_last_epoch_holds_up_nobody() -> None:
+def test_an_id_that_was_fenced_at_its_last_epoch_holds_up_no_other() -> None:
     driver = GroupDriver()
     driver.member("a", 57, IN0)
     driver.member(ID, 57, IN1)

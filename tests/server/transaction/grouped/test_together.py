@@ -24,7 +24,7 @@ def decision(
     return Decision(BUSY, records, on_failure=failed, on_committed=lambda: heard.append(name))
 
 
-def test_all_records_go_in_one_batch_and_everybody_hears_of_it() -> None:
+def test_all_records_go_in_one_batch_and_every_waiter_gets_the_result() -> None:
     heard: list[str] = []
     both = together([decision(heard, "a", X), decision(heard, "b", Y)], SUCCESS, also=(Z,))
     assert (both.records, both.response) == ((Z, X, Y), SUCCESS)
@@ -57,7 +57,7 @@ def test_where_one_cannot_be_made_the_others_are_taken_back() -> None:
     assert heard == ["z failed", "a failed"]
 
 
-def test_a_decision_that_needs_no_undoing_is_no_trouble() -> None:
+def test_a_decision_without_an_undo_is_accepted() -> None:
     alone = together([Decision(BUSY)], BUSY, also=(X,))
     assert alone.on_committed is not None
     assert alone.on_failure is not None
