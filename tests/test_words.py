@@ -49,7 +49,6 @@ UNREAD: tuple[str, ...] = (
     "docs/",
     "examples/",
     "protocol/",
-    "server/oncelog_server/cluster/",
     "server/oncelog_server/coordinator/",
     "server/oncelog_server/data_directory/",
     "server/oncelog_server/durable_logs.py",

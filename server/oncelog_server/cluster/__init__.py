@@ -1,1 +1,1 @@
-"""Who leads what: the metadata store, the image that brokers see, and what changes it."""
+"""The cluster's metadata: the store's interface, the image that brokers read, and its changes."""

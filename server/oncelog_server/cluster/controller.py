@@ -1,7 +1,7 @@
-"""Who leads: elections as conditional writes, computed from an image.
+"""Elections of partition leaders, computed from an image as conditional writes.
 
-Kafka's PartitionChangeBuilder without reassignment. Every write also compares the controller's own
-key: a controller that was deposed changes nothing.
+The rules are those of Kafka's PartitionChangeBuilder, without reassignment. Every write also
+compares the controller's own key, so that a deposed controller changes nothing.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from oncelog_server.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from oncelog_server.cluster.records import PartitionRecord
 from oncelog_server.cluster.store import Compare, Created, Put, Write, Written
 
+# Partitions that one transaction of the store changes: with the condition on the controller's key
+# they stay below MAX_OPERATIONS.
 BATCH: Final = 100
 
 
 def elect_leaders(
     image: ClusterImage, alive: Collection[int], restarted: Collection[int]
 ) -> list[Write]:
-    """New leaders for every partition whose leader is not alive, or was not all the time.
+    """Return the writes that give a new leader to every partition that needs one.
 
-    A broker that restarted leads again, with the next leader epoch, as after Kafka's fencing: it
-    may have lost the end of its log, and readers find out by the epoch (KIP-320). What had no
-    leader gets one as soon as a replica in sync is there.
+    A partition needs one if its leader is not in `alive` or is in `restarted`. A restarted broker
+    may lead again, with the next leader epoch, as after Kafka's fencing: it may have lost the end
+    of its log, and clients detect that by the epoch (KIP-320). A partition without a leader gets
+    one when a replica in its ISR is alive.
     """
     changes = [
         (topic, partition, elected)
@@ -52,7 +55,7 @@ def _elected(
     alive: Collection[int],
     restarted: Collection[int],
 ) -> PartitionRecord | None:
-    """The partition with its new leader; None if nothing changes."""
+    """Return the partition's record with its new leader, None if nothing changes."""
     leader = partition.leader
     if leader in alive and leader not in restarted:
         return None
@@ -77,7 +80,7 @@ def _elected(
 
 
 def _candidates(partition: PartitionImage, alive: Collection[int]) -> Iterator[int]:
-    """Replicas in sync, the preferred first."""
+    """Return the live replicas in the ISR, the preferred leader first."""
     return (
         replica for replica in partition.replicas if replica in partition.isr and replica in alive
     )

@@ -1,4 +1,4 @@
-"""What two images of the cluster differ in: what a broker has to do when its image advances."""
+"""The difference between two images: what a broker has to act on when its image advances."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImag
 
 
 class PartitionChange(msgspec.Struct, frozen=True):
-    """A partition came (`old` is None), went (`new` is None) or changed. `topic` is its topic as it
-    is now, or as it was last."""
+    """A partition that was added (`old` is None), removed (`new` is None) or changed.
+
+    `topic` is the partition's topic in the new image, or in the old one if it was deleted.
+    """
 
     topic: TopicImage
     old: PartitionImage | None
@@ -25,11 +27,14 @@ class PartitionChange(msgspec.Struct, frozen=True):
 
 
 class ImageDelta(msgspec.Struct, frozen=True):
-    """A topic that was deleted and created again is in both lists, with its two ids."""
+    """The difference between two images.
+
+    A topic that was deleted and created again is in both lists, with its two ids.
+    """
 
     topics_created: tuple[TopicImage, ...] = ()
     topics_deleted: tuple[TopicImage, ...] = ()
-    # Topics whose own settings changed: as they are now.
+    # Topics whose own settings changed, as the new image has them.
     settings_changed: tuple[TopicImage, ...] = ()
     partitions: tuple[PartitionChange, ...] = ()
     brokers_changed: bool = False
@@ -38,12 +43,15 @@ class ImageDelta(msgspec.Struct, frozen=True):
     def between(
         cls, old: ClusterImage, new: ClusterImage, names: Collection[str] | None = None
     ) -> ImageDelta:
-        """What differs. `names`: of the topics that may; by default all, which takes time where
-        there are thousands."""
+        """Return the difference between `old` and `new`.
+
+        `names` limits the comparison to these topics. Without it all topics are compared, which
+        takes time with thousands of them.
+        """
         created: list[TopicImage] = []
         deleted: list[TopicImage] = []
         settings: list[TopicImage] = []
-        # Those of deleted topics come first: a new one may have the name.
+        # Partitions of deleted topics come first, because a new topic may have the same name.
         gone: list[PartitionChange] = []
         partitions: list[PartitionChange] = []
         if names is None:
@@ -77,11 +85,11 @@ class ImageDelta(msgspec.Struct, frozen=True):
 
 
 def _changed_partitions(was: TopicImage, topic: TopicImage) -> list[PartitionChange]:
-    """The number of partitions never falls."""
+    """Return the partitions that changed or were added. Their number never falls."""
     changes = [
         PartitionChange(topic, before, now)
         for before, now in zip(was.partitions, topic.partitions, strict=False)
         if before is not now and before != now
     ]
     added = topic.partitions[len(was.partitions) :]
-    return changes + [PartitionChange(topic, None, one) for one in added]
+    return changes + [PartitionChange(topic, None, partition) for partition in added]

@@ -1,6 +1,6 @@
-"""The cluster at one revision of the metadata store: immutable, advanced by the store's changes.
+"""The cluster's metadata at one revision of the store: immutable, advanced by the store's changes.
 
-Handlers and the broker read an image and nothing else.
+Handlers and the broker read the metadata from an image only, never from the store.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class BrokerImage(msgspec.Struct, frozen=True):
     features: Mapping[str, tuple[int, int]]
 
     def endpoint(self, listener: str) -> EndpointRecord | None:
-        """Return the address for clients of that listener, None if the broker has no such listener:
-        an address of another one may be out of their reach (KIP-103)."""
+        """Return the broker's address on `listener`, None if it has no such listener.
+
+        Clients may be unable to reach an address of another listener (KIP-103).
+        """
         for endpoint in self.endpoints:
             if endpoint.listener == listener:
                 return endpoint
@@ -49,7 +51,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
 
 
 class PartitionImage(msgspec.Struct, frozen=True):
-    """A partition. `partition_epoch` is the revision at which its record was written last."""
+    """A partition. `partition_epoch` is the revision that last wrote its record."""
 
     topic_id: bytes
     partition: int
@@ -63,7 +65,7 @@ class PartitionImage(msgspec.Struct, frozen=True):
 
 
 class TopicImage(msgspec.Struct, frozen=True):
-    """A topic. `settings` are its own, as text; `id_text` is the id as Kafka writes it."""
+    """A topic. `settings` are its own settings, as text; `id_text` is `id` in Kafka's text form."""
 
     name: str
     id: bytes
@@ -78,7 +80,11 @@ class TopicImage(msgspec.Struct, frozen=True):
 
 
 class ClusterImage(msgspec.Struct, frozen=True):
-    """`controller_epoch` is -1 while there is no controller, `cluster_id` empty at first."""
+    """All metadata at one revision.
+
+    `controller_epoch` is -1 while there is no controller. `cluster_id` is empty until the cluster
+    has one.
+    """
 
     revision: int = 0
     cluster_id: str = ""
@@ -88,15 +94,16 @@ class ClusterImage(msgspec.Struct, frozen=True):
     topics: Mapping[str, TopicImage] = msgspec.field(default_factory=dict)
     features: Mapping[str, int] = msgspec.field(default_factory=dict)
     features_epoch: int = -1
-    # Topics that were deleted, by id, until no folder of theirs is left.
+    # Deleted topics by id, each until none of its folders is left.
     deletions: Mapping[bytes, DeletionRecord] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
-    # All partition records by topic, those of no topic (yet) or beyond its count included.
+    # All partition records by topic id. Some may have no topic yet, or be beyond their topic's
+    # count.
     _partitions: Mapping[bytes, Mapping[int, PartitionImage]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ClusterImage:
-        """The image of everything in the store. Raises ValueError for a record that is none."""
+        """Return the image of a whole store. Raises ValueError if a record cannot be decoded."""
         events = tuple(Event(entry.key, entry) for entry in snapshot.entries)
         return cls().advance([Changes(snapshot.revision, events)])
 
@@ -114,8 +121,10 @@ class ClusterImage(msgspec.Struct, frozen=True):
         return found.partitions[partition]
 
     def orphans(self) -> list[tuple[bytes, int]]:
-        """(topic id, partition) of records that belong to no topic: a creation or deletion in many
-        transactions that was cut short left them."""
+        """Return (topic id, partition) of the partition records that belong to no topic.
+
+        They are left when a creation or deletion takes several transactions and is interrupted.
+        """
         return [
             (topic_id, partition)
             for topic_id, by_number in self._partitions.items()
@@ -124,12 +133,14 @@ class ClusterImage(msgspec.Struct, frozen=True):
         ]
 
     def advance(self, changes: Iterable[Changes]) -> ClusterImage:
-        """The image after these changes. Raises ValueError for a record that is none."""
+        """Return the image after these changes. Raises ValueError if a record cannot be decoded."""
         return self.next(changes)[0]
 
     def next(self, changes: Iterable[Changes]) -> tuple[ClusterImage, Collection[str]]:
-        """The image after these changes, and the names of the topics that they are about. Raises
-        ValueError for a record that is none."""
+        """Return the image after these changes, and the names of the topics that they concern.
+
+        Raises ValueError if a record cannot be decoded.
+        """
         draft = _Draft(self)
         for change in changes:
             for event in change.events:
@@ -139,7 +150,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
 
 
 class _Draft:
-    """The next image in the making. Mappings are copied when they first change."""
+    """The next image while it is built. Each mapping is copied at its first change."""
 
     def __init__(self, old: ClusterImage) -> None:
         self.revision = old.revision
@@ -152,11 +163,12 @@ class _Draft:
         self._names: dict[bytes, str] | None = None
         self._deletions: dict[bytes, DeletionRecord] | None = None
         self._partitions: dict[bytes, Mapping[int, PartitionImage]] | None = None
-        # Those of them that are this draft's own, not the old image's.
+        # The inner mappings of `_partitions` that this draft copied: it may change them.
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
-        # Topics to put together again, by id; their record is as good as `_headers` knows.
+        # Ids of the topics to assemble again.
         self._touched: dict[bytes, None] = {}
-        self._headers: dict[bytes, tuple[TopicImage, int]] = {}
+        # Number of partitions by topic id, of topics whose record was written.
+        self._counts: dict[bytes, int] = {}
 
     def apply(self, event: Event) -> None:
         key, entry = event.key, event.entry
@@ -226,9 +238,9 @@ class _Draft:
         self.names[name] = None
         before = self._topics.pop(name, None)
         if before is not None:
-            # A topic that comes back under its name has another id.
+            # A topic that is created again under the same name has another id.
             self._names.pop(before.id, None)
-            self._headers.pop(before.id, None)
+            self._counts.pop(before.id, None)
         if entry is None:
             return
         record = records.decode(TopicRecord, entry.value)
@@ -239,7 +251,7 @@ class _Draft:
         )
         self._topics[name] = topic
         self._names[topic_id] = name
-        self._headers[topic_id] = topic, record.partitions
+        self._counts[topic_id] = record.partitions
         self._touched[topic_id] = None
 
     def _partition(self, key: str, entry: Entry | None) -> None:
@@ -275,7 +287,10 @@ class _Draft:
         return self._own[topic_id]
 
     def _assemble(self, topic_id: bytes) -> None:
-        """Put a topic together of its record and those of its partitions that it counts."""
+        """Set the topic's partitions from their records, as many as the topic's record says.
+
+        Raises ValueError if a partition has no record.
+        """
         names = self._old._names if self._names is None else self._names
         name = names.get(topic_id)
         if name is None:
@@ -284,7 +299,7 @@ class _Draft:
         if self._topics is None:
             self._topics = dict(self._old.topics)
         topic = self._topics[name]
-        _, count = self._headers.get(topic_id, (topic, len(topic.partitions)))
+        count = self._counts.get(topic_id, len(topic.partitions))
         partitions = self._old._partitions if self._partitions is None else self._partitions
         by_number = partitions.get(topic_id, _EMPTY)
         missing = [number for number in range(count) if number not in by_number]

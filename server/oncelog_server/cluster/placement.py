@@ -1,4 +1,4 @@
-"""Which brokers hold a new partition: round robin, or as the request says, by Kafka's rules."""
+"""The brokers of new partitions: round robin, or as the request says, by Kafka's rules."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Assignment = tuple[int, ...]
 def place(
     brokers: Collection[int], first_partition: int, count: int, replication_factor: int
 ) -> list[Assignment]:
-    """Replicas of `count` partitions; the first of each is its preferred leader.
+    """Return the replicas of `count` partitions; the first of each is its preferred leader.
 
-    Leaders go round; the distance of the others grows with each round, so that the partitions of a
-    broker that dies do not all go to one other. Raises Refused.
+    Leaders go round robin. The distance between a leader and its other replicas grows with each
+    round, so that the partitions of a failed broker do not all move to the same broker. Raises
+    Refused if there are fewer brokers than `replication_factor`.
     """
     ordered = sorted(brokers)
     if replication_factor > len(ordered):
@@ -40,9 +41,9 @@ def place(
 def check_assignment(
     replicas: Sequence[int], brokers: Collection[int], replication_factor: int | None
 ) -> None:
-    """A partition's replicas as a request gives them: as many as the partitions before it have.
+    """Raise Refused with INVALID_REPLICA_ASSIGNMENT if a partition cannot have these replicas.
 
-    Raises Refused with INVALID_REPLICA_ASSIGNMENT.
+    `replication_factor` is the number of replicas that it must have; None allows any number.
     """
     if not replicas:
         raise _invalid("includes an empty replica list.")

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each is taken from the store once, so that no id is given out twice."""
+"""Blocks of producer ids: each is taken from the store once, so that no id is assigned twice."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from oncelog_server.cluster.records import ProducerIdsRecord
 from oncelog_server.cluster.store import Entry, Put, Write, Written
 
 BLOCK_SIZE: Final = 1000
-"""As Kafka's ProducerIdsBlock (KIP-730)."""
+"""The size in Kafka's ProducerIdsBlock (KIP-730)."""
 LAST_PRODUCER_ID: Final = 2**63 - 1
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True):
-    """The ids from `first` on, `size` of them. What a crash leaves unused is never used."""
+    """`size` ids from `first` on. Ids that a crash leaves unused are never assigned."""
 
     first: int
     size: int
 
     @property
     def end(self) -> int:
-        """The first id that is not in the block."""
+        """Return the first id after the block."""
         return self.first + self.size
 
 
 def next_block(entry: Entry | None) -> tuple[ProducerIdBlock, Write]:
-    """The block that is next, given the record of the last one, and the write that takes it.
+    """Return the next block and the write that takes it. `entry` records the last block taken.
 
-    Raises OverflowError when there are no more ids; ValueError for a record that is none.
+    Raises OverflowError if no ids are left, ValueError if the record cannot be decoded.
     """
     first = 0 if entry is None else records.decode(ProducerIdsRecord, entry.value).next_producer_id
     if first > LAST_PRODUCER_ID - BLOCK_SIZE:

@@ -1,4 +1,4 @@
-"""What the metadata store holds: one small JSON record per key."""
+"""The records of the metadata store: one small JSON document for each key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class EndpointRecord(msgspec.Struct, frozen=True):
-    """The address clients of one listener are told."""
+    """The address that one listener gives to its clients."""
 
     listener: str
     host: str
@@ -20,7 +20,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
 class BrokerRecord(msgspec.Struct, frozen=True):
     """`brokers/<id>`, leased; its create revision is the broker epoch.
 
-    `features` are the versions the broker supports, as name -> [lowest, highest].
+    `features` are the feature levels that the broker supports, as name -> [lowest, highest].
     """
 
     incarnation: str
@@ -42,9 +42,10 @@ class ClusterRecord(msgspec.Struct, frozen=True):
 
 
 class TopicRecord(msgspec.Struct, frozen=True):
-    """`topics/<name>`. A topic has the partitions 0 to `partitions` - 1, whatever keys there are.
+    """`topics/<name>`. A topic has the partitions 0 to `partitions` - 1, even if more have a key.
 
-    What does not fit one transaction is written before its topic, and removed after it.
+    Partition records that do not fit into the topic's transaction are written before its record,
+    and deleted after it.
     """
 
     id: str
@@ -53,7 +54,10 @@ class TopicRecord(msgspec.Struct, frozen=True):
 
 
 class PartitionRecord(msgspec.Struct, frozen=True):
-    """`partitions/<topic id>/<n>`; its mod revision is the partition epoch. Leader -1: none."""
+    """`partitions/<topic id>/<n>`; its mod revision is the partition epoch.
+
+    `leader` is -1 while the partition has no leader.
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -64,15 +68,17 @@ class PartitionRecord(msgspec.Struct, frozen=True):
 
 
 class DeletionRecord(msgspec.Struct, frozen=True):
-    """`deletions/<topic id>`: a topic that was deleted, kept until its folders are gone. A folder
-    of no topic is put aside only if it belongs to one of these."""
+    """`deletions/<topic id>`: a deleted topic, kept until its folders are deleted.
+
+    A broker puts a folder without a topic aside only if it belongs to one of these.
+    """
 
     name: str
     partitions: int
 
 
 class ProducerIdsRecord(msgspec.Struct, frozen=True):
-    """`producer_ids`: the first id that was never given out."""
+    """`producer_ids`: the first id of the next block."""
 
     next_producer_id: int
 
@@ -108,7 +114,7 @@ def topic_key(name: str) -> str:
 
 
 def partition_key(topic_id: str, partition: int) -> str:
-    """`topic_id` in Kafka's text form."""
+    """Return the key of a partition. `topic_id` is in Kafka's text form."""
     return f"{PARTITIONS}{topic_id}/{partition}"
 
 
@@ -121,7 +127,10 @@ def encode(record: Any) -> bytes:
 
 
 def decode(record: type[R], value: bytes) -> R:
-    """Raises ValueError if the value is no such record. Fields it does not know are skipped."""
+    """Return the record in `value`. Raises ValueError if it is not such a record.
+
+    Unknown fields are ignored, so that a newer version may add some.
+    """
     decoder: msgspec.json.Decoder[R] = _DECODERS[record]
     return decoder.decode(value)
 

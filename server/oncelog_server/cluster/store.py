@@ -1,7 +1,7 @@
-"""What a store of the cluster's metadata can do: etcd's model, of which sqlite gives the same.
+"""The interface of the metadata store. The model is etcd's; an embedded sqlite store has it too.
 
 Keys are texts under the cluster's own prefix, values are small records. Every change has a
-revision; a transaction changes all of its keys at one revision, or none.
+revision. A transaction changes all of its keys at one revision, or none.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final, Protocol
 import msgspec
 
 MAX_OPERATIONS: Final = 128
-"""etcd's default limit for one transaction, of conditions as of operations."""
+"""etcd's default limit for one transaction. It holds for conditions and for operations."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A key as it stands: revision 5 created it, revision 9 wrote it last."""
+    """A key and its value, with the revisions that created it and wrote it last."""
 
     key: str
     value: bytes
@@ -32,14 +32,14 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Condition: the key was last written at this revision; 0: it does not exist."""
+    """Condition: the key was last written at this revision, or does not exist if it is 0."""
 
     key: str
     mod_revision: int
 
 
 class Created(msgspec.Struct, frozen=True):
-    """Condition: the key was created at this revision; 0: it does not exist."""
+    """Condition: the key was created at this revision, or does not exist if it is 0."""
 
     key: str
     create_revision: int
@@ -49,7 +49,7 @@ Compare = Written | Created
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Write a key. With a lease, the key goes when the lease ends; 0 is no lease."""
+    """Write a key. With a lease, the key is deleted when the lease ends; 0 is no lease."""
 
     key: str
     value: bytes
@@ -57,7 +57,7 @@ class Put(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """Remove a key; one that does not exist changes nothing."""
+    """Delete a key. Nothing changes if it does not exist."""
 
     key: str
 
@@ -66,21 +66,21 @@ Operation = Put | Delete
 
 
 class Write(msgspec.Struct, frozen=True):
-    """Operations that hold only while what they were computed from has not changed."""
+    """Operations, and the conditions under which they are still valid."""
 
     compare: tuple[Compare, ...]
     operations: tuple[Operation, ...]
 
 
 class TxnResult(msgspec.Struct, frozen=True):
-    """`revision` is that of the change, or the store's latest if nothing changed."""
+    """The result of a transaction. `revision` is the store's latest if nothing changed."""
 
     succeeded: bool
     revision: int
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A key was written, or deleted if `entry` is None."""
+    """A change of one key: written, or deleted if `entry` is None."""
 
     key: str
     entry: Entry | None
@@ -94,17 +94,17 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class Compacted(Exception):
-    """The changes since the revision asked for are not kept any more: read the prefix again."""
+    """The store no longer keeps the changes since the given revision: read the prefix again."""
 
 
 class Lease(Protocol):
-    """Keys that live as long as their owner shows itself."""
+    """A lease: its keys exist as long as their owner renews it."""
 
     @property
     def id(self) -> int: ...
 
     async def keep_alive(self) -> bool:
-        """Show oneself. False: the lease has ended, and its keys are gone."""
+        """Renew the lease. Return False if it has ended and its keys are deleted."""
         ...
 
     async def revoke(self) -> None:
@@ -113,23 +113,23 @@ class Lease(Protocol):
 
 
 class MetadataStore(Protocol):
-    """Any method raises OSError when the store cannot be reached or is broken."""
+    """A store. Every method raises OSError if the store cannot be reached or is damaged."""
 
     async def get(self, key: str) -> Entry | None: ...
 
     async def range(self, prefix: str) -> Snapshot: ...
 
     async def txn(self, compare: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
-        """All operations if all conditions hold, else none. When it returns, the change is durable.
+        """Carry out all operations if all conditions hold, else none. Return when it is durable.
 
         Raises ValueError for more than MAX_OPERATIONS, or for one key in two operations.
         """
         ...
 
     def watch(self, prefix: str, from_revision: int) -> AsyncIterator[Changes]:
-        """Changes from `from_revision` on, in the order of revisions, without end.
+        """Yield the changes from `from_revision` on, in the order of revisions, without end.
 
-        Raises Compacted if they are not kept any more.
+        Raises Compacted if the store no longer keeps them.
         """
         ...
 
@@ -139,7 +139,7 @@ class MetadataStore(Protocol):
 
 
 def check_limits(compare: Sequence[Compare], operations: Sequence[Operation]) -> None:
-    """What every store refuses, so that the embedded one takes nothing that etcd would not."""
+    """Raise ValueError for a transaction that etcd would refuse, so that every store refuses it."""
     if len(compare) > MAX_OPERATIONS or len(operations) > MAX_OPERATIONS:
         raise ValueError(f"more than {MAX_OPERATIONS} operations in one transaction")
     if len({operation.key for operation in operations}) < len(operations):

@@ -1,4 +1,4 @@
-"""Changing a topic's own settings: all of them (AlterConfigs) or some (IncrementalAlterConfigs).
+"""Changes of a topic's own settings: all of them (AlterConfigs) or some (IncrementalAlterConfigs).
 
 Checks, codes and messages are those of Kafka's ConfigurationControlManager (KIP-339).
 """
@@ -30,7 +30,7 @@ class AlterOperation(IntEnum):
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """One setting to change. `text` is None for DELETE only."""
+    """A change of one setting. `text` is None for DELETE only."""
 
     name: str
     operation: AlterOperation
@@ -38,7 +38,10 @@ class Alteration(msgspec.Struct, frozen=True):
 
 
 def replaced_settings(own: Mapping[str, str | None]) -> dict[str, str]:
-    """AlterConfigs: what is not named goes back to its default. Raises Refused."""
+    """Return a topic's own settings after AlterConfigs: those named, and no others.
+
+    Raises Refused with INVALID_REQUEST if one has no value.
+    """
     missing = [name for name, text in own.items() if text is None]
     if missing:
         raise Refused(
@@ -50,7 +53,11 @@ def replaced_settings(own: Mapping[str, str | None]) -> dict[str, str]:
 def altered_settings(
     settings: Settings, before: Mapping[str, str], alterations: Sequence[Alteration]
 ) -> dict[str, str]:
-    """IncrementalAlterConfigs: a topic's own settings after the changes. Raises Refused."""
+    """Return a topic's own settings after IncrementalAlterConfigs.
+
+    Raises Refused with INVALID_REQUEST if a value is missing, with INVALID_CONFIG if a setting that
+    is not a list is appended to.
+    """
     missing = [
         alteration.name
         for alteration in alterations
@@ -74,7 +81,10 @@ def altered_settings(
 def alter_topic(
     image: ClusterImage, settings: Settings, name: str, own: Mapping[str, str]
 ) -> list[Write]:
-    """Give the topic these settings of its own; nothing to write if it has them. Raises Refused."""
+    """Return the writes that replace a topic's own settings: none if it has exactly these.
+
+    Raises Refused if the topic does not exist or a setting is invalid.
+    """
     topic = image.topics.get(name)
     checked = checked_settings(settings, own, {} if topic is None else topic.settings)
     if topic is None:

@@ -1,4 +1,4 @@
-"""Which names a topic may have: Kafka's Topic class."""
+"""The rules for topic names, those of Kafka's Topic class, and the internal topics."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from oncelog_server.refusal import Refused
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
-# Ours, of Spark's exactly-once sinks: how far a sink is, is a group's offset of this topic, which
-# never holds a record.
+# Oncelog's own, for Spark's exactly-once sinks. A sink keeps its progress as a group's committed
+# offset of this topic; the topic never holds a record.
 SINKS: Final = "__oncelog_sink"
 CLUSTER_METADATA: Final = "__cluster_metadata"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS})
 
 MAX_NAME_LENGTH: Final = 249
-# Of a name that is refused: with all of it the reason could be longer than a string may be.
+# Characters of an invalid name that the reason shows. With the whole name the reason could exceed
+# the length of a Kafka string.
 MAX_NAME_SHOWN: Final = 1_000
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]*")
 
@@ -28,7 +29,7 @@ def is_internal(name: str) -> bool:
 
 
 def check_topic_name(name: str) -> None:
-    """Raises Refused with INVALID_TOPIC_EXCEPTION, worded as Kafka does."""
+    """Raise Refused with INVALID_TOPIC_EXCEPTION, worded as in Kafka, if the name is invalid."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -47,18 +48,20 @@ def check_topic_name(name: str) -> None:
 
 
 def by_unified_name(names: Iterable[str]) -> dict[str, str]:
-    """Names by what metrics call them, of those that could collide."""
+    """Return the names that could collide in metrics, by their unified form."""
     return {unified(name): name for name in names if "." in name or "_" in name}
 
 
 def unified(name: str) -> str:
-    """Metrics know no difference between `.` and `_`."""
+    """Return the name as Kafka's metrics show it, which do not distinguish `.` and `_`."""
     return name.replace(".", "_")
 
 
 def check_collision(name: str, existing: Mapping[str, str]) -> None:
-    """`existing` are those of `by_unified_name`: names that differ only in `.` and `_` would be one
-    in metrics. Raises Refused."""
+    """Raise Refused if metrics could not distinguish `name` from an existing topic.
+
+    `existing` is the result of `by_unified_name`.
+    """
     other = existing.get(unified(name), name)
     if other != name:
         raise Refused(

@@ -1,6 +1,7 @@
-"""Creating and deleting topics, adding partitions: decided on an image, as conditional writes.
+"""Creation and deletion of topics, addition of partitions.
 
-Checks, codes and messages are those of Kafka's ReplicationControlManager.
+The changes are decided on an image and returned as conditional writes. Checks, codes and messages
+are those of Kafka's ReplicationControlManager.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from oncelog_server.settings.table import InvalidValue
 from oncelog_server.settings.topics import check_segment_bytes, topic_values
 
 MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
-# Topics whose records one transaction of the store removes.
+# Topics that one transaction of the store deletes: each takes two operations.
 MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS // 2
 DEFAULT: Final = -1
 
 
 class NewTopic(msgspec.Struct, frozen=True):
-    """A topic to create. -1: the broker's default. `assignments` are (partition, replicas)."""
+    """A topic to create. -1 is the broker's default. `assignments` are (partition, replicas)."""
 
     name: str
     partitions: int = DEFAULT
@@ -59,7 +60,7 @@ class NewTopic(msgspec.Struct, frozen=True):
 
 
 class CreatedTopic(msgspec.Struct, frozen=True):
-    """A topic as it will be."""
+    """A topic as it will be created."""
 
     name: str
     id: bytes
@@ -69,7 +70,7 @@ class CreatedTopic(msgspec.Struct, frozen=True):
 
 
 class NewPartitions(msgspec.Struct, frozen=True):
-    """`count` is the new total; `assignments`, if given, are for the partitions that are added."""
+    """Partitions to add. `count` is the new total; `assignments` are for the added partitions."""
 
     topic: str
     count: int
@@ -77,25 +78,29 @@ class NewPartitions(msgspec.Struct, frozen=True):
 
 
 def check_creation(settings: Settings, topics: Sequence[NewTopic]) -> None:
-    """Raises Refused for all topics of a request that asks for too many partitions together; as in
-    Kafka, before anything else is looked at."""
-    if sum(_asked(settings, new) for new in topics) > MAX_PARTITIONS_OF_A_REQUEST:
+    """Raise Refused if all topics of a request together would have too many partitions.
+
+    As in Kafka, the whole request is refused, before any other check.
+    """
+    if sum(_requested_partitions(settings, new) for new in topics) > MAX_PARTITIONS_OF_A_REQUEST:
         raise _too_many_in_a_request()
 
 
-def _asked(settings: Settings, new: NewTopic) -> int:
-    """How many partitions it is to have."""
-    asked = settings.num_partitions if new.partitions == DEFAULT else max(new.partitions, 0)
-    return len(new.assignments) or asked
+def _requested_partitions(settings: Settings, new: NewTopic) -> int:
+    """Return how many partitions the topic is to have."""
+    count = settings.num_partitions if new.partitions == DEFAULT else max(new.partitions, 0)
+    return len(new.assignments) or count
 
 
 def at_once(settings: Settings, topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
-    """The topics in their order, in lists that one transaction of the store can hold; a topic that
-    needs several is alone."""
+    """Yield the topics in their order, in lists that fit into one transaction of the store each.
+
+    A topic that needs several transactions is alone in its list.
+    """
     batch: list[NewTopic] = []
     size = 0
     for new in topics:
-        needed = 1 + _asked(settings, new)
+        needed = 1 + _requested_partitions(settings, new)
         if batch and size + needed > MAX_OPERATIONS:
             yield batch
             batch, size = [], 0
@@ -108,7 +113,7 @@ def at_once(settings: Settings, topics: Sequence[NewTopic]) -> Iterator[list[New
 def create_topic(
     image: ClusterImage, settings: Settings, new: NewTopic, topic_id: bytes
 ) -> tuple[CreatedTopic, list[Write]]:
-    """The topic and the writes that make it, to be done in their order. Raises Refused."""
+    """Return the topic and the writes that create it, in their order. Raises Refused."""
     (outcome,), writes = create_topics(image, settings, [(new, topic_id)])
     if isinstance(outcome, Refused):
         raise outcome
@@ -116,23 +121,27 @@ def create_topic(
 
 
 def create_topics(
-    image: ClusterImage, settings: Settings, wanted: Sequence[tuple[NewTopic, bytes]]
+    image: ClusterImage, settings: Settings, topics: Sequence[tuple[NewTopic, bytes]]
 ) -> tuple[list[CreatedTopic | Refused], list[Write]]:
-    """What becomes of each topic, with its id, and the writes that make them, to be done in their
-    order: one, if a transaction of the store can hold them."""
+    """Return the outcome of each topic, and the writes that create the accepted topics.
+
+    `topics` are pairs of a topic and its id. The writes are in their order; it is a single write if
+    one transaction of the store can hold all topics.
+    """
     draft = _Creation(image, settings)
-    outcomes = [draft.add(new, topic_id) for new, topic_id in wanted]
+    outcomes = [draft.add(new, topic_id) for new, topic_id in topics]
     return outcomes, draft.writes()
 
 
 class _Creation:
-    """Topics that are about to be created together: each meets those before it."""
+    """Topics that are created together. Each is checked against those added before it."""
 
     def __init__(self, image: ClusterImage, settings: Settings) -> None:
         self._image = image
         self._settings = settings
         self._topics: dict[str, tuple[Put, list[Put]]] = {}
-        # Both are made once, at the first topic that needs them.
+        # Existing names by unified form, and the partition count. Both are computed for the first
+        # topic that needs them; None and -1 until then.
         self._unified: dict[str, str] | None = None
         self._partitions = -1
 
@@ -153,7 +162,7 @@ class _Creation:
         count = len(assignments)
         if count > MAX_PARTITIONS_OF_A_REQUEST:
             raise _too_many_in_a_request()
-        if not is_internal(new.name):  # coordinators are needed however many others there are
+        if not is_internal(new.name):  # the limit must not prevent the coordinators' topics
             self._take_room(count)
         id_text = uuid_to_string(topic_id)
         put = Put(records.topic_key(new.name), records.encode(TopicRecord(id_text, count, own)))
@@ -193,9 +202,11 @@ class _Creation:
 def delete_topics(
     image: ClusterImage, settings: Settings, names: Sequence[str]
 ) -> tuple[list[Write], dict[str, Refused]]:
-    """The writes that remove up to MAX_DELETED_AT_ONCE topics, and why which are not removed. The
-    topics' records go first, and together: partitions without a topic are none. That they were
-    deleted is remembered until their folders are gone."""
+    """Return the writes that delete up to MAX_DELETED_AT_ONCE topics, and the refusals by name.
+
+    The first write deletes the records of all topics; a partition without a topic does not exist.
+    It also writes a DeletionRecord for each topic, which is kept until its folders are deleted.
+    """
     refused: dict[str, Refused] = {}
     conditions: dict[str, Written] = {}
     remembered: list[Put] = []
@@ -222,7 +233,7 @@ def delete_topics(
 
 
 def removal(topic: TopicImage) -> list[Write]:
-    """The writes that remove a topic, whatever the settings say: it was never in use."""
+    """Return the writes that delete a topic that was never in use, whatever the settings say."""
     key = records.topic_key(topic.name)
     first = Write((Written(key, topic.revision),), (Delete(key), _remembered(topic)))
     keys = [
@@ -232,13 +243,13 @@ def removal(topic: TopicImage) -> list[Write]:
 
 
 def _remembered(topic: TopicImage) -> Put:
-    """That a topic was deleted: until its folders are gone."""
+    """Return the write that records the deletion of a topic."""
     record = DeletionRecord(topic.name, len(topic.partitions))
     return Put(records.deletion_key(topic.id_text), records.encode(record))
 
 
 def deletions(keys: Sequence[str]) -> list[Write]:
-    """Unconditional: of keys that nobody writes any more."""
+    """Return writes that delete `keys` without a condition: nothing writes these keys any more."""
     return [
         Write((), tuple(Delete(key) for key in keys[start : start + MAX_OPERATIONS]))
         for start in range(0, len(keys), MAX_OPERATIONS)
@@ -246,9 +257,12 @@ def deletions(keys: Sequence[str]) -> list[Write]:
 
 
 def create_partitions(image: ClusterImage, settings: Settings, new: NewPartitions) -> list[Write]:
-    """Raises Refused; also for an internal topic: which of its partitions has a group or a
-    transactional id follows from their number. (Kafka would add them, and its coordinators go by
-    the old number until they are restarted, or load nothing any more.)"""
+    """Return the writes that add partitions to a topic. Raises Refused if it cannot have them.
+
+    An internal topic is refused, unlike in Kafka: the number of its partitions decides which of
+    them holds a group or a transactional id. Kafka's coordinators keep the old number until a
+    restart, or load nothing any more.
+    """
     topic = image.topics.get(new.topic)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -290,7 +304,7 @@ def create_partitions(image: ClusterImage, settings: Settings, new: NewPartition
 def topic_put(
     topic: TopicImage, *, partitions: int | None = None, settings: Mapping[str, str] | None = None
 ) -> Put:
-    """The topic's record with one thing changed."""
+    """Return the write of the topic's record with another partition count or other settings."""
     record = TopicRecord(
         topic.id_text,
         len(topic.partitions) if partitions is None else partitions,
@@ -302,8 +316,10 @@ def topic_put(
 def checked_settings(
     settings: Settings, own: Mapping[str, str | None], before: Mapping[str, str]
 ) -> dict[str, str]:
-    """A topic's own settings, if they can be; `before`: those that it has. Raises Refused with
-    INVALID_CONFIG."""
+    """Return a topic's own settings. Raises Refused with INVALID_CONFIG if one is invalid.
+
+    `before` are the topic's settings until now.
+    """
     given = {name: text for name, text in own.items() if text is not None}
     try:
         if len(given) < len(own):
@@ -317,9 +333,12 @@ def checked_settings(
 
 
 def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTopic:
-    """How Kafka creates __consumer_offsets and __transaction_state: but with no more replicas than
-    there are brokers, so that one broker needs no settings. And __oncelog_sink, which only has to
-    be there: offsets can be committed for it."""
+    """Return an internal topic to create, with the settings that Kafka gives it.
+
+    Unlike in Kafka, it has at most as many replicas as there are brokers, so that one broker needs
+    no settings. __oncelog_sink has no records: it exists because offsets can be committed only for
+    an existing topic. Raises ValueError if `name` is no internal topic.
+    """
     if name == CONSUMER_OFFSETS:
         return NewTopic(
             name,
@@ -351,7 +370,10 @@ def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTop
 
 
 def _segment_bytes(size: int) -> dict[str, str]:
-    """As a topic may set it: the settings of the internal topics have no least value."""
+    """Return the setting of a topic for segments of `size` bytes.
+
+    The broker's settings for internal topics have no minimum, but `segment.bytes` has one.
+    """
     name = "segment.bytes" if size >= SMALLEST_SEGMENT else "internal.segment.bytes"
     return {name: str(size)}
 
@@ -363,7 +385,7 @@ def _too_many_in_a_request() -> Refused:
 
 
 def _partition_count(image: ClusterImage) -> int:
-    """Without those of internal topics."""
+    """Return the number of partitions, without those of internal topics."""
     topics = image.topics
     internal = [topics[name] for name in INTERNAL_TOPICS if name in topics]
     return sum([len(topic.partitions) for topic in topics.values()]) - sum(
@@ -372,8 +394,10 @@ def _partition_count(image: ClusterImage) -> int:
 
 
 def _check_room(count: int, settings: Settings, added: int) -> None:
-    """Raises Refused where there would be more partitions than there may be (H64): each takes
-    memory for good, and time at every start."""
+    """Raise Refused if `added` more partitions exceed oncelog.max.partitions (H64).
+
+    Each partition takes memory for as long as it exists, and time at every start.
+    """
     limit = settings.oncelog_max_partitions
     if count + added > limit:
         raise Refused(
@@ -400,7 +424,8 @@ def _assignments(image: ClusterImage, settings: Settings, new: NewTopic) -> list
     factor = new.replication_factor
     if factor == DEFAULT:
         factor = settings.default_replication_factor
-    # One more is enough to refuse: nobody places two thousand million partitions first.
+    # A request may name two billion partitions. One above the limit is enough for the caller to
+    # refuse it, without placing them all.
     return place(image.brokers, 0, min(count, MAX_PARTITIONS_OF_A_REQUEST + 1), factor)
 
 
@@ -436,8 +461,11 @@ def _manual_assignments(image: ClusterImage, new: NewTopic) -> list[Assignment]:
 def _partition_puts(
     image: ClusterImage, id_text: str, first: int, assignments: Sequence[Assignment]
 ) -> list[Put]:
-    """New partitions: every replica that is alive is in sync, the first of them leads."""
-    # There are few different assignments, and a topic has up to 10,000 partitions.
+    """Return the writes of new partitions, in each of which the live replicas are the ISR.
+
+    The first live replica leads.
+    """
+    # A topic has up to 10,000 partitions but few different assignments.
     encoded: dict[Assignment, bytes] = {}
     puts = []
     for number, replicas in enumerate(assignments, first):
@@ -452,7 +480,10 @@ def _partition_puts(
 
 
 def _topic_last(condition: Created | Written, topic: Put, partitions: Sequence[Put]) -> list[Write]:
-    """As many transactions as it takes; the topic's record, which shows the others, last."""
+    """Return the writes in as few transactions as possible, the topic's record in the last.
+
+    The topic's record makes the partitions visible.
+    """
     fitting = MAX_OPERATIONS - 1
     rest = len(partitions) - fitting
     writes = [
