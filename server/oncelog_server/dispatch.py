@@ -25,7 +25,8 @@ from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
 from oncelog_server.network.frame_reader import SHARED_BYTES
 from oncelog_server.network.outbox import Part
-from oncelog_server.network.request_context import Peer, RequestContext
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.network.session import Session
 from oncelog_server.request_limits import max_elements
 from oncelog_server.slices import SMALL, Steps, within
 
@@ -89,6 +90,7 @@ class Dispatch:
 
     def __init__(self, services: BrokerServices, handlers: Iterable[Handler]) -> None:
         self._services = services
+        self._authorizer = services.authorizer
         self._handlers: dict[int, Handler] = {}
         for handler in handlers:
             if handler.API in self._handlers:
@@ -98,7 +100,7 @@ class Dispatch:
         self._routes: dict[tuple[int, int], _Route] = {}
         services.versions = {key: handler.VERSIONS for key, handler in self._handlers.items()}
 
-    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+    def serve(self, frame: memoryview, session: Session) -> Answer:
         """Return the response's parts, a Deferred of them, or None if the client wants no response.
         Raise ProtocolError if the connection must be closed."""
         try:
@@ -107,11 +109,15 @@ class Dispatch:
             raise ProtocolError(f"a request of {len(frame)} bytes") from None
         route = self._routes.get((key, version)) or self._route(key, version)
         if route is None:
-            return self._unsupported_version(RequestContext(peer, key, version, correlation_id, ""))
+            return self._unsupported_version(
+                RequestContext(session, self._authorizer, key, version, correlation_id, "")
+            )
         client_id, position = read_client_id(
             frame, REQUEST_START.size, size, is_flexible=route.is_request_header_flexible
         )
-        context = RequestContext(peer, key, version, correlation_id, client_id or "")
+        context = RequestContext(
+            session, self._authorizer, key, version, correlation_id, client_id or ""
+        )
         # Bytes after the request are ignored, as by Kafka: librdkafka leaves three of them after
         # a Metadata request for all topics in a flexible version.
         if len(frame) > SLICED_BYTES:

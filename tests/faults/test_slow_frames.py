@@ -19,7 +19,7 @@ from oncelog_server.network.connection import (
     Parts,
 )
 from oncelog_server.network.listener import Limits, Listener
-from oncelog_server.network.request_context import Peer
+from oncelog_server.network.session import Session
 
 DEADLINE_S = 10
 IDLE_MS = 600_000
@@ -45,7 +45,7 @@ class Echo:
     def __init__(self) -> None:
         self.parked: list[Deferred[Parts]] = []
 
-    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+    def serve(self, frame: memoryview, session: Session) -> Answer:
         if bytes(frame[:4]) == b"park":
             self.parked.append(Deferred())
             return self.parked[-1]

@@ -17,27 +17,30 @@ from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
-from oncelog_server.network.request_context import Peer, RequestContext
-from oncelog_server.security.authorizer import ANONYMOUS
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.network.session import Session as ClientSession
+from oncelog_server.security.authorizer import AllowAll
+from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import Slices, Steps
 from tests.server.manual_timers import ManualTimers
 
-PEER = Peer(ANONYMOUS, "/127.0.0.1", "PLAINTEXT", lambda: False)
+SESSION = ClientSession(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 
 
 class Session:
     """One connection's worth of requests to a Dispatch, without a socket."""
 
     def __init__(self, *handlers: Handler) -> None:
-        self.services = cast(BrokerServices, SimpleNamespace(settings=Settings(), versions={}))
+        services = SimpleNamespace(settings=Settings(), authorizer=AllowAll(), versions={})
+        self.services = cast(BrokerServices, services)
         self.dispatch = Dispatch(self.services, handlers)
         self.requests = Requests("test")
 
     def serve(self, request: Any, version: int) -> Answer:
         _, parts = self.requests.send(request, version)
         frame = b"".join(bytes(part) for part in parts)[4:]
-        return self.dispatch.serve(memoryview(frame), PEER)
+        return self.dispatch.serve(memoryview(frame), SESSION)
 
     def read(self, answer: Answer) -> Any:
         assert isinstance(answer, list)
@@ -84,13 +87,13 @@ def test_a_version_that_is_not_served_closes_the_connection(session: Session) ->
 
 def test_an_api_that_is_not_served_closes_the_connection(session: Session) -> None:
     with pytest.raises(ProtocolError):
-        session.dispatch.serve(memoryview(b"\x00\x0b\x00\x00\x00\x00\x00\x01\xff\xff"), PEER)
+        session.dispatch.serve(memoryview(b"\x00\x0b\x00\x00\x00\x00\x00\x01\xff\xff"), SESSION)
 
 
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(session: Session) -> None:
     """KIP-511: the client learns what it may ask."""
     header = b"\x00\x12\x00\x63\x00\x00\x00\x07\x00\x01c\x00"
-    answer = session.dispatch.serve(memoryview(header), PEER)
+    answer = session.dispatch.serve(memoryview(header), SESSION)
     data = b"".join(cast("list[bytes]", answer))
     assert data[4:10] == b"\x00\x00\x00\x07" + ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
@@ -186,7 +189,7 @@ def test_a_request_cut_off_is_a_protocol_error(session: Session) -> None:
     frame = b"".join(bytes(part) for part in parts)[4:]
     for size in range(len(frame) - 1):
         with pytest.raises(ProtocolError):
-            session.dispatch.serve(memoryview(frame[:size]), PEER)
+            session.dispatch.serve(memoryview(frame[:size]), SESSION)
 
 
 def test_two_handlers_for_one_api_are_a_mistake() -> None:

@@ -10,7 +10,7 @@ from oncelog_server.faults.points import ANSWERS
 from oncelog_server.faults.trap import Trap
 from oncelog_server.network.connection import Answer, Parts
 from oncelog_server.network.listener import Requests
-from oncelog_server.network.request_context import Peer
+from oncelog_server.network.session import Session
 
 _API_KEY: Final = struct.Struct(">h")
 
@@ -20,9 +20,9 @@ class WatchedRequests:
         self._requests = requests
         self._trap = trap
 
-    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+    def serve(self, frame: memoryview, session: Session) -> Answer:
         (key,) = _API_KEY.unpack_from(frame)
-        answer = self._requests.serve(frame, peer)
+        answer = self._requests.serve(frame, session)
         name = ANSWERS.get(key)
         if name is None or name != self._trap.name:
             return answer

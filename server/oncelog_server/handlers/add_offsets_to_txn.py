@@ -7,7 +7,6 @@ TRANSACTION_ABORTABLE.
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -17,7 +16,7 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.results import TransactionResult
@@ -40,12 +39,8 @@ def _add(
     services: BrokerServices, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> TransactionResult | Deferred[TransactionResult]:
     """Raises Refused."""
-    transactional_id = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    if not services.authorizer.authorize(context.principal, Operation.WRITE, transactional_id):
-        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    group = Resource(ResourceType.GROUP, request.group_id)
-    if not services.authorizer.authorize(context.principal, Operation.READ, group):
-        raise Refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    context.require(Operation.WRITE, transactional_id=request.transactional_id)
+    context.require(Operation.READ, group=request.group_id)
     if CONSUMER_OFFSETS not in services.metadata.image.topics:
         # No client has asked for a group's coordinator yet. The response is
         # COORDINATOR_NOT_AVAILABLE, which every client retries.

@@ -27,7 +27,7 @@ from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
@@ -54,7 +54,7 @@ def handle(
     if context.api_version < BROKERS_SINCE:
         size = _size(request.v3_and_below_topics)
         return when_large(size, _of_client(services, context, request))
-    if not services.authorizer.authorize(context.principal, Operation.CLUSTER_ACTION, CLUSTER):
+    if not context.may(Operation.CLUSTER_ACTION, CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     size = sum(1 + _size(transaction.topics) for transaction in request.transactions)
     return when_large(size, _of_broker(services, context, request.transactions))
@@ -69,9 +69,8 @@ def _of_client(
 ) -> Steps[Answer]:
     topics = request.v3_and_below_topics
     transactional_id = request.v3_and_below_transactional_id
-    resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
     codes: Codes | Deferred[Codes]
-    if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
+    if not context.may(Operation.WRITE, transactional_id=transactional_id):
         codes = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
         codes = yield from _add(
@@ -165,7 +164,7 @@ def _refused(
     for partition in partitions:
         topic, index = partition
         allowed = (
-            _may_write(services, context, topic)
+            topic not in INTERNAL_TOPICS and context.may(Operation.WRITE, topic=topic)
             if by_client
             else topic not in NEVER_IN_TRANSACTIONS
         )
@@ -175,12 +174,6 @@ def _refused(
             refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield
     return refused
-
-
-def _may_write(services: BrokerServices, context: RequestContext, topic: str) -> bool:
-    return topic not in INTERNAL_TOPICS and services.authorizer.authorize(
-        context.principal, Operation.WRITE, Resource(ResourceType.TOPIC, topic)
-    )
 
 
 def _topic_results(

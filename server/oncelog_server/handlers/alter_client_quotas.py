@@ -22,7 +22,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers.describe_client_quotas import ENTITY_TYPES
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_CLIENT_QUOTAS
 VERSIONS = range(0, 2)
@@ -37,7 +37,7 @@ Entity = tuple[tuple[str, str | None], ...]
 def handle(
     services: BrokerServices, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    allowed = services.authorizer.authorize(context.principal, Operation.ALTER_CONFIGS, CLUSTER)
+    allowed = context.may(Operation.ALTER_CONFIGS, CLUSTER)
     times = Counter(map(_entity, request.entries))
     results = []
     for entry in request.entries:

@@ -19,7 +19,7 @@ from oncelog_protocol.messages.alter_user_scram_credentials import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
 VERSIONS = range(0, 1)
@@ -46,7 +46,7 @@ def handle(
         verdicts[upsertion.name] = _of_upsertion(upsertion) if known is None else TWICE
     for deletion in request.deletions:
         verdicts[deletion.name] = _of_deletion(deletion)
-    if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):
+    if not context.may(Operation.ALTER, CLUSTER):
         verdicts = dict.fromkeys(verdicts, DENIED)
     return AlterUserScramCredentialsResponse(
         results=[

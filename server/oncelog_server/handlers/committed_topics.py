@@ -21,7 +21,7 @@ from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps
 from oncelog_server.topic_partition import TopicPartition
 
@@ -39,7 +39,7 @@ def created_first(
     if (
         SINKS in services.metadata.image.topics
         or all(topic.name != SINKS for topic in topics)
-        or not _may_read(services, context, SINKS)
+        or not context.may(Operation.READ, topic=SINKS)
     ):
         return None
     return services.spawn(_create_sinks(services))
@@ -71,7 +71,7 @@ def refuse_unknown(
         code = ErrorCode.NONE
         if by_id and not topic.name:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not _may_read(services, context, topic.name):
+        elif not context.may(Operation.READ, topic=topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         known = []
         for partition in topic.partitions:
@@ -88,11 +88,6 @@ def refuse_unknown(
             kept.partitions = known
             accepted.append(kept)
     return accepted, refused
-
-
-def _may_read(services: BrokerServices, context: RequestContext, topic: str) -> bool:
-    resource = Resource(ResourceType.TOPIC, topic)
-    return services.authorizer.authorize(context.principal, Operation.READ, resource)
 
 
 def answered(topics: Sequence[Answered]) -> Codes:

@@ -15,7 +15,7 @@ from oncelog_protocol.messages.incremental_alter_configs import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.security.resources import CLUSTER, Operation
 
 
 class ConfigResource(IntEnum):
@@ -37,13 +37,10 @@ def resource_of(
     """Return the type of the resource. Raise Refused if it is unknown, not authorized, or another
     broker."""
     if kind == ConfigResource.TOPIC:
-        resource = Resource(ResourceType.TOPIC, name)
-        if not services.authorizer.authorize(context.principal, operation, resource):
-            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        context.require(operation, topic=name)
         return ConfigResource.TOPIC
     if kind == ConfigResource.BROKER:
-        if not services.authorizer.authorize(context.principal, operation, CLUSTER):
-            raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        context.require(operation, CLUSTER)
         if name and name != str(services.broker_id):
             raise Refused(
                 ErrorCode.INVALID_REQUEST,

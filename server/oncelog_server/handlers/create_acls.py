@@ -17,7 +17,7 @@ from oncelog_protocol.messages.create_acls import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.acl_codes import check_known
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.CREATE_ACLS
 VERSIONS = range(1, 4)
@@ -35,6 +35,6 @@ def handle(
             creation.permission_type,
         )
     code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
-    if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):
+    if not context.may(Operation.ALTER, CLUSTER):
         code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
     return CreateAclsResponse(results=[AclCreationResult(code, message) for _ in request.creations])

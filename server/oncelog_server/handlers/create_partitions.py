@@ -21,7 +21,7 @@ from oncelog_server.cluster.topics import NewPartitions
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 
 API = ApiKey.CREATE_PARTITIONS
 VERSIONS = range(0, 4)
@@ -40,10 +40,9 @@ async def _create(
     results: dict[str, Refused | None] = {}
     wanted: list[NewPartitions] = []
     for topic in request.topics:
-        resource = Resource(ResourceType.TOPIC, topic.name)
         if times[topic.name] > 1:
             results[topic.name] = Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        elif not services.authorizer.authorize(context.principal, Operation.ALTER, resource):
+        elif not context.may(Operation.ALTER, topic=topic.name):
             results[topic.name] = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         else:
             wanted.append(_new_partitions(topic))

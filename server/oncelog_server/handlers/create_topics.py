@@ -26,7 +26,7 @@ from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.settings.description import describe_topic
 from oncelog_server.slices import Steps, when_large
 
@@ -55,7 +55,7 @@ def _steps(
     for topic in request.topics:
         yield
         try:
-            _check(services, context, topic, times[topic.name])
+            _check(context, topic, times[topic.name])
         except Refused as refused:
             results[topic.name] = _refused(topic.name, refused)
         else:
@@ -91,9 +91,7 @@ def _response(
     return CreateTopicsResponse(topics=[results[name] for name in names])
 
 
-def _check(
-    services: BrokerServices, context: RequestContext, topic: CreatableTopic, times: int
-) -> None:
+def _check(context: RequestContext, topic: CreatableTopic, times: int) -> None:
     """Raises Refused."""
     if times > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -102,11 +100,8 @@ def _check(
             ErrorCode.INVALID_REQUEST,
             f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
         )
-    resource = Resource(ResourceType.TOPIC, topic.name)
-    authorize = services.authorizer.authorize
     if not (
-        authorize(context.principal, Operation.CREATE, CLUSTER)
-        or authorize(context.principal, Operation.CREATE, resource)
+        context.may(Operation.CREATE, CLUSTER) or context.may(Operation.CREATE, topic=topic.name)
     ):
         raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     settings = Counter(config.name for config in topic.configs)
@@ -137,8 +132,7 @@ def _created(
     services: BrokerServices, context: RequestContext, topic: CreatedTopic, described: Described
 ) -> CreatableTopicResult:
     result = CreatableTopicResult(name=topic.name, topic_id=topic.id, error_message=None)
-    resource = Resource(ResourceType.TOPIC, topic.name)
-    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE_CONFIGS, resource):
+    if not context.may(Operation.DESCRIBE_CONFIGS, topic=topic.name):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return result
     result.num_partitions = topic.partitions

@@ -17,7 +17,7 @@ from oncelog_protocol.messages.delete_acls import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.acl_codes import check_known
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DELETE_ACLS
 VERSIONS = range(1, 4)
@@ -35,7 +35,7 @@ def handle(
             acl_filter.permission_type,
         )
     code, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
-    if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):
+    if not context.may(Operation.ALTER, CLUSTER):
         code, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
     return DeleteAclsResponse(
         filter_results=[DeleteAclsFilterResult(code, message) for _ in request.filters]

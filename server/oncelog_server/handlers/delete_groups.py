@@ -10,10 +10,9 @@ from oncelog_protocol.messages.delete_groups import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
-from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.resources import Operation
 
 API = ApiKey.DELETE_GROUPS
 VERSIONS = range(0, 4)
@@ -35,7 +34,7 @@ def _delete(
     services: BrokerServices, context: RequestContext, group_id: str
 ) -> list[DeletableGroupResult] | Deferred[list[DeletableGroupResult]]:
     try:
-        require_group(services, context, Operation.DELETE, group_id)
+        context.require(Operation.DELETE, group=group_id)
         return services.groups.run(group_id, lambda shard: shard.delete_groups([group_id]))
     except Refused as refused:
         return [DeletableGroupResult(group_id, refused.code)]

@@ -18,7 +18,7 @@ from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.storage.files import StorageError
 
 API = ApiKey.DELETE_RECORDS
@@ -64,9 +64,7 @@ def _delete(
     services: BrokerServices, context: RequestContext, topic: str, wanted: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     try:
-        resource = Resource(ResourceType.TOPIC, topic)
-        if not services.authorizer.authorize(context.principal, Operation.DELETE, resource):
-            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        context.require(Operation.DELETE, topic=topic)
         if topic in INTERNAL_TOPICS:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = services.partitions.require(topic, wanted.partition_index)

@@ -26,7 +26,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DELETE_TOPICS
@@ -101,12 +101,9 @@ def _resolve(
     if known is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     # A principal that may delete the cluster may delete every topic.
-    authorize, principal = services.authorizer.authorize, context.principal
-    if not authorize(principal, Operation.DELETE, CLUSTER):
-        resource = Resource(ResourceType.TOPIC, known)
-        for operation in (Operation.DESCRIBE, Operation.DELETE):
-            if not authorize(principal, operation, resource):
-                raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not context.may(Operation.DELETE, CLUSTER):
+        context.require(Operation.DESCRIBE, topic=known)
+        context.require(Operation.DELETE, topic=known)
     if known not in services.metadata.image.topics:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return known

@@ -13,7 +13,7 @@ from oncelog_protocol.messages.describe_acls import DescribeAclsRequest, Describ
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.acl_codes import check_known
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_ACLS
 VERSIONS = range(1, 4)
@@ -29,7 +29,7 @@ def handle(
         request.operation,
         request.permission_type,
     )
-    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
+    if not context.may(Operation.DESCRIBE, CLUSTER):
         return DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED,

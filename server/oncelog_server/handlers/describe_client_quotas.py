@@ -19,7 +19,7 @@ from oncelog_protocol.messages.describe_client_quotas import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_CLIENT_QUOTAS
 VERSIONS = range(0, 2)
@@ -36,7 +36,7 @@ NAMELESS: Final = {1: "DEFAULT", 2: "SPECIFIED"}
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
+    if not context.may(Operation.DESCRIBE_CONFIGS, CLUSTER):
         return DescribeClientQuotasResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, entries=None
         )

@@ -17,9 +17,9 @@ from oncelog_protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.handlers.authorized_operations import NOT_ASKED_FOR, authorized_operations
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.access import NOT_ASKED_FOR
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_CLUSTER
 VERSIONS = range(0, 3)
@@ -47,8 +47,8 @@ def handle(
     operations = NOT_ASKED_FOR
     if request.include_cluster_authorized_operations:
         operations = 0
-        if services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
-            operations = authorized_operations(services, context, CLUSTER)
+        if context.may(Operation.DESCRIBE, CLUSTER):
+            operations = context.authorized_operations(CLUSTER)
     image = services.metadata.image
     brokers = []
     for broker in image.brokers.values():

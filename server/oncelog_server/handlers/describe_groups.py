@@ -16,11 +16,10 @@ from oncelog_protocol.messages.describe_groups import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
-from oncelog_server.handlers.authorized_operations import authorized_operations
-from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.handlers.group_caller import caller
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_GROUPS
@@ -49,7 +48,7 @@ def _describe(
     services: BrokerServices, context: RequestContext, request: DescribeGroupsRequest, group_id: str
 ) -> DescribedGroup | Deferred[DescribedGroup]:
     try:
-        require_group(services, context, Operation.DESCRIBE, group_id)
+        context.require(Operation.DESCRIBE, group=group_id)
         answer = services.groups.run(
             group_id, lambda shard: shard.describe_groups([group_id], caller(services, context))
         )
@@ -60,7 +59,7 @@ def _describe(
         (group,) = groups
         if request.include_authorized_operations:
             resource = Resource(ResourceType.GROUP, group_id)
-            group.authorized_operations = authorized_operations(services, context, resource)
+            group.authorized_operations = context.authorized_operations(resource)
         return group
 
     return then(answer, with_operations)

@@ -20,7 +20,7 @@ from oncelog_protocol.messages.describe_log_dirs import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.storage.disk_space import disk_space
 from oncelog_server.topic_partition import TopicPartition
@@ -40,7 +40,7 @@ def _steps(
 ) -> Steps[DescribeLogDirsResponse]:
     """Return the partitions on this broker. It leads them all, so their lag is 0. Others are left
     out."""
-    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
+    if not context.may(Operation.DESCRIBE, CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.topics is None:
         found = list(services.partitions)

@@ -18,7 +18,7 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.partition.producers import describe_producers
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.storage.files import StorageError
 
 API = ApiKey.DESCRIBE_PRODUCERS
@@ -36,9 +36,7 @@ def handle(
 def _topic(services: BrokerServices, context: RequestContext, topic: TopicRequest) -> TopicResponse:
     try:
         check_topic_name(topic.name)
-        resource = Resource(ResourceType.TOPIC, topic.name)
-        if not services.authorizer.authorize(context.principal, Operation.READ, resource):
-            raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        context.require(Operation.READ, topic=topic.name)
     except Refused as refused:
         return TopicResponse(
             topic.name,

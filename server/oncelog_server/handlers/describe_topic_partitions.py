@@ -20,11 +20,10 @@ from oncelog_protocol.messages.describe_topic_partitions import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
-from oncelog_server.handlers.authorized_operations import authorized_operations
 from oncelog_server.handlers.partition_state import PartitionState, partition_states
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_TOPIC_PARTITIONS
@@ -85,16 +84,14 @@ class _Pages:
         """Put a topic on the page, from a partition on. False: the page is full."""
         services = self._services
         resource = Resource(ResourceType.TOPIC, name)
-        if not services.authorizer.authorize(self._context.principal, Operation.DESCRIBE, resource):
+        if not self._context.may(Operation.DESCRIBE, resource):
             if not self._only_visible:
                 self._denied.append(Topic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
             return True
         topic = services.metadata.image.topics.get(name)
         if topic is None:
             missing = Topic(_unknown(name), name, is_internal=is_internal(name))
-            missing.topic_authorized_operations = authorized_operations(
-                services, self._context, resource
-            )
+            missing.topic_authorized_operations = self._context.authorized_operations(resource)
             self.topics.append(missing)
             return True
         if self._left == 0:
@@ -130,7 +127,7 @@ class _Pages:
                 )
                 for state in states
             ],
-            authorized_operations(self._services, self._context, resource),
+            self._context.authorized_operations(resource),
         )
 
 

@@ -12,7 +12,7 @@ from oncelog_protocol.messages.describe_transactions import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.listing import describe_transaction
 
 API = ApiKey.DESCRIBE_TRANSACTIONS
@@ -36,9 +36,7 @@ def _state(
         return TransactionState(refused.code, transactional_id)
     # Topics that the client may not see are left out.
     state.topics = [
-        topic
-        for topic in state.topics
-        if _may_describe(services, context, ResourceType.TOPIC, topic.topic)
+        topic for topic in state.topics if context.may(Operation.DESCRIBE, topic=topic.topic)
     ]
     return state
 
@@ -47,17 +45,8 @@ def _describe(
     services: BrokerServices, context: RequestContext, transactional_id: str
 ) -> TransactionState:
     """Raises Refused."""
-    if not _may_describe(services, context, ResourceType.TRANSACTIONAL_ID, transactional_id):
-        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    context.require(Operation.DESCRIBE, transactional_id=transactional_id)
     if not transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
     live = services.transactions.find(transactional_id)
     return describe_transaction(live, now_ms=services.clock.monotonic_ms())
-
-
-def _may_describe(
-    services: BrokerServices, context: RequestContext, kind: ResourceType, name: str
-) -> bool:
-    return services.authorizer.authorize(
-        context.principal, Operation.DESCRIBE, Resource(kind, name)
-    )

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.describe_user_scram_credentials import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
 VERSIONS = range(0, 1)
@@ -25,7 +25,7 @@ VERSIONS = range(0, 1)
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
+    if not context.may(Operation.DESCRIBE, CLUSTER):
         return DescribeUserScramCredentialsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         )

@@ -23,7 +23,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ELECT_LEADERS
 VERSIONS = range(0, 3)
@@ -45,7 +45,7 @@ NOT_ELECTED: Final = {
 def handle(
     services: BrokerServices, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    if not services.authorizer.authorize(context.principal, Operation.ALTER, CLUSTER):
+    if not context.may(Operation.ALTER, CLUSTER):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return _refused(request, code, "Cluster authorization failed.")
     election_type = request.election_type

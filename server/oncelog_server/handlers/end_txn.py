@@ -18,7 +18,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.metadata import Member
@@ -37,12 +37,10 @@ def handle(
     # Before v5 the epoch is the same for each transaction, so a request that its own retry has
     # overtaken looks like the end of the next transaction (KAFKA-17754). A client that retries has
     # closed its socket.
-    if not bumps_epoch and context.peer.has_hung_up():
+    if not bumps_epoch and context.session.has_hung_up():
         return None
     try:
-        resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-        if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
-            raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        context.require(Operation.WRITE, transactional_id=request.transactional_id)
         result = _decide(services, context, request, bumps_epoch=bumps_epoch)
     except Refused as refused:
         result = TransactionResult(refused.code)
@@ -70,8 +68,7 @@ def _decide(
         for member in request.members
     )
     for member in members:
-        resource = Resource(ResourceType.TRANSACTIONAL_ID, member.transactional_id)
-        if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
+        if not context.may(Operation.WRITE, transactional_id=member.transactional_id):
             return TransactionResult(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 refused_member=member.transactional_id,

@@ -33,7 +33,7 @@ from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import SMALL, Steps, at_its_end, when_large
 
 API = ApiKey.FETCH
@@ -143,13 +143,15 @@ def _replica_id(request: FetchRequest) -> int:
 
 
 class _Finder:
-    """Looks up and authorizes the partitions of one request, each once."""
+    """Looks up the partitions of one request and authorizes its topics, each once."""
 
     def __init__(self, services: BrokerServices, context: RequestContext, replica_id: int) -> None:
         self._services = services
         self._context = context
         self._replica_id = replica_id
         self._by_key: dict[PartitionKey, Partition] = {}
+        # Whether the client may read a topic, by its name.
+        self._allowed: dict[str, bool] = {}
 
     @property
     def found(self) -> list[Partition]:
@@ -170,10 +172,14 @@ class _Finder:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
         else:
             name = key.topic
-        operation, resource = Operation.READ, Resource(ResourceType.TOPIC, name)
-        if self._replica_id >= 0:
-            operation, resource = Operation.CLUSTER_ACTION, CLUSTER
-        if not services.authorizer.authorize(self._context.principal, operation, resource):
+        allowed = self._allowed.get(name)
+        if allowed is None:
+            allowed = self._allowed[name] = (
+                self._context.may(Operation.READ, topic=name)
+                if self._replica_id < 0
+                else self._context.may(Operation.CLUSTER_ACTION, CLUSTER)
+            )
+        if not allowed:
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return services.partitions.require(name, key.partition)
 

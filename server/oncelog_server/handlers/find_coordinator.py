@@ -24,7 +24,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 
 API = ApiKey.FIND_COORDINATOR
@@ -37,19 +37,11 @@ TRANSACTION: Final = 1
 # Our own, up to v5: the coordinator of a group's transactions (KIP-447, early draft).
 TRANSACTION_GROUP: Final = TRANSACTION_GROUP_KEY_TYPE
 SHARE_GROUPS_SINCE: Final = 6
-# Key type -> the internal topic, the resource to describe, the code where that is denied.
+# Key type -> the internal topic, the type of the resource to describe.
 KEY_TYPES: Final = {
-    GROUP: (CONSUMER_OFFSETS, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-    TRANSACTION: (
-        TRANSACTION_STATE,
-        ResourceType.TRANSACTIONAL_ID,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ),
-    TRANSACTION_GROUP: (
-        TRANSACTION_STATE,
-        ResourceType.GROUP,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ),
+    GROUP: (CONSUMER_OFFSETS, ResourceType.GROUP),
+    TRANSACTION: (TRANSACTION_STATE, ResourceType.TRANSACTIONAL_ID),
+    TRANSACTION_GROUP: (TRANSACTION_STATE, ResourceType.GROUP),
 }
 
 
@@ -68,7 +60,7 @@ def handle(
     if (
         kind is not None
         and kind[0] not in services.metadata.image.topics
-        and any(_may_find(services, context, kind[1], key) for key in keys)
+        and any(context.may(Operation.DESCRIBE, Resource(kind[1], key)) for key in keys)
     ):
         return services.spawn(_create_and_find(services, context, key_type, keys))
     return _response(context, [_find(services, context, key_type, key) for key in keys])
@@ -105,9 +97,8 @@ def _leader(
     """Raises Refused."""
     if key_type not in KEY_TYPES:
         raise Refused(ErrorCode.INVALID_REQUEST, "unknown key type")
-    topic_name, resource_type, denied = KEY_TYPES[key_type]
-    if not _may_find(services, context, resource_type, key):
-        raise Refused(denied)
+    topic_name, resource_type = KEY_TYPES[key_type]
+    context.require(Operation.DESCRIBE, Resource(resource_type, key))
     image = services.metadata.image
     topic = image.topics.get(topic_name)
     if topic is None:
@@ -121,12 +112,6 @@ def _leader(
         reason = services.partitions.offline_reason(name)
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason or "")
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
-
-
-def _may_find(
-    services: BrokerServices, context: RequestContext, kind: ResourceType, key: str
-) -> bool:
-    return services.authorizer.authorize(context.principal, Operation.DESCRIBE, Resource(kind, key))
 
 
 def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:

@@ -12,10 +12,9 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
-from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.error_versions import code_for_version
@@ -43,26 +42,23 @@ def _init(
     """Raises Refused."""
     membership = _membership(services, request)
     if request.transactional_id is None:
-        if not _may_write_idempotently(services, context):
+        if not _may_write_idempotently(context):
             raise Refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             raise Refused(ErrorCode.INVALID_REQUEST)
         services.producer_id_quota.charge(context.client_address, services.clock.monotonic_ms())
         return TransactionResult(ErrorCode.NONE, services.new_producer_id(), 0)
-    resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
-        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    context.require(Operation.WRITE, transactional_id=request.transactional_id)
     if not request.transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
-    if (request.enable_2pc or request.keep_prepared_txn) and not (
-        services.settings.transaction_two_phase_commit_enable
-        and services.authorizer.authorize(context.principal, Operation.TWO_PHASE_COMMIT, resource)
-    ):
-        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if request.enable_2pc or request.keep_prepared_txn:
+        if not services.settings.transaction_two_phase_commit_enable:
+            raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        context.require(Operation.TWO_PHASE_COMMIT, transactional_id=request.transactional_id)
     group_id = current = None
     if membership is not None:
         group_id = membership.group_id
-        require_group(services, context, Operation.READ, group_id)
+        context.require(Operation.READ, group=group_id)
         current = services.groups.live_generation(group_id)
         if current is not None and current != membership.generation_id:
             # The group coordinator has the last word. It may not know the group (a sink's).
@@ -146,13 +142,12 @@ def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Mem
     return Membership(group_id, generation_id, frozenset(partitions))
 
 
-def _may_write_idempotently(services: BrokerServices, context: RequestContext) -> bool:
+def _may_write_idempotently(context: RequestContext) -> bool:
     """Return True if the principal may write to any topic, also to one that does not exist yet:
     that includes idempotent writes (KIP-679). It is one check, not one for each topic."""
-    authorizer, principal = services.authorizer, context.principal
-    return authorizer.authorize(
-        principal, Operation.IDEMPOTENT_WRITE, CLUSTER
-    ) or authorizer.authorize_any(principal, Operation.WRITE, ResourceType.TOPIC)
+    return context.may(Operation.IDEMPOTENT_WRITE, CLUSTER) or context.may_any(
+        Operation.WRITE, ResourceType.TOPIC
+    )
 
 
 def _response(context: RequestContext, result: TransactionResult) -> InitProducerIdResponse:

@@ -12,10 +12,10 @@ from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic.group import join_refusal
-from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.handlers.group_caller import caller
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.resources import Operation
 
 API = ApiKey.JOIN_GROUP
 VERSIONS = range(0, 10)
@@ -25,7 +25,7 @@ def handle(
     services: BrokerServices, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Deferred[JoinGroupResponse]:
     try:
-        require_group(services, context, Operation.READ, request.group_id)
+        context.require(Operation.READ, group=request.group_id)
         return services.groups.run(
             request.group_id, lambda shard: shard.join_group(request, caller(services, context))
         )

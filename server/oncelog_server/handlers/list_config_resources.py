@@ -18,7 +18,7 @@ from oncelog_protocol.messages.list_config_resources import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers import config_resources
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.LIST_CONFIG_RESOURCES
 VERSIONS = range(0, 2)
@@ -32,7 +32,7 @@ TYPES: Final = {TOPIC, BROKER, *config_resources.NOT_SERVED}
 def handle(
     services: BrokerServices, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
+    if not context.may(Operation.DESCRIBE_CONFIGS, CLUSTER):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.api_version == 0:
         return ListConfigResourcesResponse()

@@ -9,10 +9,9 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
-from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.LIST_GROUPS
@@ -33,16 +32,10 @@ def handle(
         shard.list_groups(request.states_filter, request.types_filter).response
         for shard in services.groups.shards()
     ]
-    sees_all = services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER)
+    sees_all = context.may(Operation.DESCRIBE, CLUSTER)
 
     def visible(group: ListedGroup) -> bool:
-        if sees_all:
-            return True
-        try:
-            require_group(services, context, Operation.DESCRIBE, group.group_id)
-        except Refused:
-            return False
-        return True
+        return sees_all or context.may(Operation.DESCRIBE, group=group.group_id)
 
     def steps(lists: list[list[ListedGroup]]) -> Steps[ListGroupsResponse]:
         found = []

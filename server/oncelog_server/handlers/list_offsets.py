@@ -26,7 +26,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.partition.lag import count_lag
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.storage.files import StorageError
 
@@ -75,8 +75,7 @@ def _steps(
     )
     topics = []
     for topic in request.topics:
-        resource = Resource(ResourceType.TOPIC, topic.name)
-        allowed = services.authorizer.authorize(context.principal, Operation.DESCRIBE, resource)
+        allowed = context.may(Operation.DESCRIBE, topic=topic.name)
         answers = []
         for wanted in topic.partitions:
             try:

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.list_partition_reassignments import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import TopicImage
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.LIST_PARTITION_REASSIGNMENTS
 VERSIONS = range(0, 1)
@@ -26,7 +26,7 @@ def handle(
     services: BrokerServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Return the partitions that are moving. Unknown ones are left out, as by Kafka."""
-    if not services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
+    if not context.may(Operation.DESCRIBE, CLUSTER):
         return ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     topics = services.metadata.image.topics
     if request.topics is None:

@@ -15,13 +15,12 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
-    TransactionState,
 )
 from oncelog_protocol.pattern import Pattern, PatternError
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.listing import STATES_BY_NAME, TransactionFilter, list_transactions
 from oncelog_server.transaction.listing_error import listing_error
 from oncelog_server.transaction.shard import LiveTransaction
@@ -84,7 +83,9 @@ class _Listing:
             for list_transaction in list_transactions(
                 lives, self._wanted, wall_ms=self._services.clock.now_ms()
             )
-            if _may_describe(self._services, self._context, list_transaction)
+            if self._context.may(
+                Operation.DESCRIBE, transactional_id=list_transaction.transactional_id
+            )
         ]
 
     async def add_in_turns(self, lives: list[LiveTransaction]) -> ListTransactionsResponse:
@@ -109,10 +110,3 @@ def _filter(request: ListTransactionsRequest) -> TransactionFilter:
         request.duration_filter,
         Pattern(request.transactional_id_pattern) if request.transactional_id_pattern else None,
     )
-
-
-def _may_describe(
-    services: BrokerServices, context: RequestContext, state: TransactionState
-) -> bool:
-    resource = Resource(ResourceType.TRANSACTIONAL_ID, state.transactional_id)
-    return services.authorizer.authorize(context.principal, Operation.DESCRIBE, resource)

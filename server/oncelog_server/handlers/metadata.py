@@ -37,11 +37,11 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers.authorized_operations import NOT_ASKED_FOR, authorized_operations
 from oncelog_server.handlers.partition_state import partition_states
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.security.access import NOT_ASKED_FOR
+from oncelog_server.security.resources import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.slices import SMALL, Steps, when_large
 
 API = ApiKey.METADATA
@@ -66,7 +66,7 @@ def handle(
     refused: dict[str, ErrorCode] = {}
     missing: list[str] = []
     for name in _auto_created(services, context, request, topics):
-        if _may_create(services, context, name):
+        if context.may(Operation.CREATE, CLUSTER) or context.may(Operation.CREATE, topic=name):
             missing.append(name)
         else:
             refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -107,7 +107,7 @@ def _all_topics(
     """Return the topics that the client may describe."""
     found = []
     for topic in services.metadata.image.topics.values():
-        if _may(services, context, Operation.DESCRIBE, topic.name):
+        if context.may(Operation.DESCRIBE, topic=topic.name):
             found.append((yield from _topic(services, topic)))
     return found
 
@@ -128,15 +128,9 @@ def _auto_created(
         if topic.name is not None
         and topic.topic_id == ZERO_UUID
         and topic.name not in existing
-        and _may(services, context, Operation.DESCRIBE, topic.name)
+        and context.may(Operation.DESCRIBE, topic=topic.name)
     ]
     return list(dict.fromkeys(names))
-
-
-def _may_create(services: BrokerServices, context: RequestContext, name: str) -> bool:
-    return services.authorizer.authorize(context.principal, Operation.CREATE, CLUSTER) or _may(
-        services, context, Operation.CREATE, name
-    )
 
 
 async def _create_and_answer(
@@ -180,14 +174,14 @@ def _asked_for(
         name = image.topic_name(wanted.topic_id)
         if name is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
-        if not _may(services, context, Operation.DESCRIBE, name):
+        if not context.may(Operation.DESCRIBE, topic=name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return MetadataResponseTopic(code, None, wanted.topic_id)
         return (yield from _topic(services, image.topics[name]))
     name = wanted.name
     if name is None:
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
-    if not _may(services, context, Operation.DESCRIBE, name):
+    if not context.may(Operation.DESCRIBE, topic=name):
         return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     if name in image.topics:
         return (yield from _topic(services, image.topics[name]))
@@ -219,13 +213,6 @@ def _topic(services: BrokerServices, topic: TopicImage) -> Steps[MetadataRespons
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.id, internal, partitions)
 
 
-def _may(
-    services: BrokerServices, context: RequestContext, operation: Operation, topic: str
-) -> bool:
-    resource = Resource(ResourceType.TOPIC, topic)
-    return services.authorizer.authorize(context.principal, operation, resource)
-
-
 def _response(
     services: BrokerServices,
     context: RequestContext,
@@ -237,17 +224,15 @@ def _response(
     operations = NOT_ASKED_FOR
     if request.include_cluster_authorized_operations:
         operations = 0
-        if services.authorizer.authorize(context.principal, Operation.DESCRIBE, CLUSTER):
-            operations = authorized_operations(services, context, CLUSTER)
+        if context.may(Operation.DESCRIBE, CLUSTER):
+            operations = context.authorized_operations(CLUSTER)
     if request.include_topic_authorized_operations:
         for topic in topics:
             # Of topics that are not there, too; not of those that the client may not see.
             denied = topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             if topic.name is not None and not denied:
                 resource = Resource(ResourceType.TOPIC, topic.name)
-                topic.topic_authorized_operations = authorized_operations(
-                    services, context, resource
-                )
+                topic.topic_authorized_operations = context.authorized_operations(resource)
                 yield
     brokers = []
     for broker in image.brokers.values():

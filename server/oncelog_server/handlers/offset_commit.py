@@ -28,10 +28,10 @@ from oncelog_server.handlers.committed_topics import (
     refuse_unknown,
     size_of,
 )
-from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.handlers.group_caller import caller
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_COMMIT
@@ -57,7 +57,7 @@ def _steps(
 ) -> Steps[Answer]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
-        require_group(services, context, Operation.READ, request.group_id)
+        context.require(Operation.READ, group=request.group_id)
     except Refused as error:
         return _response(request, all_with(request.topics, error.code))
     accepted, refused = yield from refuse_unknown(services, context, request.topics, by_id=by_id)

@@ -12,10 +12,10 @@ from oncelog_protocol.messages.offset_delete import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
-from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.handlers.group_caller import caller
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 
 API = ApiKey.OFFSET_DELETE
 VERSIONS = range(0, 1)
@@ -25,7 +25,7 @@ def handle(
     services: BrokerServices, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Deferred[OffsetDeleteResponse]:
     try:
-        require_group(services, context, Operation.DELETE, request.group_id)
+        context.require(Operation.DELETE, group=request.group_id)
         refused = _refused(services, context, request)
         wanted = OffsetDeleteRequest(
             request.group_id, [topic for topic in request.topics if topic.name not in refused]
@@ -44,8 +44,7 @@ def _refused(
     """Return the codes of topics that are not authorized or unknown."""
     refused: dict[str, ErrorCode] = {}
     for topic in request.topics:
-        resource = Resource(ResourceType.TOPIC, topic.name)
-        if not services.authorizer.authorize(context.principal, Operation.READ, resource):
+        if not context.may(Operation.READ, topic=topic.name):
             refused[topic.name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topic.name not in services.metadata.image.topics:
             refused[topic.name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -23,10 +23,9 @@ from oncelog_protocol.messages.offset_fetch import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.group.fetches import groups_asked_for, offset_fetch_response, refused_group
-from oncelog_server.handlers.group_access import require_group
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_FETCH
@@ -88,7 +87,7 @@ def _group(
     require_stable: bool,
 ) -> OffsetFetchResponseGroup | Deferred[OffsetFetchResponseGroup]:
     try:
-        require_group(services, context, Operation.DESCRIBE, wanted.group_id)
+        context.require(Operation.DESCRIBE, group=wanted.group_id)
         refused_topics = _refuse_topics(services, context, wanted)
         answer = services.groups.run(
             wanted.group_id,
@@ -113,7 +112,7 @@ def _refuse_topics(
             topic.name = services.metadata.image.topic_name(topic.topic_id) or ""
         if by_id and not topic.name:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not _may_see(services, context, topic.name):
+        elif not context.may(Operation.DESCRIBE, topic=topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
             accepted.append(topic)
@@ -127,11 +126,6 @@ def _refuse_topics(
     return refused
 
 
-def _may_see(services: BrokerServices, context: RequestContext, topic: str) -> bool:
-    resource = Resource(ResourceType.TOPIC, topic)
-    return services.authorizer.authorize(context.principal, Operation.DESCRIBE, resource)
-
-
 def _shown(
     services: BrokerServices,
     context: RequestContext,
@@ -142,7 +136,7 @@ def _shown(
     because they have none."""
     if found.error_code != ErrorCode.NONE:
         return found
-    topics = [topic for topic in found.topics if _may_see(services, context, topic.name)]
+    topics = [topic for topic in found.topics if context.may(Operation.DESCRIBE, topic=topic.name)]
     if context.api_version >= TOPIC_IDS_SINCE:
         images = services.metadata.image.topics
         topics = [topic for topic in topics if topic.name in images]

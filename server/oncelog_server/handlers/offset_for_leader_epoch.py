@@ -17,7 +17,7 @@ from oncelog_protocol.messages.offset_for_leader_epoch import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import CLUSTER, Operation, Resource, ResourceType
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_FOR_LEADER_EPOCH
@@ -50,10 +50,9 @@ def _partition(
 ) -> EpochEndOffset:
     try:
         # Allowed for followers, and for clients that may describe the topic.
-        authorize, resource = services.authorizer.authorize, Resource(ResourceType.TOPIC, topic)
         if not (
-            authorize(context.principal, Operation.DESCRIBE, resource)
-            or authorize(context.principal, Operation.CLUSTER_ACTION, CLUSTER)
+            context.may(Operation.DESCRIBE, topic=topic)
+            or context.may(Operation.CLUSTER_ACTION, CLUSTER)
         ):
             raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = services.partitions.require(topic, wanted.partition)

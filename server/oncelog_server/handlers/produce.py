@@ -33,7 +33,7 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.producing.large import LargeProduce
 from oncelog_server.producing.produce import NONE, PartitionAppend, Produce, TransactionAnswer
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.slices import SMALL, Steps
 from oncelog_server.transaction.error_versions import code_for_version
 
@@ -69,7 +69,7 @@ def handle(
     if _size(request.topic_data) > SMALL:
         return _in_slices(services, context, request)
     topics = [
-        (topic, _appends(services, context, topic, topic.partition_data))
+        (topic, _appends(services, _topic_name(services, context, topic), topic.partition_data))
         for topic in request.topic_data
     ]
     appends = [append for _, of_topic in topics for append in of_topic]
@@ -147,10 +147,12 @@ def _refusal(
     is_transactional: bool,
 ) -> ErrorCode:
     """Return the error code for all partitions of the request; NONE if it is valid."""
-    if is_transactional and request.transactional_id is not None:
-        resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-        if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if (
+        is_transactional
+        and request.transactional_id is not None
+        and not context.may(Operation.WRITE, transactional_id=request.transactional_id)
+    ):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return NONE if request.acks in VALID_ACKS else ErrorCode.INVALID_REQUIRED_ACKS
 
 
@@ -184,8 +186,9 @@ def _appends_in_steps(
     for topic in request.topic_data:
         of_topic: list[PartitionAppend] = []
         topics.append((topic, of_topic))
+        name = _topic_name(services, context, topic)
         for start in range(0, len(topic.partition_data), SMALL):
-            some = _appends(services, context, topic, topic.partition_data[start : start + SMALL])
+            some = _appends(services, name, topic.partition_data[start : start + SMALL])
             of_topic += some
             appends += some
             transactional += [append for append in some if append.is_transactional]
@@ -195,16 +198,11 @@ def _appends_in_steps(
 
 
 def _appends(
-    services: BrokerServices,
-    context: RequestContext,
-    topic: TopicProduceData,
-    partition_data: Sequence[PartitionProduceData],
+    services: BrokerServices, name: str | Refused, partition_data: Sequence[PartitionProduceData]
 ) -> list[PartitionAppend]:
-    try:
-        name = _topic_name(services, context, topic)
-    except Refused as refused:
+    if isinstance(name, Refused):
         return [
-            PartitionAppend(data.index, data.records, None, refused.code, refused.message or None)
+            PartitionAppend(data.index, data.records, None, name.code, name.message or None)
             for data in partition_data
         ]
     appends = []
@@ -218,20 +216,21 @@ def _appends(
     return appends
 
 
-def _topic_name(services: BrokerServices, context: RequestContext, topic: TopicProduceData) -> str:
-    """Return the topic's name. Raise Refused if it is unknown, not authorized or internal; internal
-    topics are closed to every client, whatever its client id (H51)."""
+def _topic_name(
+    services: BrokerServices, context: RequestContext, topic: TopicProduceData
+) -> str | Refused:
+    """Return the topic's name, or why the topic is refused: it is unknown, not authorized or
+    internal. Internal topics are closed to every client, whatever its client id (H51)."""
     name: str | None = topic.name
     if context.api_version >= TOPIC_IDS_SINCE:
         name = services.metadata.image.topic_name(topic.topic_id)
         if name is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+            return Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     assert name is not None
-    resource = Resource(ResourceType.TOPIC, name)
-    if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
-        raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not context.may(Operation.WRITE, topic=name):
+        return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name in INTERNAL_TOPICS:
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by its coordinator")
+        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by its coordinator")
     return name
 
 

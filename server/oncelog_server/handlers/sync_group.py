@@ -9,10 +9,10 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.handlers.group_caller import caller
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.resources import Operation
 
 API = ApiKey.SYNC_GROUP
 VERSIONS = range(0, 6)
@@ -22,7 +22,7 @@ def handle(
     services: BrokerServices, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Deferred[SyncGroupResponse]:
     try:
-        require_group(services, context, Operation.READ, request.group_id)
+        context.require(Operation.READ, group=request.group_id)
         return services.groups.run(
             request.group_id, lambda shard: shard.sync_group(request, caller(services, context))
         )

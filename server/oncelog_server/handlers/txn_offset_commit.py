@@ -31,10 +31,10 @@ from oncelog_server.handlers.committed_topics import (
     refuse_unknown,
     size_of,
 )
-from oncelog_server.handlers.group_access import caller, require_group
+from oncelog_server.handlers.group_caller import caller
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
-from oncelog_server.security.authorizer import Operation, Resource, ResourceType
+from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.error_versions import code_for_version
@@ -67,7 +67,8 @@ def _steps(
 ) -> Steps[Answer]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
-        _authorize(services, context, request)
+        context.require(Operation.WRITE, transactional_id=request.transactional_id)
+        context.require(Operation.READ, group=request.group_id)
     except Refused as error:
         return _response(request, all_with(request.topics, error.code))
     accepted, refused = yield from refuse_unknown(services, context, request.topics, by_id=by_id)
@@ -110,16 +111,6 @@ def _response_steps(
         topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, rows))
         yield
     return TxnOffsetCommitResponse(topics=topics)
-
-
-def _authorize(
-    services: BrokerServices, context: RequestContext, request: TxnOffsetCommitRequest
-) -> None:
-    """Raises Refused."""
-    resource = Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-    if not services.authorizer.authorize(context.principal, Operation.WRITE, resource):
-        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    require_group(services, context, Operation.READ, request.group_id)
 
 
 def _add_group(

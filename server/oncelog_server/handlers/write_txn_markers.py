@@ -21,7 +21,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.links.client_ids import broker_of
 from oncelog_server.network.request_context import RequestContext
-from oncelog_server.security.authorizer import CLUSTER, Operation
+from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork
 
@@ -34,8 +34,7 @@ def handle(
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
     writing = _Writing(request.markers)
     allowed = any(
-        services.authorizer.authorize(context.principal, operation, CLUSTER)
-        for operation in (Operation.CLUSTER_ACTION, Operation.ALTER)
+        context.may(operation, CLUSTER) for operation in (Operation.CLUSTER_ACTION, Operation.ALTER)
     )
     for index, marker in enumerate(request.markers):
         partitions = _partitions(marker)

@@ -17,10 +17,9 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.network.backlog import Backlog
 from oncelog_server.network.frame_reader import FrameReader, SharedBuffer
 from oncelog_server.network.outbox import Outbox, Part
-from oncelog_server.network.request_context import Peer
+from oncelog_server.network.session import Handshake, Session
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
-from oncelog_server.security.authorizer import ANONYMOUS
 
 log = structlog.get_logger("oncelog.network")
 
@@ -67,7 +66,7 @@ class Server(Protocol):
     # SO_SNDBUF; -1 leaves it to the system.
     send_buffer_bytes: int
 
-    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+    def serve(self, frame: memoryview, session: Session) -> Answer:
         """Serve a request. Raise ProtocolError to close the connection."""
         ...
 
@@ -88,12 +87,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, server: Server, listener: str, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
-        self._listener = listener
+        self._handshake = Handshake(listener)
         self._loop = loop
         self._frames = FrameReader(server.shared_buffer, server.max_request_bytes)
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
-        self.peer: Peer | None = None
+        # None before the handshake has ended.
+        self.session: Session | None = None
         # Pending responses, oldest first: a list if complete, else a Deferred.
         self._owed: deque[Parts | Deferred[Parts]] = deque()
         self._parked: Deferred[Parts] | None = None
@@ -127,8 +127,8 @@ class Connection(asyncio.BufferedProtocol):
                 size = self._server.send_buffer_bytes
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
         name = transport.get_extra_info("peername")
-        address = f"/{name[0]}" if isinstance(name, tuple) else "/unknown"
-        self.peer = Peer(ANONYMOUS, address, self._listener, self._has_hung_up)
+        host = str(name[0]) if isinstance(name, tuple) else "unknown"
+        self.session = self._handshake.transport_open(host, self._has_hung_up)
         self._outbox = Outbox(
             self._transport, self._loop, self._server.turn, self._server.writables, self
         )
@@ -148,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog.clear()
         self._transport = None
         # Both refer to this connection: a cycle would stay until a full collection.
-        self.peer = None
+        self.session = None
         self._outbox = None
 
     def close(self, reason: str) -> None:
@@ -171,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.finish()
 
     def _address(self) -> str:
-        return self.peer.address if self.peer is not None else "unknown"
+        return self.session.address if self.session is not None else "unknown"
 
     def _has_hung_up(self) -> bool:
         """True if the peer has closed its side, so that the response will not be read
@@ -235,9 +235,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_alone(self, frame: memoryview) -> None:
         """Serve a frame that is the only one, without the bookkeeping of `_handle`."""
-        assert self.peer is not None
+        session = self.session
+        assert session is not None
         try:
-            answer = self._server.serve(frame, self.peer)
+            answer = self._server.serve(frame, session)
         except Exception as error:
             self._failed(error)
             return
@@ -263,12 +264,13 @@ class Connection(asyncio.BufferedProtocol):
         left = TURN_REQUESTS
         monotonic_ms = self._server.monotonic_ms
         ends_ms = monotonic_ms() + TURN_MS
-        peer = self.peer
-        assert peer is not None
+        # Fixed for the turn: a frame that changes the session parks the connection.
+        session = self.session
+        assert session is not None
         serve = self._server.serve
         try:
             for frame in frames:
-                answer = serve(frame, peer)
+                answer = serve(frame, session)
                 if type(answer) is list and not self._owed:
                     ready += answer
                 elif isinstance(answer, Deferred):

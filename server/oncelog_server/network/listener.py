@@ -16,7 +16,7 @@ from oncelog_server.clock import Clock
 from oncelog_server.network.binding import Place, bind, listen
 from oncelog_server.network.connection import Answer, Connection
 from oncelog_server.network.frame_reader import SharedBuffer
-from oncelog_server.network.request_context import Peer
+from oncelog_server.network.session import Session
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.settings.listeners import connection_limits
@@ -30,7 +30,7 @@ SWEEP_MS: Final = 5_000
 
 
 class Requests(Protocol):
-    def serve(self, frame: memoryview, peer: Peer) -> Answer: ...
+    def serve(self, frame: memoryview, session: Session) -> Answer: ...
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Listener:
         self.connections: dict[Connection, None] = {}
         # Connections since the start, those that exceeded a limit among them.
         self.accepted = 0
-        self._per_address: Counter[str] = Counter()
+        self._per_host: Counter[str] = Counter()
         self._servers: list[tuple[asyncio.Server, Place]] = []
         self._names: list[str] = []
         self._sweep: asyncio.TimerHandle | None = None
@@ -104,9 +104,9 @@ class Listener:
     def by_listener(self) -> list[tuple[str, int]]:
         """Return (listener's name, open connections) for each listener."""
         open_now = Counter(
-            connection.peer.listener
+            connection.session.listener
             for connection in self.connections
-            if connection.peer is not None
+            if connection.session is not None
         )
         return [(name, open_now[name]) for name in self._names]
 
@@ -116,27 +116,25 @@ class Listener:
     def connection_opened(self, connection: Connection) -> bool:
         self.connections[connection] = None
         self.accepted += 1
-        assert connection.peer is not None
-        address = connection.peer.address
-        self._per_address[address] += 1
+        session = connection.session
+        assert session is not None
+        self._per_host[session.host] += 1
         limits = self._limits
-        allowed = limits.per_address_overrides.get(
-            address.removeprefix("/"), limits.max_connections_per_address
-        )
+        allowed = limits.per_address_overrides.get(session.host, limits.max_connections_per_address)
         if len(self.connections) > limits.max_connections:
-            log.warning("too many connections", limit=limits.max_connections, peer=address)
+            log.warning("too many connections", limit=limits.max_connections, peer=session.address)
             return False
-        if self._per_address[address] > allowed:
-            log.warning("too many connections of one address", limit=allowed, peer=address)
+        if self._per_host[session.host] > allowed:
+            log.warning("too many connections of one address", limit=allowed, peer=session.address)
             return False
         return not self._stopping
 
     def connection_closed(self, connection: Connection) -> None:
-        if self.connections.pop(connection, False) is None and connection.peer is not None:
-            address = connection.peer.address
-            self._per_address[address] -= 1
-            if not self._per_address[address]:
-                del self._per_address[address]
+        if self.connections.pop(connection, False) is None and connection.session is not None:
+            host = connection.session.host
+            self._per_host[host] -= 1
+            if not self._per_host[host]:
+                del self._per_host[host]
             if not self.connections and self._all_closed is not None:
                 self._all_closed.set()
 

@@ -1,64 +1,34 @@
-"""The authorization check that every handler makes first (KIP-11)."""
+"""The authorizer: may the principal of a session do an operation on a resource (KIP-11)?
+
+Only `access` asks it."""
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Protocol
 
-import msgspec
+from oncelog_server.security.resources import Operation, Principal, Resource, ResourceType
 
 
-class Operation(IntEnum):
-    """Codes as in Kafka's AclOperation."""
+class Subject(Protocol):
+    """What the authorizer sees of the session that a request arrived in: ACLs are about a
+    principal and a host."""
 
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    TWO_PHASE_COMMIT = 15
+    @property
+    def principal(self) -> Principal: ...
 
+    @property
+    def host(self) -> str:
+        """The client's address, as text: `127.0.0.1`."""
+        ...
 
-class ResourceType(IntEnum):
-    """Codes as in Kafka's ResourceType."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class Resource(msgspec.Struct, frozen=True):
-    type: ResourceType
-    name: str
-
-
-CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
-
-
-class Principal(msgspec.Struct, frozen=True):
-    """The identity of a connection's user, in Kafka's form: `User:ANONYMOUS`."""
-
-    type: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.type}:{self.name}"
-
-
-ANONYMOUS = Principal("User", "ANONYMOUS")
+    @property
+    def listener(self) -> str: ...
 
 
 class Authorizer(Protocol):
-    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool: ...
+    def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool: ...
 
-    def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+    def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
         """Return True if the operation is allowed on any resource of the type, also on one that
         does not exist yet (Kafka's authorizeByResourceType)."""
         ...
@@ -67,8 +37,8 @@ class Authorizer(Protocol):
 class AllowAll:
     """Allows every request. There are no ACLs yet."""
 
-    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+    def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
         return True
 
-    def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+    def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
         return True

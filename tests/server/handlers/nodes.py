@@ -14,17 +14,11 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
-from oncelog_server.network.request_context import Peer, RequestContext
+from oncelog_server.network.request_context import RequestContext
+from oncelog_server.network.session import Session
 from oncelog_server.partition.registry import Partitions
-from oncelog_server.security.authorizer import (
-    ANONYMOUS,
-    AllowAll,
-    Authorizer,
-    Operation,
-    Principal,
-    Resource,
-    ResourceType,
-)
+from oncelog_server.security.authorizer import AllowAll, Authorizer, Subject
+from oncelog_server.security.resources import ANONYMOUS, Operation, Resource, ResourceType
 from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import Slices
@@ -53,10 +47,10 @@ class Denying:
     def __init__(self, *denied: tuple[Operation, str]) -> None:
         self._denied = set(denied)
 
-    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+    def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
         return (operation, resource.name) not in self._denied
 
-    def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+    def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
         return True
 
 
@@ -103,9 +97,18 @@ async def broker(
     await metadata.stop()
 
 
-def context(api: int, version: int, listener: str = "PLAINTEXT") -> RequestContext:
-    peer = Peer(ANONYMOUS, "/127.0.0.1", listener, lambda: False)
-    return RequestContext(peer, api, version, 1, "test")
+def context(
+    services: BrokerServices, api: int, version: int, listener: str = "PLAINTEXT"
+) -> RequestContext:
+    session = Session(ANONYMOUS, "127.0.0.1", listener, lambda: False)
+    return RequestContext(session, services.authorizer, api, version, 1, "test")
+
+
+async def _completed(response: Deferred[Any]) -> Any:
+    ready = asyncio.Event()
+    response.on_complete(lambda value: ready.set())
+    await asyncio.wait_for(ready.wait(), DEADLINE_S)
+    return response.value
 
 
 async def ask(
@@ -120,12 +123,10 @@ async def ask(
         version = handler.VERSIONS.stop - 1
     api = APIS[handler.API]
     arrived = decode(api.request, version, encode(request, version))
-    response = handler.handle(services, context(handler.API, version, listener), arrived)
-    while isinstance(response, GeneratorType):
-        response = services.slices.run(response)
-    if isinstance(response, Deferred):
-        ready = asyncio.Event()
-        response.on_complete(lambda value: ready.set())
-        await asyncio.wait_for(ready.wait(), DEADLINE_S)
-        response = response.value
+    response = handler.handle(services, context(services, handler.API, version, listener), arrived)
+    while isinstance(response, (GeneratorType, Deferred)):
+        if isinstance(response, GeneratorType):
+            response = services.slices.run(response)
+            continue
+        response = await _completed(response)
     return decode(cast(Any, api.response), version, encode(response, version))

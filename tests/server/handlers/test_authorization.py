@@ -3,23 +3,28 @@ does."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages import describe_topic_partitions
+from oncelog_protocol.messages import describe_topic_partitions, fetch
+from oncelog_server import handlers
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.handlers import all_handlers
 from oncelog_server.handlers.list_transactions import PER_TURN
-from oncelog_server.security.authorizer import Operation, Principal, Resource, ResourceType
+from oncelog_server.security.authorizer import Subject
+from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.settings.model import Settings
+from oncelog_server.slices import SMALL
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.shard import TransactionShard
 from tests.server.handlers.nodes import StillClock, ask, broker
@@ -103,10 +108,10 @@ class Granting:
     def __init__(self, *rights: Right) -> None:
         self._rights = rights
 
-    def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+    def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
         return (operation, resource.type) in self._rights
 
-    def authorize_any(self, principal: Principal, operation: Operation, type: ResourceType) -> bool:
+    def authorize_any(self, subject: Subject, operation: Operation, type: ResourceType) -> bool:
         return (operation, type) in self._rights
 
 
@@ -306,14 +311,46 @@ async def test_the_right_to_write_to_a_topic_includes_idempotence() -> None:
         assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
 
 
+class Counting(Granting):
+    questions = 0
+
+    def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
+        self.questions += 1
+        return super().authorize(subject, operation, resource)
+
+
+@pytest.mark.parametrize("partitions", [3, 3 * SMALL])
+@pytest.mark.parametrize("rights", [(), (WRITE_TOPIC, READ_TOPIC)])
+@pytest.mark.parametrize("api", [K.PRODUCE, K.FETCH])
+async def test_a_request_asks_once_for_each_topic(
+    api: ApiKey, rights: tuple[Right, ...], partitions: int
+) -> None:
+    """Also if it has very many partitions, and whether the client may or not."""
+    authorizer = Counting(*rights)
+    async with broker_granting() as services:
+        services = replace(services, authorizer=authorizer)
+        request: Any
+        if api is K.PRODUCE:
+            request = produce_request(-1, None)(TOPIC)
+            request.topic_data[0].partition_data *= partitions
+        else:
+            request = fetch_request(-1)(TOPIC)
+            request.topics[0].partitions = [
+                fetch.FetchPartition(number) for number in range(partitions)
+            ]
+        await ask(HANDLERS[api], services, request, 12)
+        assert authorizer.questions == 1
+
+
+def test_handlers_ask_for_rights_through_their_request_alone() -> None:
+    """One place decides, and with it which session the authorizer sees."""
+    for path in Path(handlers.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = node.attr if isinstance(node, ast.Attribute) else ""
+            assert named not in ("authorizer", "authorize", "authorize_any"), path.name
+
+
 async def test_to_write_idempotently_one_question_is_asked_however_many_topics_there_are() -> None:
-    class Counting(Granting):
-        questions = 0
-
-        def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
-            self.questions += 1
-            return super().authorize(principal, operation, resource)
-
     authorizer = Counting()
     async with broker(authorizer=authorizer) as services:
         await services.metadata.create_topics([NewTopic(f"t-{number}") for number in range(20)])
@@ -338,7 +375,7 @@ async def test_the_right_to_delete_the_cluster_includes_its_topics() -> None:
 
 async def test_topics_that_a_client_may_not_see_come_last_in_a_page() -> None:
     class Hiding(Granting):
-        def authorize(self, principal: Principal, operation: Operation, resource: Resource) -> bool:
+        def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
             return resource.name != "a"
 
     async with broker(authorizer=Hiding()) as services:

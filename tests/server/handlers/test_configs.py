@@ -18,7 +18,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.config import load_settings
 from oncelog_server.handlers import alter_configs, describe_configs, incremental_alter_configs
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.resources import Operation
 from tests.server.handlers.nodes import Denying, ask, broker
 
 TOPIC, BROKER = 2, 4

@@ -36,7 +36,7 @@ async def test_the_answer_waits_for_the_checkpoint_unless_nothing_was_deleted() 
         ) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
             partition = DeleteRecordsPartition(A0.partition, offset)
             topics = [DeleteRecordsTopic(A0.topic, [partition])]
-            asked = context(delete_records.API, 2)
+            asked = context(services, delete_records.API, 2)
             return delete_records.handle(services, asked, DeleteRecordsRequest(topics))
 
         refused = ask(99)

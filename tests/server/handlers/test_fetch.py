@@ -90,7 +90,7 @@ async def test_a_parked_reader_of_a_topic_that_is_deleted_gets_the_error() -> No
     async with broker() as bare:
         services = await with_orders(bare)
         parked = fetch.handle(
-            services, context(fetch.API, 17), request(services, offset=1, wait_ms=60_000)
+            services, context(services, fetch.API, 17), request(services, offset=1, wait_ms=60_000)
         )
         assert isinstance(parked, Deferred)
         await services.metadata.delete_topics([NAME.topic])

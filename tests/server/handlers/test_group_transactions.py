@@ -16,7 +16,7 @@ from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.group.moment import Caller
 from oncelog_server.handlers import end_txn, find_coordinator, init_producer_id
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.resources import Operation
 from oncelog_server.settings.model import Settings
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import FenceCause

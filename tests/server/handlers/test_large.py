@@ -84,7 +84,7 @@ async def test_a_large_request_is_answered_in_slices(at: int) -> None:
 
         slices = services.slices
         services.slices = Slices(timers, monotonic_ms, steps_per_slice=10**9)
-        steps = handler.handle(services, context(handler.API, version), request)
+        steps = handler.handle(services, context(services, handler.API, version), request)
         assert isinstance(steps, GeneratorType)
         answer = services.slices.queue(steps)
         turns = 0
@@ -127,7 +127,7 @@ async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_p
         request = ProduceRequest(
             acks=-1, topic_data=[TopicProduceData("wide", partition_data=data)]
         )
-        answer = produce.handle(alive.services, context(produce.API, 9), request)
+        answer = produce.handle(alive.services, context(alive.services, produce.API, 9), request)
         assert isinstance(answer, Deferred)
         most = 0
         while not answer.done:

@@ -29,8 +29,8 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import end_txn, init_producer_id, produce
 from oncelog_server.network.connection import Answer
-from oncelog_server.network.request_context import Peer
-from oncelog_server.security.authorizer import ANONYMOUS
+from oncelog_server.network.session import Session
+from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.slices import SMALL
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
@@ -41,7 +41,7 @@ from tests.server.log.driver import batch
 from tests.server.test_replica_manager import life
 
 COUNT = SMALL + SMALL // 2
-PEER = Peer(ANONYMOUS, "/127.0.0.1", "PLAINTEXT", lambda: False)
+SESSION = Session(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 # The first version in which the broker adds the partitions to the transaction.
 ADDING = produce.ADDS_PARTITIONS_SINCE
 # Of one step; all appends together call some sixty of each.
@@ -74,7 +74,7 @@ def framed(asked: ProduceRequest, version: int) -> bytearray:
 def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -> Answer:
     """As it comes over a connection: its bytes are in a buffer that the next request takes."""
     shared = asked if isinstance(asked, bytearray) else framed(asked, version)
-    answer = broker._dispatch.serve(memoryview(shared), PEER)
+    answer = broker._dispatch.serve(memoryview(shared), SESSION)
     shared[:] = bytes(len(shared))
     return answer
 

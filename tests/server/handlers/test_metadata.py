@@ -25,7 +25,7 @@ from oncelog_server.handlers import (
     describe_topic_partitions,
     metadata,
 )
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.resources import Operation
 from oncelog_server.settings.model import Settings
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.handlers.nodes import Denying, ask, broker, context
@@ -265,7 +265,7 @@ async def test_features_that_begin_at_0_are_kept_from_older_clients(
 
 async def test_a_version_we_do_not_speak_is_answered_with_those_we_do() -> None:
     async with broker() as services:
-        response = api_versions.handle(services, context(ApiKey.API_VERSIONS, 99), None)
+        response = api_versions.handle(services, context(services, ApiKey.API_VERSIONS, 99), None)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
         (own,) = response.api_keys
         assert (own.api_key, own.min_version, own.max_version) == (18, 0, 5)

@@ -29,7 +29,8 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.handlers import describe_groups, offset_commit, offset_delete, offset_fetch
 from oncelog_server.handlers.offset_commit import PART
-from oncelog_server.security.authorizer import AllowAll, Operation
+from oncelog_server.security.authorizer import AllowAll
+from oncelog_server.security.resources import Operation
 from tests.server.handlers.nodes import Denying, ask, broker
 from tests.server.transaction.world import World
 

@@ -31,12 +31,12 @@ UNASKED: Any = SimpleNamespace(add_partitions=None)
 async def test_h51_M30_no_client_id_opens_an_internal_topic(topic: str, client_id: str) -> None:
     found = partition(name=TopicPartition(topic, 0))
     found.become_leader(0, 0, (0,), (0,))
-    asker = msgspec.structs.replace(context(produce.API, 12), client_id=client_id)
     data = [PartitionProduceData(0, batch())]
     request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(topic, partition_data=data)])
     async with broker() as services:
         services.partitions.add(found)
         services = replace(services, clock=StillClock(), transactions=UNASKED)
+        asker = msgspec.structs.replace(context(services, produce.API, 12), client_id=client_id)
         answer: Any = produce.handle(services, asker, request)
     (refused,) = answer.responses[0].partition_responses
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -31,7 +31,7 @@ from oncelog_server.handlers import (
     delete_topics,
     describe_log_dirs,
 )
-from oncelog_server.security.authorizer import Operation
+from oncelog_server.security.resources import Operation
 from oncelog_server.settings.model import Settings
 from tests.server.handlers.nodes import Denying, ask, broker
 

@@ -61,7 +61,9 @@ def commit(
     partitions = [TxnOffsetCommitRequestPartition(0, offset)]
     topics = [TxnOffsetCommitRequestTopic(INPUT, partitions=partitions)]
     request = TxnOffsetCommitRequest(transactional_id, GROUP, *who, topics=topics)
-    return txn_offset_commit.handle(services, context(txn_offset_commit.API, version), request)
+    return txn_offset_commit.handle(
+        services, context(services, txn_offset_commit.API, version), request
+    )
 
 
 def code_of(answer: Any) -> ErrorCode:

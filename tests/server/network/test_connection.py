@@ -29,7 +29,7 @@ from oncelog_server.network.connection import (
 )
 from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.outbox import QUEUED_BYTES
-from oncelog_server.network.request_context import Peer
+from oncelog_server.network.session import Session as ClientSession
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.storage.files import File
@@ -61,7 +61,7 @@ class Scripted:
         self.accepts = True
         self.now_ms = 0
 
-    def serve(self, frame: memoryview, peer: Peer) -> Answer:
+    def serve(self, frame: memoryview, session: ClientSession) -> Answer:
         text = bytes(frame)
         self.served.append(text)
         kind = text.split(b" ")[0]
@@ -356,8 +356,8 @@ async def test_the_peer_has_hung_up(session: Session) -> None:
     """POLLRDHUP: a client that has given up closed its side."""
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
-    peer = session.server.opened[0].peer
-    assert peer is not None
-    assert not peer.has_hung_up()
+    opened = session.server.opened[0].session
+    assert opened is not None
+    assert not opened.has_hung_up()
     session.writer.write_eof()
-    await session.until(peer.has_hung_up)
+    await session.until(opened.has_hung_up)

@@ -1,0 +1,62 @@
+"""The session of a connection: the identity under which its requests are served.
+
+A connection gets its session at the end of its handshake and serves no request before. What a
+listener's security protocol asks of a client until then are rows of HANDSHAKE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from oncelog_server.security.resources import ANONYMOUS, Principal
+
+
+class Session(msgspec.Struct, frozen=True):
+    """The client of a connection, as its handshake has found it. `host` is the client's address.
+    `has_hung_up` asks the socket, without waiting. A request keeps the session that it came in."""
+
+    principal: Principal
+    host: str
+    listener: str
+    has_hung_up: Callable[[], bool]
+
+    @property
+    def address(self) -> str:
+        """Return the address as Kafka shows it: `/127.0.0.1`."""
+        return f"/{self.host}"
+
+
+class Stage(StrEnum):
+    HANDSHAKE = "handshake"
+    READY = "ready"
+
+
+class Event(StrEnum):
+    TRANSPORT_OPEN = "transport open"
+
+
+# The next stage, and the principal of the session that begins with it. A missing row is an error:
+# the client does what its listener does not expect.
+HANDSHAKE: Final[Mapping[tuple[Stage, Event], tuple[Stage, Principal]]] = {
+    # PLAINTEXT asks for nothing.
+    (Stage.HANDSHAKE, Event.TRANSPORT_OPEN): (Stage.READY, ANONYMOUS),
+}
+
+
+class Handshake:
+    """The stages of one connection on one listener."""
+
+    __slots__ = ("_listener", "stage")
+
+    def __init__(self, listener: str) -> None:
+        self._listener = listener
+        self.stage = Stage.HANDSHAKE
+
+    def transport_open(self, host: str, has_hung_up: Callable[[], bool]) -> Session:
+        """Return the session. Raise KeyError if the transport was open already."""
+        self.stage, principal = HANDSHAKE[self.stage, Event.TRANSPORT_OPEN]
+        return Session(principal, host, self._listener, has_hung_up)

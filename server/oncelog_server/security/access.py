@@ -1,0 +1,127 @@
+"""The rights of a request. Every handler asks here, through the methods of RequestContext that
+these functions are.
+
+A resource is named by its type, `topic=`, `group=` or `transactional_id=`, or given as a Resource
+(`CLUSTER`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.refusal import Refused
+from oncelog_server.security.authorizer import Authorizer, Subject
+from oncelog_server.security.resources import Operation, Resource, ResourceType
+
+# The error code of a request without the right.
+DENIED: Final[Mapping[ResourceType, ErrorCode]] = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+# The authorized operations in a response that was not asked for them (KIP-430).
+NOT_ASKED_FOR: Final = -(2**31)
+# Kafka's AclEntry.supportedOperations.
+_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
+
+
+class Request(Protocol):
+    """A request: its session, and the authorizer that judges it."""
+
+    @property
+    def session(self) -> Subject: ...
+
+    @property
+    def authorizer(self) -> Authorizer: ...
+
+
+def require(
+    request: Request,
+    operation: Operation,
+    resource: Resource | None = None,
+    *,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+) -> None:
+    """Raise Refused, with the code of the resource's type, if the request may not do this."""
+    if topic is not None:
+        resource = Resource(ResourceType.TOPIC, topic)
+    elif transactional_id is not None:
+        resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif resource is None:
+        resource = _named(group)
+    if not request.authorizer.authorize(request.session, operation, resource):
+        raise Refused(DENIED[resource.type])
+
+
+def may(
+    request: Request,
+    operation: Operation,
+    resource: Resource | None = None,
+    *,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+) -> bool:
+    """Return True if the request may do this."""
+    if topic is not None:
+        resource = Resource(ResourceType.TOPIC, topic)
+    elif transactional_id is not None:
+        resource = Resource(ResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif resource is None:
+        resource = _named(group)
+    return request.authorizer.authorize(request.session, operation, resource)
+
+
+def may_any(request: Request, operation: Operation, type: ResourceType) -> bool:
+    """Return True if the request may do this to any resource of the type, also to one that does
+    not exist yet."""
+    return request.authorizer.authorize_any(request.session, operation, type)
+
+
+def authorized_operations(request: Request, resource: Resource) -> int:
+    """Return one bit for each allowed operation, at the position of its code (KIP-430)."""
+    return sum(
+        1 << operation
+        for operation in _OPERATIONS[resource.type]
+        if may(request, operation, resource)
+    )
+
+
+def _named(group: str | None) -> Resource:
+    """Return the resource of the parameters that only requests off the hot path name."""
+    if group is None:
+        raise ValueError("a right is asked for, but no resource is named")
+    return Resource(ResourceType.GROUP, group)

@@ -1,0 +1,34 @@
+"""The stages of a connection up to its session."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.network.session import HANDSHAKE, Event, Handshake, Stage
+from oncelog_server.security.resources import ANONYMOUS
+
+
+def test_a_plaintext_client_is_anonymous_once_its_transport_is_open() -> None:
+    handshake = Handshake("EXTERNAL")
+    session = handshake.transport_open("10.0.0.1", lambda: True)
+    assert handshake.stage is Stage.READY
+    assert (session.principal, session.host, session.listener) == (
+        ANONYMOUS,
+        "10.0.0.1",
+        "EXTERNAL",
+    )
+    assert session.address == "/10.0.0.1"
+    assert session.has_hung_up()
+
+
+@pytest.mark.parametrize(
+    ("stage", "event"),
+    [(stage, event) for stage in Stage for event in Event if (stage, event) not in HANDSHAKE],
+)
+def test_what_the_table_does_not_have_gives_no_session(stage: Stage, event: Event) -> None:
+    assert event is Event.TRANSPORT_OPEN
+    handshake = Handshake("PLAINTEXT")
+    handshake.stage = stage
+    with pytest.raises(KeyError):
+        handshake.transport_open("10.0.0.1", lambda: False)
+    assert handshake.stage is stage
