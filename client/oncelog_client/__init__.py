@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .admin import Admin, AlterConfigOp, ConfigResource, NewTopic, ResourceType
     from .consumer import Consumer
-    from .core.prepared import PreparedTxnState
+    from .core.prepared_txn_state import PreparedTxnState
     from .errors import (
         AbortableError,
         AuthorizationError,
@@ -87,7 +87,7 @@ _HOMES = {
     "OffsetAndTimestamp": "values",
     "OffsetOutOfRangeError": "errors",
     "PartitionInfo": "values",
-    "PreparedTxnState": "core.prepared",
+    "PreparedTxnState": "core.prepared_txn_state",
     "Producer": "producer",
     "ProducerFencedError": "errors",
     "RebalanceInProgressError": "errors",

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self, Unpack, overload
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.record import EncodedRecords
 
 from .connect_failures import ConnectFailure
-from .core.backoff import Backoff
 from .core.batch import record_size
 from .core.batching import Accumulator
 from .core.metadata import TopicInfo
 from .core.new_records import new_record, partition_number, topic_name
-from .core.partition_queue import BatchingConfig
 from .core.partitioner import Partitioner
-from .core.producer_config import ProducerConfig, ProducerSettings, producer_config
-from .core.transaction_states import ProducerTransaction, State
+from .core.prepared_txn_state import PreparedTxnState
+from .core.producer_config import (
+    ProducerConfig,
+    ProducerSettings,
+    batching_config,
+    producer_config,
+)
 from .errors import (
     BufferExhaustedError,
     ClosedError,
@@ -33,12 +37,20 @@ from .io.clock import monotonic_ms, wall_ms
 from .io.cluster import Cluster
 from .io.randomness import below
 from .io.sender import Delivery, Sender
-from .transaction.session import TransactionSession
-from .transaction.transactional import Transactional
-from .values import Header, PartitionInfo, RecordMetadata, TopicPartition
+from .transaction.lifecycle import GroupConsumer, TransactionLifecycle
+from .values import (
+    ConsumerGroupMetadata,
+    Header,
+    OffsetAndMetadata,
+    PartitionInfo,
+    RecordMetadata,
+    TopicPartition,
+    TransactionGroup,
+    TransactionMember,
+)
 
 
-class Producer(Transactional):
+class Producer:
     """Sends records. Use as `async with Producer(bootstrap_servers=...) as producer`.
 
     Settings are those of Kafka's producer in snake case (each is described in
@@ -53,15 +65,14 @@ class Producer(Transactional):
         self.config: ProducerConfig = producer_config(servers, settings)
         self._cluster = Cluster(self.config, auto_create=True)
         self._partitioner = Partitioner(self.config.batch_size, below)
-        self._accumulator: Accumulator[Delivery] = Accumulator(_batching(self.config))
-        self._core: ProducerTransaction | None = None
-        self._session: TransactionSession | None = None
+        self._accumulator: Accumulator[Delivery] = Accumulator(batching_config(self.config))
+        self._lifecycle: TransactionLifecycle | None = None
         if self.config.transactional_id is not None:
-            self._core = ProducerTransaction()
-            self._session = TransactionSession(self._cluster, self.config, self._core)
+            self._lifecycle = TransactionLifecycle(self._cluster, self.config, self._accumulator)
+        # At hand for every record.
+        self._transaction = None if self._lifecycle is None else self._lifecycle.transaction
         self._sender: Sender | None = None
         self._running: asyncio.Task[None] | None = None
-        self._adding: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # -- life
@@ -74,8 +85,9 @@ class Producer(Transactional):
         that is just starting is not waited for.
         """
         self._loop = asyncio.get_running_loop()
-        self._sender = Sender(self._cluster, self.config, self._accumulator, self._core)
-        self._sender.add_partitions = self._add_partitions
+        self._sender = Sender(self._cluster, self.config, self._accumulator, self._transaction)
+        if self._lifecycle is not None:
+            self._sender.add_partitions = partial(self._lifecycle.add_partitions, self._sender)
         self._cluster.on_metadata.append(self._sender.wake)
         await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
         self._running = self._cluster.spawn(self._sender.run())
@@ -90,15 +102,11 @@ class Producer(Transactional):
         timeout_ms = self.config.max_block_ms if timeout_ms is None else timeout_ms
         with suppress(KafkaError, TimeoutError):
             async with asyncio.timeout(timeout_ms / 1000):
-                if self._core is not None and self._core.state in (
-                    State.IN_TRANSACTION,
-                    State.PREPARING,
-                    State.PREPARING_COMMIT,
-                    State.ABORTABLE_ERROR,
-                ):
-                    await self._abort(sender)
+                lifecycle = self._lifecycle
+                if lifecycle is not None and lifecycle.transaction.is_abortable_by_closing:
+                    await lifecycle.abort(sender)
                 else:
-                    await self._flush(sender)
+                    await sender.flush()
         sender.fail_all(ClosedError("the producer was closed"))
         await self._cluster.close()
         # Also what a connection that broke just now has given back.
@@ -149,8 +157,8 @@ class Producer(Transactional):
         can hold.
         """
         sender = self._open()
-        if self._core is not None:
-            self._core.check_sendable()
+        if self._transaction is not None:
+            self._transaction.check_sendable()
         info = self._cluster.metadata.topics.get(topic)
         if info is None or not info.usable:
             info = await self._topic(topic)
@@ -169,9 +177,9 @@ class Producer(Transactional):
         assert self._loop is not None
         delivery: Delivery = self._loop.create_future()
         target = TopicPartition(topic, chosen)
-        if self._core is not None:
-            self._core.check_sendable()
-            self._core.want_partition(target)
+        if self._transaction is not None:
+            self._transaction.check_sendable()
+            self._transaction.want_partition(target)
         first = self._accumulator.queued(target) == 0
         closed = self._accumulator.append(target, record, delivery, monotonic_ms())
         if partition is None and key is None:
@@ -199,8 +207,8 @@ class Producer(Transactional):
         sender = self._open()
         if not self.config.enable_idempotence:
             raise IllegalStateError("send_encoded needs enable_idempotence=True")
-        if self._core is not None:
-            self._core.check_sendable()
+        if self._transaction is not None:
+            self._transaction.check_sendable()
         topic, number = partition
         info = self._cluster.metadata.topics.get(topic)
         if info is None or not info.usable:
@@ -214,9 +222,9 @@ class Producer(Transactional):
             await self._wait_for_room(sender, size)
         assert self._loop is not None
         delivery: Delivery = self._loop.create_future()
-        if self._core is not None:
-            self._core.check_sendable()
-            self._core.want_partition(partition)
+        if self._transaction is not None:
+            self._transaction.check_sendable()
+            self._transaction.want_partition(partition)
         self._accumulator.append_encoded(partition, records, delivery, monotonic_ms())
         sender.wake()
         # Let the sender have its turn: a loop of sends may otherwise never give it one.
@@ -254,17 +262,7 @@ class Producer(Transactional):
 
     async def flush(self) -> None:
         """Send everything now, and wait until every record sent before has its outcome."""
-        await self._flush(self._open())
-
-    async def _flush(self, sender: Sender) -> None:
-        mark = self._accumulator.last_serial
-        self._accumulator.flushes_in_progress += 1
-        sender.wake()
-        try:
-            while (oldest := self._accumulator.oldest_serial()) is not None and oldest <= mark:
-                await sender.progressed()
-        finally:
-            self._accumulator.flushes_in_progress -= 1
+        await self._open().flush()
 
     @property
     def refusals(self) -> tuple[KafkaError, ...]:
@@ -289,19 +287,153 @@ class Producer(Transactional):
         self._open()
         return info
 
-    def _add_partitions(self) -> None:
-        if self._adding is None and self._session is not None:
-            self._adding = self._cluster.spawn(self._session.add_partitions())
-            self._adding.add_done_callback(self._partitions_added)
+    # -- transactions
 
-    def _partitions_added(self, task: asyncio.Task[None]) -> None:
-        self._adding = None
-        sender = self._sender
-        if sender is None:
-            return
-        if self._core is not None and self._core.error is not None:
-            sender.fail_all(self._core.error)
-        sender.wake()
+    def _transactional(self) -> TransactionLifecycle:
+        self._open()
+        if self._lifecycle is None:
+            raise IllegalStateError(
+                "transactions need a transactional id: pass transactional_id=… to Producer"
+            )
+        return self._lifecycle
+
+    @overload
+    async def init_transactions(self, *, keep_prepared_txn: bool = False) -> None: ...
+
+    @overload
+    async def init_transactions(self, partitions: GroupConsumer) -> None: ...
+
+    @overload
+    async def init_transactions(
+        self,
+        partitions: Iterable[TopicPartition],
+        group_id: str,
+        generation_id: int,
+        *,
+        keep_prepared_txn: bool = False,
+    ) -> None: ...
+
+    async def init_transactions(
+        self,
+        partitions: Iterable[TopicPartition] | GroupConsumer | None = None,
+        group_id: str | None = None,
+        generation_id: int | None = None,
+        *,
+        keep_prepared_txn: bool = False,
+    ) -> None:
+        """Take the transactional id: fence its older producers, wait until what they left open has
+        been committed or aborted. Once, before the first transaction.
+
+        With `keep_prepared_txn` what they left open stays open, to be ended by
+        `complete_transaction`, `commit_transaction` or `abort_transaction` (KIP-939). What was
+        begun with a group is only kept with that group: otherwise INVALID_TXN_STATE, a FatalError.
+
+        With a consumer, offsets are sent in its name: `send_offsets_to_transaction(offsets)`
+        (KIP-447, revised).
+
+        With all input partitions, group and generation (KIP-447, early draft): after every
+        rebalance, and after a FencedInGroupError. Producers of the group that have one of the
+        partitions are fenced and what they left open is aborted before this returns; requests of
+        older generations are refused. Raises FencedInGroupError in an older generation, and
+        UnsupportedVersionError where the broker does not announce `oncelog.group.transactions`.
+
+        Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
+        """
+        lifecycle = self._transactional()
+        if partitions is None or isinstance(partitions, GroupConsumer):
+            await lifecycle.init(partitions, keep_prepared=keep_prepared_txn)
+        elif group_id is None or generation_id is None:
+            raise IllegalStateError(
+                "init_transactions with partitions needs group_id and generation_id as well"
+            )
+        else:
+            group = TransactionGroup(group_id, generation_id, frozenset(partitions))
+            await lifecycle.rejoin(self._open(), group, keep_prepared=keep_prepared_txn)
+
+    async def adopt_transactions(
+        self, member: TransactionMember, group: TransactionGroup | None = None
+    ) -> None:
+        """Go on as a producer that another process has initialised, with `Admin.init_producer` or
+        `init_transactions`, and that has sent nothing yet; nobody else may send in its name. With
+        the group that it was initialised with, if any. Raises IllegalStateError if the
+        transactional id is not this producer's."""
+        self._transactional().adopt(member, group)
+
+    async def hand_over_transaction(self) -> TransactionMember | None:
+        """Write what is buffered and leave the transaction open, for another process to commit it
+        (`Admin.end_transaction`; together with others `Admin.commit_group`). None if it is empty.
+        This producer needs another `init_transactions` or `adopt_transactions` then.
+
+        Raises AbortableError, FatalError, or TimedOutError (call again).
+        """
+        return await self._transactional().hand_over(self._open())
+
+    async def begin_transaction(self) -> None:
+        """Start a transaction. Raises IllegalStateError inside another one.
+
+        The first one after the cluster's `transaction.version` has come to 2 gets a new epoch: may
+        raise a FatalError, or TimedOutError (call `abort_transaction`, and begin again).
+        """
+        await self._transactional().begin(self._open())
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata | str | None = None,
+    ) -> None:
+        """Make consumed offsets part of the transaction: the offsets of the *next* records to read.
+
+        With `consumer.group_metadata()` a consumer that has lost its partitions is refused
+        (KIP-447); a plain group id is only protected by the transactional id, and by the generation
+        of `init_transactions`. Without a group it is that of `init_transactions`. Raises
+        AbortableError or FatalError.
+        """
+        await self._transactional().send_offsets(self._open(), offsets, group)
+
+    async def prepare_transaction(self) -> PreparedTxnState:
+        """Write what is buffered. From now on the transaction stays open, over crashes too, until
+        it is committed, aborted or completed: store the state with the decision (KIP-939).
+
+        Raises AbortableError, FatalError, or TimedOutError (call again).
+        """
+        return await self._transactional().prepare(self._open())
+
+    async def complete_transaction(self, state: PreparedTxnState) -> None:
+        """Commit the prepared transaction if it is the one of `state`, which was stored when it was
+        decided to commit; abort it otherwise. Does nothing after `init_transactions` that found no
+        open transaction: then it has been ended already.
+
+        Raises as `commit_transaction` and `abort_transaction` do; may then be called again.
+        """
+        await self._transactional().complete(self._open(), state)
+
+    async def commit_transaction(self) -> None:
+        """Write what is buffered, then commit: both within `max_block_ms`.
+
+        Raises AbortableError (abort, and do the work again), FatalError (close), or
+        CommitOutcomeUnknown: then only calling this again is allowed, it asks on.
+        """
+        await self._transactional().commit(self._open())
+
+    async def abort_transaction(self) -> None:
+        """Drop what is buffered and abort. Raises TimedOutError (call again) or FatalError."""
+        await self._transactional().abort(self._open())
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """`async with producer.transaction():` commits at the end, aborts on an exception.
+
+        Never aborts after a commit without a known outcome: CommitOutcomeUnknown goes to the
+        caller, who may call `commit_transaction()` again.
+        """
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if self._transactional().transaction.is_abortable_by_closing:
+                await self.abort_transaction()
+            raise
 
 
 def _checked(topic: str, partition: int, info: TopicInfo) -> int:
@@ -317,20 +449,4 @@ def _too_large(what: str, config: ProducerConfig) -> RecordTooLargeError:
     return RecordTooLargeError(
         f"{what}: more than max_request_size ({config.max_request_size}) or buffer_memory "
         f"({config.buffer_memory}); raise it, and the topic's max.message.bytes"
-    )
-
-
-def _batching(config: ProducerConfig) -> BatchingConfig:
-    return BatchingConfig(
-        batch_size=config.batch_size,
-        linger_ms=config.linger_ms,
-        buffer_memory=config.buffer_memory,
-        delivery_timeout_ms=config.delivery_timeout_ms,
-        retries=config.retries,
-        backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
-        max_in_flight=config.max_in_flight_requests_per_connection,
-        compression=config.compression,
-        compression_level=config.compression_level,
-        idempotent=config.enable_idempotence,
-        transactional=config.transactional_id is not None,
     )

@@ -21,7 +21,7 @@ from oncelog_client import (
     TransactionMember,
     UnsupportedVersionError,
 )
-from oncelog_client.transaction import shared as shared_transactions
+from oncelog_client.transaction import shared_transactions
 from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.apis import ApiKey
 from tests.broker import Oncelog

@@ -357,8 +357,9 @@ async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> Comm
     """A transaction whose end is decided and never answered. The coordinator alone is asked for a
     second only: whatever else is slow, only that is given up."""
     proxy.to_lose[ApiKey.END_TXN] = 1_000_000
+    assert producer._lifecycle is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producer._session, "_deadline", lambda: monotonic_ms() + 1000)
+        patch.setattr(producer._lifecycle._session, "_deadline", lambda: monotonic_ms() + 1000)
         with pytest.raises(CommitOutcomeUnknown) as caught:
             async with producer.transaction():
                 await producer.send("out", value)

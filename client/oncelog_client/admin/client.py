@@ -314,8 +314,7 @@ class Admin:
         Raises FencedInGroupError in an older generation, UnsupportedVersionError where the broker
         does not announce `oncelog.group.transactions`.
         """
-        from oncelog_client.transaction import group as group_transactions
-        from oncelog_client.transaction import shared as shared_transactions
+        from oncelog_client.transaction import group_transactions, shared_transactions
 
         if group is None:
             return await shared_transactions.init_producer(
@@ -343,7 +342,7 @@ class Admin:
         is ended this way. Raises TransactionGoneError where it is not open and was not ended this
         way, CommitOutcomeUnknown (call again) or TimedOutError without an answer.
         """
-        from oncelog_client.transaction import shared as shared_transactions
+        from oncelog_client.transaction import shared_transactions
 
         await shared_transactions.end_transaction(
             self._cluster, member, committed=committed, timeout_ms=self._timeout_ms
@@ -364,7 +363,7 @@ class Admin:
         """The first half of `commit_group`: put offsets of the group into the parent's transaction.
         `commit_group` without offsets is the other one. Raises FencedInGroupError, or
         GroupCommitError where the parent was not initialised with the group."""
-        from oncelog_client.transaction import group as group_transactions
+        from oncelog_client.transaction import group_transactions
 
         await group_transactions.stage_offsets(
             self._cluster, group_id, parent, offsets, timeout_ms=self._timeout_ms
@@ -391,7 +390,7 @@ class Admin:
         nothing open, or was decided with other members). After CommitOutcomeUnknown the same call
         *without offsets* asks again.
         """
-        from oncelog_client.transaction import group as group_transactions
+        from oncelog_client.transaction import group_transactions
 
         await group_transactions.commit_group(
             self._cluster, group_id, parent, members, offsets or {}, timeout_ms=self._timeout_ms

@@ -12,7 +12,7 @@ from oncelog_client.cli.commands import Tool
 from oncelog_client.cli.connecting import ask
 from oncelog_client.cli.options import connection_options, output_option
 from oncelog_client.cli.output import Column, show
-from oncelog_client.core.prepared import PreparedTxnState
+from oncelog_client.core.prepared_txn_state import PreparedTxnState
 from oncelog_client.io.clock import wall_ms
 
 COLUMNS: Final = (

@@ -12,7 +12,9 @@ from typing import Any, Final, Literal, cast
 from oncelog_client.errors import ConfigError, SettingsWarning
 from oncelog_protocol.records.compression import Compression
 
+from .backoff import Backoff
 from .client_config import CLIENT_LIMITS, ClientConfig, ClientSettings, checked_values
+from .partition_queue import BatchingConfig
 from .settings import INT32_MAX, INT64_MAX, check_choices, check_ranges
 
 Acks = Literal[-1, 0, 1, "all"]
@@ -182,3 +184,20 @@ def _check_delivery_timeout(values: dict[str, Any], explicit: bool) -> None:
         if explicit:
             raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
         values["delivery_timeout_ms"] = int(least)
+
+
+def batching_config(config: ProducerConfig) -> BatchingConfig:
+    """Return the settings of a producer that its accumulator needs."""
+    return BatchingConfig(
+        batch_size=config.batch_size,
+        linger_ms=config.linger_ms,
+        buffer_memory=config.buffer_memory,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        retries=config.retries,
+        backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+        max_in_flight=config.max_in_flight_requests_per_connection,
+        compression=config.compression,
+        compression_level=config.compression_level,
+        idempotent=config.enable_idempotence,
+        transactional=config.transactional_id is not None,
+    )

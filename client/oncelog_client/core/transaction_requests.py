@@ -20,12 +20,12 @@ from oncelog_protocol.messages.txn_offset_commit import (
 
 from .batch import ProducerIdentity
 from .producer_config import ProducerConfig
+from .producer_transaction import ProducerTransaction
 from .request_versions import (
     ANY_VERSION,
     INIT_PRODUCER_ID_WITH_TWO_PHASE,
     TXN_OFFSET_COMMIT_WITH_MEMBER,
 )
-from .transaction_states import ProducerTransaction
 
 
 def assigned_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]:
@@ -36,6 +36,24 @@ def assigned_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]
     return [AssignedTopic(name, numbers) for name, numbers in topics.items()]
 
 
+def offset_topics(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+) -> list[TxnOffsetCommitRequestTopic]:
+    """Return offsets as TxnOffsetCommit carries them."""
+    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+    for (topic, partition), offset in offsets.items():
+        row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
+        row.partitions.append(
+            TxnOffsetCommitRequestPartition(
+                partition_index=partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.known_epoch,
+                committed_metadata=offset.metadata,
+            )
+        )
+    return list(topics.values())
+
+
 class TransactionRequests:
     """Builds the requests of one transactional id from its settings and its present state."""
 
@@ -44,7 +62,7 @@ class TransactionRequests:
     ) -> None:
         self._id = transactional_id
         self._config = config
-        self._core = transaction
+        self._transaction = transaction
 
     def init_producer_id(
         self, identity: ProducerIdentity, *, keep_prepared: bool
@@ -52,7 +70,7 @@ class TransactionRequests:
         """Return InitProducerId and the versions that can carry it. `identity` is the producer's
         own for a bump of its epoch, NO_IDENTITY for a new instance."""
         two_phase = self._config.transaction_two_phase_commit_enable
-        group = self._core.group
+        group = self._transaction.group
         request = InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout_ms=self._config.transaction_timeout_ms,
@@ -72,7 +90,7 @@ class TransactionRequests:
         topics: dict[str, list[int]] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, []).append(partition)
-        identity = self._core.identity
+        identity = self._transaction.identity
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
             v3_and_below_producer_id=identity.producer_id,
@@ -81,7 +99,7 @@ class TransactionRequests:
                 AddPartitionsToTxnTopic(name=name, partitions=numbers)
                 for name, numbers in topics.items()
             ],
-            transaction_group_id=self._core.group_id,
+            transaction_group_id=self._transaction.group_id,
         )
 
     def add_offsets(self, group_id: str, identity: ProducerIdentity) -> AddOffsetsToTxnRequest:
@@ -91,7 +109,7 @@ class TransactionRequests:
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             group_id=group_id,
-            transaction_group_id=self._core.group_id,
+            transaction_group_id=self._transaction.group_id,
         )
 
     def txn_offset_commit(
@@ -101,17 +119,6 @@ class TransactionRequests:
         identity: ProducerIdentity,
     ) -> tuple[TxnOffsetCommitRequest, range]:
         """Return TxnOffsetCommit and the versions that can carry it."""
-        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-        for (topic, partition), offset in offsets.items():
-            row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
-            row.partitions.append(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.known_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
         request = TxnOffsetCommitRequest(
             transactional_id=self._id,
             group_id=group.group_id,
@@ -120,19 +127,19 @@ class TransactionRequests:
             generation_id_or_member_epoch=group.generation_id,
             member_id=group.member_id,
             group_instance_id=group.group_instance_id,
-            topics=list(topics.values()),
-            transaction_group_id=self._core.group_id,
+            topics=offset_topics(offsets),
+            transaction_group_id=self._transaction.group_id,
         )
         names_member = group.generation_id >= 0 or bool(group.member_id)
         return request, TXN_OFFSET_COMMIT_WITH_MEMBER if names_member else ANY_VERSION
 
     def end_txn(self, *, committed: bool) -> EndTxnRequest:
         """Return EndTxn of the present producer id and epoch."""
-        identity = self._core.identity
+        identity = self._transaction.identity
         return EndTxnRequest(
             transactional_id=self._id,
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
             committed=committed,
-            transaction_group_id=self._core.group_id,
+            transaction_group_id=self._transaction.group_id,
         )

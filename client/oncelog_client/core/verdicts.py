@@ -135,3 +135,22 @@ NOT_WRITTEN: Final = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
+
+# Error codes of Produce after which the producer itself cannot go on.
+FATAL_ON_PRODUCE: Final = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+# Error codes of Produce after which the sequences restart under a new epoch.
+BUMP_ON_PRODUCE: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+    }
+)

@@ -16,8 +16,8 @@ from oncelog_client.connect_failures import described
 from oncelog_client.core.batch import NO_IDENTITY, Batch, ProducerIdentity
 from oncelog_client.core.batching import Accumulator, SendOutcome
 from oncelog_client.core.producer_config import ProducerConfig
+from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.request_versions import ANY_VERSION
-from oncelog_client.core.transaction_states import ProducerTransaction
 from oncelog_client.core.verdicts import NOT_WRITTEN
 from oncelog_client.errors import (
     FatalError,
@@ -102,6 +102,18 @@ class Sender:
         """Let those who wait for progress look again."""
         self._progress.set_result(None)
         self._progress = asyncio.get_running_loop().create_future()
+
+    async def flush(self) -> None:
+        """Send everything now, and wait until every record sent before has its outcome."""
+        accumulator = self._accumulator
+        mark = accumulator.last_serial
+        accumulator.flushes_in_progress += 1
+        self.wake()
+        try:
+            while (oldest := accumulator.oldest_serial()) is not None and oldest <= mark:
+                await self.progressed()
+        finally:
+            accumulator.flushes_in_progress -= 1
 
     async def run(self) -> None:
         """Work until cancelled."""

@@ -1,1 +1,1 @@
-"""Transactions of a producer: its session with the coordinator, groups, shared transactions."""
+"""Transactions of a producer, and of producers in other processes, with and without a group."""

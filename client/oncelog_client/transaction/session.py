@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from oncelog_client.core.batch import NO_IDENTITY, ProducerIdentity
-from oncelog_client.core.prepared import PreparedTxnState
+from oncelog_client.core.prepared_txn_state import PreparedTxnState
 from oncelog_client.core.producer_config import ProducerConfig
+from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.core.transaction_requests import TransactionRequests
-from oncelog_client.core.transaction_states import Event, ProducerTransaction
+from oncelog_client.core.transaction_states import Event
 from oncelog_client.core.verdicts import Verdict
 from oncelog_client.errors import (
     AbortableError,
@@ -37,7 +38,7 @@ from oncelog_protocol.messages.end_txn import EndTxnResponse
 from oncelog_protocol.messages.init_producer_id import InitProducerIdResponse
 from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 
-from .group import check_feature
+from .group_transactions import check_feature
 
 R = TypeVar("R")
 
@@ -66,7 +67,7 @@ class TransactionSession:
         self._cluster = cluster
         self._config = config
         self._id = config.transactional_id
-        self._core = transaction
+        self._transaction = transaction
         self._requests = TransactionRequests(self._id, config, transaction)
         # The last error whose reason was looked up: the same error can be raised several times.
         self._explained: tuple[KafkaError, ...] = ()
@@ -88,12 +89,13 @@ class TransactionSession:
 
         Raises TimedOutError at `deadline_ms` (call again), or a FatalError.
         """
-        self._core.apply(Event.INIT)
+        self._transaction.apply(Event.INIT)
         await self._take(deadline_ms, keep_prepared=keep_prepared)
 
     async def rejoin(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
-        """InitProducerId of a producer in its group's generation (`core.rejoin` before): producers
-        that own one of its input partitions are fenced, and their open transactions aborted.
+        """InitProducerId of a producer in its group's generation: producers that own one of its
+        input partitions are fenced, and their open transactions aborted. Call
+        `ProducerTransaction.rejoin` before.
 
         Raises FencedInGroupError if the group has a newer generation, TimedOutError (call again),
         or a FatalError.
@@ -104,12 +106,12 @@ class TransactionSession:
         response = await self._initialize(deadline_ms, keep_prepared=keep_prepared)
         identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         if not keep_prepared:
-            self._core.initialized(identity)
+            self._transaction.initialized(identity)
             return
         ongoing = PreparedTxnState(
             response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
         )
-        self._core.kept(identity, ongoing, self.cluster_version)
+        self._transaction.kept(identity, ongoing, self.cluster_version)
 
     async def _initialize(
         self, deadline_ms: float, *, keep_prepared: bool
@@ -119,17 +121,17 @@ class TransactionSession:
                 NO_IDENTITY, deadline_ms, keep_prepared=keep_prepared
             )
         except Unanswered as error:
-            self._core.apply(Event.INIT_FAILED)
+            self._transaction.apply(Event.INIT_FAILED)
             raise TimedOutError(error.message) from None
         except Refused as refused:
             raise self._applied(refused) from None
         except BaseException:
-            self._core.apply(Event.INIT_FAILED)
+            self._transaction.apply(Event.INIT_FAILED)
             raise
 
     async def add_partitions(self) -> None:
-        """AddPartitionsToTxn for the partitions sent to so far; the outcome goes to the core."""
-        partitions = self._core.partitions_to_add()
+        """AddPartitionsToTxn for the partitions sent to so far, and apply its outcome."""
+        partitions = self._transaction.partitions_to_add()
         deadline_ms = self._deadline()
 
         def codes(response: AddPartitionsToTxnResponse) -> Iterable[int]:
@@ -147,11 +149,11 @@ class TransactionSession:
                 deadline_ms,
             )
         except Unanswered as error:
-            self._core.fail_abortable(TimedOutError(f"adding partitions: {error.message}"))
+            self._transaction.fail_abortable(TimedOutError(f"adding partitions: {error.message}"))
         except Refused as refused:
             await self._refused(refused, deadline_ms)
         else:
-            self._core.partitions_added(partitions)
+            self._transaction.partitions_added(partitions)
 
     async def send_offsets(
         self,
@@ -159,18 +161,18 @@ class TransactionSession:
         group: ConsumerGroupMetadata,
     ) -> None:
         """AddOffsetsToTxn (before KIP-890), TxnOffsetCommit. Raises AbortableError, FatalError."""
-        self._core.check_sendable()
+        self._transaction.check_sendable()
         deadline_ms = self._deadline()
-        identity = self._core.identity
+        identity = self._transaction.identity
         try:
-            if self._core.needs_group(group.group_id):
+            if self._transaction.needs_group(group.group_id):
                 await self._ask(
                     self._requests.add_offsets(group.group_id, identity),
                     AddOffsetsToTxnResponse,
                     lambda response: [response.error_code],
                     deadline_ms,
                 )
-            self._core.group_added(group.group_id)
+            self._transaction.group_added(group.group_id)
             request, versions = self._requests.txn_offset_commit(offsets, group, identity)
             await ask(
                 self._cluster,
@@ -183,11 +185,11 @@ class TransactionSession:
                 ],
                 deadline_ms,
                 versions,
-                implicit=self._core.implicit,
+                implicit=self._transaction.implicit,
             )
         except Unanswered as error:
             timed_out = TimedOutError(f"sending offsets: {error.message}")
-            raise self._core.fail_abortable(timed_out) from None
+            raise self._transaction.fail_abortable(timed_out) from None
         except Refused as refused:
             raise await self._refused(refused, deadline_ms) from None
 
@@ -197,50 +199,50 @@ class TransactionSession:
         Raises CommitOutcomeUnknown at `deadline_ms`, AbortableError if the coordinator has not
         committed, FatalError otherwise.
         """
-        core = self._core
-        core.apply(Event.SEND_COMMIT)
-        if not core.started:
-            core.ended(Event.COMMITTED, None)
+        transaction = self._transaction
+        transaction.apply(Event.SEND_COMMIT)
+        if not transaction.started:
+            transaction.ended(Event.COMMITTED, None)
             return
         try:
             identity = await self._end(committed=True, deadline_ms=deadline_ms)
         except Unanswered as error:
-            core.maybe_committed = core.maybe_committed or error.maybe_done
-            core.apply(Event.OUTCOME_UNKNOWN)
+            transaction.maybe_committed = transaction.maybe_committed or error.maybe_done
+            transaction.apply(Event.OUTCOME_UNKNOWN)
             message = f"{error.message}; call commit_transaction() again"
             raise CommitOutcomeUnknown(message) from None
         except Refused as refused:
-            is_unresolved = core.maybe_committed or refused.maybe_done
+            is_unresolved = transaction.maybe_committed or refused.maybe_done
             if is_unresolved and refused.code != ErrorCode.TRANSACTION_ABORTABLE:
                 unknown = CommitOutcomeUnknown(
                     "refused after an attempt without a response, which may have committed",
                     known_code(refused.code),
                     fatal=True,
                 )
-                if core.is_fence(refused.code):
+                if transaction.is_fence(refused.code):
                     # The next generation starts from the committed offsets, whatever they are.
-                    core.fenced_in_group(unknown)
+                    transaction.fenced_in_group(unknown)
                     raise unknown from None
-                raise core.fail_fatal(unknown) from None
+                raise transaction.fail_fatal(unknown) from None
             raise await self._refused(refused, deadline_ms) from None
         except BaseException:
-            core.maybe_committed = True
-            core.apply(Event.OUTCOME_UNKNOWN)
+            transaction.maybe_committed = True
+            transaction.apply(Event.OUTCOME_UNKNOWN)
             raise
-        core.ended(Event.COMMITTED, identity)
+        transaction.ended(Event.COMMITTED, identity)
 
     async def abort(self, deadline_ms: float, *, bump: bool) -> None:
         """EndTxn(abort) when nothing is in flight, and InitProducerId if the sequences have to
         restart at 0. Raises TimedOutError at `deadline_ms` (call again) or FatalError."""
-        core = self._core
-        bump = bump or core.bump_needed
+        transaction = self._transaction
+        bump = bump or transaction.bump_needed
         identity: ProducerIdentity | None = None
         try:
-            if core.started:
+            if transaction.started:
                 try:
                     identity = await self._end(committed=False, deadline_ms=deadline_ms)
                 except Refused as refused:
-                    if core.is_fence(refused.code):
+                    if transaction.is_fence(refused.code):
                         # The fencing has aborted it, or no producer can commit it any more.
                         self._applied(refused)
                         return
@@ -252,12 +254,12 @@ class TransactionSession:
                         case _:
                             raise
             if bump and identity is None:
-                identity = await self._init_producer_id(core.identity, deadline_ms)
+                identity = await self._init_producer_id(transaction.identity, deadline_ms)
         except Unanswered as error:
             raise TimedOutError(f"{error.message}; call abort_transaction() again") from None
         except Refused as refused:
             raise self._applied(refused) from None
-        core.ended(Event.ABORTED, identity)
+        transaction.ended(Event.ABORTED, identity)
 
     # -- single calls
 
@@ -301,13 +303,13 @@ class TransactionSession:
         kind, key = self._coordinator()
         return await ask(
             self._cluster, kind, key, request, response, codes, deadline_ms, versions,
-            implicit=self._core.implicit,
+            implicit=self._transaction.implicit,
         )  # fmt: skip
 
     def _coordinator(self) -> tuple[CoordinatorType, str]:
         """Return the coordinator that keeps the transactions: of the id, or of its group."""
-        if self._core.group is not None:
-            return CoordinatorType.TRANSACTION_GROUP, self._core.group.group_id
+        if self._transaction.group is not None:
+            return CoordinatorType.TRANSACTION_GROUP, self._transaction.group.group_id
         return CoordinatorType.TRANSACTION, self._id
 
     async def explain(self, error: KafkaError, identity: ProducerIdentity | None = None) -> None:
@@ -316,7 +318,7 @@ class TransactionSession:
             return
         self._explained = (error,)
         reason = await fence_reason(
-            self._cluster, *self._coordinator(), self._id, identity or self._core.identity
+            self._cluster, *self._coordinator(), self._id, identity or self._transaction.identity
         )
         if reason is not None:
             error.reword(f"{reason}; {_WHAT_TO_DO.get(type(error), 'close this producer')}")
@@ -324,24 +326,25 @@ class TransactionSession:
     def _deadline(self) -> float:
         return monotonic_ms() + self._config.max_block_ms
 
-    # -- refusals
+    # -- refused calls
 
     async def _refused(self, refused: Refused, deadline_ms: float) -> KafkaError:
-        """Apply a refusal to the core, and return the error to raise. For a fenced epoch,
-        InitProducerId first: if the coordinator has timed the transaction out, this producer may
-        go on with a new epoch."""
-        before = self._core.identity
-        if refused.verdict is not Verdict.FENCED or self._core.is_fence(refused.code):
+        """Apply an error code to the transaction, and return the error to raise.
+
+        For a fenced epoch InitProducerId first: if the coordinator has timed the transaction out,
+        this producer may go on with a new epoch."""
+        before = self._transaction.identity
+        if refused.verdict is not Verdict.FENCED or self._transaction.is_fence(refused.code):
             return await self._explained_refusal(self._applied(refused), before)
         try:
             identity = await self._init_producer_id(before, deadline_ms)
         except Unanswered as error:
-            return self._core.fail_abortable(TimedOutError(error.message), bump=True)
+            return self._transaction.fail_abortable(TimedOutError(error.message), bump=True)
         except Refused as final:
             return await self._explained_refusal(self._applied(final), before)
-        self._core.identity = identity
-        self._core.started = False
-        timed_out = self._core.fail_abortable(
+        self._transaction.identity = identity
+        self._transaction.started = False
+        timed_out = self._transaction.fail_abortable(
             TimedOutError(
                 "the coordinator has aborted the transaction, which took longer than "
                 f"transaction_timeout_ms ({self._config.transaction_timeout_ms}); "
@@ -356,5 +359,5 @@ class TransactionSession:
         return error
 
     def _applied(self, refused: Refused) -> KafkaError:
-        """Apply a refusal to the core, and return the error to raise."""
-        return self._core.refused(refused.api, refused.code, refused.message)
+        """Apply an error code to the transaction, and return the error to raise."""
+        return self._transaction.refused(refused.api, refused.code, refused.message)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_client.core.batch import ProducerIdentity
-from oncelog_client.core.prepared import PreparedTxnState
-from oncelog_client.core.transaction_states import Event, ProducerTransaction, State
+from oncelog_client.core.prepared_txn_state import PreparedTxnState
+from oncelog_client.core.producer_transaction import ProducerTransaction
+from oncelog_client.core.transaction_states import Event, State
 from oncelog_client.core.verdicts import Verdict, verdict
 from oncelog_client.errors import (
     AbortableError,
@@ -356,3 +357,11 @@ def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
     core.ended(Event.ABORTED, ProducerIdentity(5, 1))
     core.begin(version)
     assert not core.bump_needed
+
+
+def test_closing_a_producer_aborts_nothing_that_may_be_decided() -> None:
+    """A prepared transaction outlives its producer (KIP-939), a commit may have happened."""
+    kept = {State.PREPARED, State.COMMITTING, State.COMMIT_UNKNOWN, State.FATAL_ERROR}
+    assert {state for state in kept if reach(state).is_abortable_by_closing} == set()
+    assert reach(State.IN_TRANSACTION).is_abortable_by_closing
+    assert reach(State.ABORTABLE_ERROR).is_abortable_by_closing

@@ -95,7 +95,7 @@ async def test_a_transaction_with_one_is_aborted(bootstrap: str, topic: str, nam
 
 async def test_an_offset_that_one_batch_cannot_take_reaches_the_others() -> None:
     producer = Producer("127.0.0.1:9", transactional_id="x")
-    acc, core = producer._accumulator, producer._core
+    acc, core = producer._accumulator, producer._transaction
     assert core is not None
     core.apply(Event.INIT)
     core.initialized(ProducerIdentity(7, 0))

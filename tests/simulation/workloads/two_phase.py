@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncelog_client import AbortableError, CommitOutcomeUnknown, KafkaError, Producer
-from oncelog_client.core.prepared import PreparedTxnState
+from oncelog_client.core.prepared_txn_state import PreparedTxnState
 from tests.simulation.checking.history import Outcome
 from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.client import BROKER

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from oncelog_client.core.request_versions import TXN_OFFSET_COMMIT_WITH_MEMBER
-from oncelog_client.core.transaction_requests import assigned_topics
+from oncelog_client.core.transaction_requests import assigned_topics, offset_topics
 from oncelog_client.core.verdicts import FENCES_IN_GROUP
 from oncelog_client.errors import (
     CommitOutcomeUnknown,
@@ -39,8 +39,6 @@ from oncelog_protocol.messages.end_txn import EndTxnMember, EndTxnRequest, EndTx
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
 
@@ -144,20 +142,12 @@ async def _commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline_ms: float,
 ) -> None:
-    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-    for (topic, partition), offset in offsets.items():
-        row = topics.setdefault(topic, TxnOffsetCommitRequestTopic(name=topic))
-        row.partitions.append(
-            TxnOffsetCommitRequestPartition(
-                partition, offset.offset, offset.known_epoch, offset.metadata
-            )
-        )
     request = TxnOffsetCommitRequest(
         transactional_id=parent.transactional_id,
         group_id=group_id,
         producer_id=parent.producer_id,
         producer_epoch=parent.producer_epoch,
-        topics=list(topics.values()),
+        topics=offset_topics(offsets),
         transaction_group_id=group_id,
     )
     try:

@@ -1,0 +1,282 @@
+"""The producer's side of its current transaction: the state, and what the transaction contains.
+
+Sources: KIP-98 (TransactionManager of the Java client), KIP-360 (bump by InitProducerId), KIP-588
+(fenced is not invalid epoch), KIP-890 part 2 (the coordinator bumps at every end, partitions are
+implicit), KIP-939 (prepared transactions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from oncelog_client.errors import (
+    AbortableError,
+    FatalError,
+    FencedInGroupError,
+    IllegalStateError,
+    KafkaError,
+    error_for,
+)
+from oncelog_client.values import TopicPartition, TransactionGroup
+from oncelog_protocol.apis import ApiKey
+
+from .batch import NO_IDENTITY, ProducerIdentity
+from .prepared_txn_state import PreparedTxnState
+from .transaction_states import (
+    ADDS_PARTITIONS,
+    BEFORE_ANY,
+    CLOSING_ABORTS,
+    TRANSITIONS,
+    WHAT_TO_DO,
+    Event,
+    State,
+)
+from .verdicts import BUMP_ON_PRODUCE, FATAL_ON_PRODUCE, FENCES_IN_GROUP, Verdict, verdict
+
+
+class ProducerTransaction:
+    """One transactional producer's state, and what its current transaction contains.
+
+    `version` is the cluster's finalized `transaction.version`; from 2 on partitions and groups are
+    added by the brokers, and every end brings a new epoch (KIP-890).
+    """
+
+    def __init__(self) -> None:
+        self.state = State.UNINITIALIZED
+        self.error: KafkaError | None = None
+        self.identity: ProducerIdentity = NO_IDENTITY
+        self.version = 0
+        self.bump_needed = False
+        # A commit has left and was never answered: whatever is refused after it, it may have won.
+        self.maybe_committed = False
+        # Whether the coordinator may know of this transaction, so that it has to be ended there.
+        self.started = False
+        self.prepared: PreparedTxnState | None = None
+        # Its consumer group, if it was initialised with one.
+        self.group: TransactionGroup | None = None
+        # An open transaction was asked for, and there was none: it had been ended before.
+        self.nothing_kept = False
+        # Its epoch has had transactions whose end brought no new one.
+        self._epoch_is_worn = False
+        self._added: set[TopicPartition] = set()
+        self._to_add: set[TopicPartition] = set()
+        self._groups: set[str] = set()
+
+    def apply(self, event: Event) -> None:
+        """Take one transition. Raises the stored error, or IllegalStateError for a missing row."""
+        following = TRANSITIONS.get((self.state, event))
+        if following is None:
+            if self.error is not None:
+                raise self.error
+            raise IllegalStateError(
+                f"{event.value} is not possible while the producer is {self.state.value}: "
+                f"{self.what_to_do}"
+            )
+        self.state = following
+
+    @property
+    def what_to_do(self) -> str:
+        """What the user calls next."""
+        return WHAT_TO_DO[self.state]
+
+    # -- events that carry something
+
+    def initialized(self, identity: ProducerIdentity) -> None:
+        """InitProducerId answered, for the first time or in a new generation."""
+        self.apply(Event.INITIALIZED)
+        self._clear()
+        self.identity = identity
+        self._epoch_is_worn = False
+
+    def rejoin(self, group: TransactionGroup) -> None:
+        """Begin anew in this generation of the group, from wherever it is."""
+        self.apply(Event.REJOIN)
+        self.group = group
+        self._clear()
+
+    def adopt(self, identity: ProducerIdentity, group: TransactionGroup | None) -> None:
+        """Another process has initialised it."""
+        self.apply(Event.ADOPT)
+        self.group = group
+        self._clear()
+        self.initialized(identity)
+
+    def handed_over(self) -> tuple[ProducerIdentity, bool]:
+        """All is written, and another process decides. Whether there is anything to decide."""
+        self.apply(Event.HAND_OVER)
+        started = self.started
+        self._clear()
+        return self.identity, started
+
+    def kept(self, identity: ProducerIdentity, ongoing: PreparedTxnState, version: int) -> None:
+        """InitProducerId answered, with the transaction that is still open; if none is, whoever
+        decided it did not see that it was ended."""
+        if ongoing.is_empty:
+            self.initialized(identity)
+            self.nothing_kept = True
+            return
+        self.apply(Event.KEPT)
+        self._clear()
+        self.identity = identity
+        self.version = version
+        self.prepared = ongoing
+        self.started = True
+
+    def begin(self, version: int) -> None:
+        """Start a transaction under the `transaction.version` that holds now. Where `bump_needed`
+        then, abort and begin once more: of the one before, under a lower version, a partition may
+        have no marker yet, and would take the new one's records into it."""
+        self.apply(Event.BEGIN)
+        self.version = version
+        self.nothing_kept = False
+        self.bump_needed = self.implicit and self._epoch_is_worn
+
+    def flushed(self) -> PreparedTxnState:
+        """Every record is written: the transaction is prepared."""
+        self.apply(Event.PREPARED)
+        self.prepared = PreparedTxnState(self.identity.producer_id, self.identity.producer_epoch)
+        return self.prepared
+
+    def ended(self, event: Event, identity: ProducerIdentity | None) -> None:
+        """The coordinator has ended the transaction; `identity` is the new one, if it gave one."""
+        self.apply(event)
+        self._clear()
+        self._epoch_is_worn = identity is None and not self.implicit
+        if identity is not None:
+            self.identity = identity
+
+    def _clear(self) -> None:
+        self.error = None
+        self.bump_needed = False
+        self.maybe_committed = False
+        self.started = False
+        self.prepared = None
+        self._added.clear()
+        self._to_add.clear()
+        self._groups.clear()
+
+    def fail_abortable(self, error: KafkaError, *, bump: bool = False) -> KafkaError:
+        """The transaction can only be aborted now. Keeps the first error; returns what to raise."""
+        self.apply(Event.ABORTABLE)
+        self.bump_needed = self.bump_needed or bump
+        if not isinstance(error, AbortableError):
+            abortable = AbortableError(error.message, error.code)
+            abortable.__cause__ = error
+            error = abortable
+        if self.error is None and self.state not in BEFORE_ANY:
+            self.error = error
+        return error
+
+    def fail_fatal(self, error: KafkaError) -> KafkaError:
+        """The producer is done for. Returns what to raise."""
+        self.apply(Event.FATAL)
+        self.error = error
+        return error
+
+    def batch_failed(self, error: KafkaError) -> None:
+        """A batch of this transaction could not be written."""
+        if self.state in (*BEFORE_ANY, State.FATAL_ERROR, State.FENCED_IN_GROUP):
+            return
+        if self.is_fence(error.code):
+            self.fenced_in_group(error)
+        elif error.code in FATAL_ON_PRODUCE:
+            self.fail_fatal(error)
+        else:
+            self.fail_abortable(error, bump=error.code in BUMP_ON_PRODUCE)
+
+    def fenced_in_group(self, error: KafkaError) -> KafkaError:
+        """Others of the group have taken over. Returns what to raise."""
+        self.apply(Event.FENCED)
+        if not isinstance(error, FencedInGroupError):
+            fence = FencedInGroupError(error.message, error.code)
+            fence.__cause__ = error
+            error = fence
+        self.error = error
+        return error
+
+    def refused(self, api: ApiKey, code: int, message: str | None = "") -> KafkaError:
+        """A coordinator said no (a verdict that ends the call). Returns the exception to raise."""
+        error = error_for(code, message)
+        if self.is_fence(code):
+            return self.fenced_in_group(error)
+        match verdict(api, code):
+            case Verdict.ABORTABLE:
+                return self.fail_abortable(error)
+            case Verdict.ABORTABLE_BUMP:
+                return self.fail_abortable(error, bump=True)
+            case _:
+                if not isinstance(error, FatalError):
+                    fatal = FatalError(error.message, error.code)
+                    fatal.__cause__ = error
+                    error = fatal
+                return self.fail_fatal(error)
+
+    # -- questions
+
+    @property
+    def group_id(self) -> str | None:
+        """The group it was initialised with."""
+        return None if self.group is None else self.group.group_id
+
+    def is_fence(self, code: int) -> bool:
+        """Whether an error code says that others of its group have taken over."""
+        return self.group is not None and code in FENCES_IN_GROUP
+
+    def check_sendable(self) -> None:
+        """Raise unless records and offsets may be added to the transaction now."""
+        if self.state is State.IN_TRANSACTION:
+            return
+        if self.error is not None:
+            raise self.error
+        raise IllegalStateError(
+            f"nothing can be sent while the producer is {self.state.value}: {self.what_to_do}"
+        )
+
+    @property
+    def implicit(self) -> bool:
+        """Whether brokers add partitions and groups by themselves (KIP-890 part 2)."""
+        return self.version >= 2
+
+    def want_partition(self, partition: TopicPartition) -> None:
+        """A record for this partition was buffered."""
+        if self.implicit:
+            self.started = True
+            self._added.add(partition)
+        elif partition not in self._added:
+            self._to_add.add(partition)
+
+    @property
+    def is_abortable_by_closing(self) -> bool:
+        """Whether closing the producer aborts the transaction: not if it is prepared or empty, not
+        while a commit may have been decided, not after a fatal error."""
+        return self.state in CLOSING_ABORTS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will be sent any more, as it could not be committed."""
+        return self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR)
+
+    def may_send(self, partition: TopicPartition) -> bool:
+        """Whether a batch may go to this partition: it is part of the transaction."""
+        return partition in self._added and not self.is_over
+
+    def partitions_to_add(self) -> list[TopicPartition]:
+        """What AddPartitionsToTxn has to carry next. Nothing during an abort: the response would
+        come when the next transaction may have begun."""
+        return sorted(self._to_add) if self.state in ADDS_PARTITIONS else []
+
+    def partitions_added(self, partitions: Iterable[TopicPartition]) -> None:
+        """The coordinator has them."""
+        added = set(partitions)
+        self.started = True
+        self._to_add -= added
+        self._added |= added
+
+    def needs_group(self, group_id: str) -> bool:
+        """Whether AddOffsetsToTxn has to go before offsets of this group."""
+        return not self.implicit and group_id not in self._groups
+
+    def group_added(self, group_id: str) -> None:
+        """Offsets of this group are (or will be, under KIP-890) part of the transaction."""
+        self.started = True
+        self._groups.add(group_id)

@@ -1,0 +1,238 @@
+"""What the transaction calls of a producer do, and in which order.
+
+`ProducerTransaction` holds the state, `TransactionSession` makes the calls to the coordinators.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from oncelog_client.core.batch import ProducerIdentity
+from oncelog_client.core.batching import Accumulator
+from oncelog_client.core.prepared_txn_state import PreparedTxnState
+from oncelog_client.core.producer_config import ProducerConfig
+from oncelog_client.core.producer_transaction import ProducerTransaction
+from oncelog_client.core.transaction_states import Event, State
+from oncelog_client.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    TimedOutError,
+    TransactionAbortedError,
+)
+from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.io.cluster import Cluster
+from oncelog_client.io.sender import Delivery, Sender
+from oncelog_client.values import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionGroup,
+    TransactionMember,
+)
+
+from .session import TransactionSession
+
+
+@runtime_checkable
+class GroupConsumer(Protocol):
+    """The part of a consumer that a producer needs."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return its group, generation and member id."""
+        ...
+
+
+class TransactionLifecycle:
+    """The transactions of one transactional id. A call takes `max_block_ms` as a whole."""
+
+    def __init__(
+        self, cluster: Cluster, config: ProducerConfig, accumulator: Accumulator[Delivery]
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._accumulator = accumulator
+        self.transaction = ProducerTransaction()
+        self._session = TransactionSession(cluster, config, self.transaction)
+        self._adding: asyncio.Task[None] | None = None
+        self._consumer: GroupConsumer | None = None
+
+    def _deadline(self) -> float:
+        return monotonic_ms() + self._config.max_block_ms
+
+    # -- the transactional id
+
+    async def init(self, consumer: GroupConsumer | None, *, keep_prepared: bool) -> None:
+        """InitProducerId without a group. Offsets are sent in the name of `consumer`."""
+        await self._session.init(self._deadline(), keep_prepared=keep_prepared)
+        self._consumer = consumer
+        self._accumulator.adopt(self.transaction.identity)
+
+    async def rejoin(self, sender: Sender, group: TransactionGroup, *, keep_prepared: bool) -> None:
+        """InitProducerId in a generation of the group, from any state."""
+        self._session.check_group_transactions()
+        deadline_ms = self._deadline()
+        self.transaction.rejoin(group)
+        try:
+            await self._drop_all(sender, deadline_ms)
+        except BaseException:
+            self.transaction.apply(Event.INIT_FAILED)
+            raise
+        await self._session.rejoin(deadline_ms, keep_prepared=keep_prepared)
+        self._accumulator.adopt(self.transaction.identity)
+
+    def adopt(self, member: TransactionMember, group: TransactionGroup | None) -> None:
+        """Go on as a producer that another process has initialized."""
+        if group is not None:
+            self._session.check_group_transactions()
+        if member.transactional_id != self._config.transactional_id:
+            raise IllegalStateError(
+                f"{member.transactional_id} is another producer's: transactional_id is "
+                f"{self._config.transactional_id} here"
+            )
+        self.transaction.adopt(ProducerIdentity(member.producer_id, member.producer_epoch), group)
+        self._accumulator.adopt(self.transaction.identity)
+
+    async def hand_over(self, sender: Sender) -> TransactionMember | None:
+        """Write what is buffered, and leave the transaction to another process."""
+        self.transaction.apply(Event.PREPARE)
+        await self._write_all(sender, self._deadline())
+        identity, started = self.transaction.handed_over()
+        assert self._config.transactional_id is not None
+        return TransactionMember(self._config.transactional_id, *identity) if started else None
+
+    # -- a transaction
+
+    async def begin(self, sender: Sender) -> None:
+        """Start a transaction; under a new epoch if `transaction.version` has come to 2."""
+        version = self._session.cluster_version
+        self.transaction.begin(version)
+        if self.transaction.bump_needed:
+            await self.abort(sender)
+            self.transaction.begin(version)
+
+    async def send_offsets(
+        self,
+        sender: Sender,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata | str | None,
+    ) -> None:
+        """Add offsets of `group`; without it, of the group that `init` or `rejoin` was given."""
+        try:
+            if group is None:
+                group = self._group()
+            if isinstance(group, str):
+                group = ConsumerGroupMetadata(group)
+            if offsets:
+                await self._session.send_offsets(offsets, group)
+        finally:
+            # If this has failed the transaction, lingering records fail now.
+            sender.wake()
+
+    def _group(self) -> ConsumerGroupMetadata | str:
+        if self.transaction.group is not None:
+            return self.transaction.group.group_id
+        if self._consumer is None:
+            raise IllegalStateError(
+                "send_offsets_to_transaction needs a group: pass consumer.group_metadata(), or "
+                "give the consumer to init_transactions"
+            )
+        group = self._consumer.group_metadata()
+        if group.generation_id < 0:
+            # The group coordinator does not fence a member without a generation.
+            error = CommitFailedError(
+                "the consumer is not in a generation of its group: poll until it has partitions"
+            )
+            raise self.transaction.fail_abortable(error)
+        return group
+
+    async def prepare(self, sender: Sender) -> PreparedTxnState:
+        """Write what is buffered, and keep the transaction open until it is decided (KIP-939)."""
+        if not self._config.transaction_two_phase_commit_enable:
+            raise IllegalStateError(
+                "prepare_transaction needs transaction_two_phase_commit_enable=True"
+            )
+        self.transaction.apply(Event.PREPARE)
+        await self._write_all(sender, self._deadline())
+        return self.transaction.flushed()
+
+    async def complete(self, sender: Sender, state: PreparedTxnState) -> None:
+        """Commit the prepared transaction if it is the one of `state`, else abort it (KIP-939)."""
+        prepared = self.transaction.prepared
+        if prepared is None:
+            if self.transaction.nothing_kept:
+                return
+            raise IllegalStateError(f"nothing is prepared: {self.transaction.what_to_do}")
+        if state == prepared:
+            await self.commit(sender)
+        else:
+            await self.abort(sender)
+
+    async def commit(self, sender: Sender) -> None:
+        """Write what is buffered, then commit."""
+        deadline_ms = self._deadline()
+        self.transaction.apply(Event.PREPARE_COMMIT)
+        if self.transaction.state is State.PREPARING_COMMIT:
+            await self._write_all(sender, deadline_ms)
+        await self._session.commit(deadline_ms)
+        self._accumulator.adopt(self.transaction.identity)
+
+    async def abort(self, sender: Sender) -> None:
+        """Drop what is buffered, then abort."""
+        deadline_ms = self._deadline()
+        if self.transaction.state is State.FENCED_IN_GROUP:
+            # The coordinator has aborted it; init_transactions is next.
+            await self._drop_all(sender, deadline_ms)
+            return
+        self.transaction.apply(Event.ABORT)
+        await self._drop_all(sender, deadline_ms)
+        await self._session.abort(deadline_ms, bump=self._accumulator.is_unresolved)
+        self._accumulator.adopt(self.transaction.identity)
+
+    # -- records and partitions of the transaction
+
+    async def _write_all(self, sender: Sender, deadline_ms: float) -> None:
+        """Raise TimedOutError (call again), or the error that ends the transaction."""
+        try:
+            async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
+                await sender.flush()
+        except TimeoutError:
+            obstacle = sender.obstacle()
+            raise TimedOutError(
+                f"the records were not written within max_block_ms ({self._config.max_block_ms:g})"
+                f"{obstacle and ': '}{obstacle}; call this again, or abort_transaction()"
+            ) from None
+        if self.transaction.error is not None:
+            await self._session.explain(self.transaction.error)
+            raise self.transaction.error
+
+    async def _drop_all(self, sender: Sender, deadline_ms: float) -> None:
+        """Drop unsent batches, wait for those in flight. Raise TimedOutError (call again)."""
+        self._accumulator.aborting = True
+        try:
+            for batch in self._accumulator.drop_unsent():
+                sender.fail_tickets(batch, TransactionAbortedError("the transaction is aborted"))
+            try:
+                async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
+                    if self._adding is not None:
+                        await asyncio.wait({self._adding})
+                    await sender.flush()
+            except TimeoutError:
+                raise TimedOutError(
+                    "records are still in flight: call abort_transaction() again"
+                ) from None
+        finally:
+            self._accumulator.aborting = False
+
+    def add_partitions(self, sender: Sender) -> None:
+        """Start AddPartitionsToTxn, unless it is in flight."""
+        if self._adding is None:
+            self._adding = self._cluster.spawn(self._session.add_partitions())
+            self._adding.add_done_callback(lambda _: self._partitions_added(sender))
+
+    def _partitions_added(self, sender: Sender) -> None:
+        self._adding = None
+        if self.transaction.error is not None:
+            sender.fail_all(self.transaction.error)
+        sender.wake()
