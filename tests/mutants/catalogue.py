@@ -1,4 +1,4 @@
-"""The named mutants that one broker can have, and those of the Spark sink.
+"""The named mutants that one broker can have, and those of situations and of the Spark sink.
 
 M27 (ISR expanded too early) needs a second broker, M29 (DENY loses to ALLOW) access rules: both
 come with the issues that bring those.
@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.sink import SINK_MUTANTS
+from tests.mutants.situations import SITUATION_MUTANTS
 
 _SERVER: Final = "server/oncelog_server"
 _PRODUCERS: Final = f"{_SERVER}/log/producers.py"
@@ -288,5 +289,6 @@ MUTANTS: Final = (
         '    if name in INTERNAL_TOPICS and context.client_id != "__admin_client":\n',
         ("tests/server/handlers/test_produce.py",),
     ),
+    *SITUATION_MUTANTS,
     *SINK_MUTANTS,
 )

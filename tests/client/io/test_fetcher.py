@@ -2,76 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
-from oncelog_client.config import consumer_config
-from oncelog_client.core.metadata import Metadata, TopicInfo
 from oncelog_client.core.subscription import Subscription
-from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.fetcher import Fetcher
-from oncelog_client.values import PartitionInfo, TopicPartition
-from oncelog_protocol.messages.fetch import (
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
-from oncelog_protocol.records.batch import build_batch, patch_offsets
-from oncelog_protocol.records.record import NewRecord
-from tests.client.reading import DEADLINE_S
-
-TP = TopicPartition("t", 0)
-
-
-class Leader:
-    """The connection to a broker that answers when it is told to."""
-
-    def __init__(self) -> None:
-        self._asked: asyncio.Queue[tuple[FetchRequest, asyncio.Future[Any]]] = asyncio.Queue()
-
-    def start(self, request: FetchRequest, *, timeout_ms: float) -> asyncio.Future[Any]:
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._asked.put_nowait((request, answer))
-        return answer
-
-    async def asked(self) -> tuple[FetchPartition, asyncio.Future[Any]]:
-        """The next request for the only partition, and where its answer belongs."""
-        async with asyncio.timeout(DEADLINE_S):
-            request, answer = await self._asked.get()
-        return request.topics[0].partitions[0], answer
-
-
-def answer(**data: Any) -> FetchResponse:
-    row = PartitionData(partition_index=0, **data)
-    return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[row])])
-
-
-def batch(base: int, count: int, epoch: int) -> bytearray:
-    made = build_batch([NewRecord(base + n, b"k", b"v") for n in range(count)], base_offset=base)
-    patch_offsets(made, 0, base, epoch)
-    return made
+from oncelog_protocol.messages.fetch import EpochEndOffset
+from tests.client.io.scripted_leader import TP, Leader, answer, batch, reading
 
 
 @pytest.fixture
-async def reader(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Any, ...]]:
-    """A subscription at offset 0, its fetcher, the leader it asks."""
-    config = consumer_config("127.0.0.1:9", {"retry_backoff_ms": 1})
-    cluster, leader, subscription = Cluster(config, auto_create=False), Leader(), Subscription()
-    partitions = (PartitionInfo("t", 0, 1, 0, (1,), (1,)),)
-    cluster.metadata = Metadata(topics={"t": TopicInfo("t", partitions=partitions)})
-    monkeypatch.setattr(cluster, "ready_connection", lambda *_: leader)
-    subscription.assign([TP])
-    subscription[TP].jump(0)
-    fetcher = Fetcher(cluster, config, subscription, lambda: None)
-    yield subscription, fetcher, leader
-    fetcher.close()
-    await cluster.close()
+async def reader() -> AsyncIterator[tuple[Subscription, Fetcher, Leader]]:
+    async with reading() as parts:
+        yield parts
 
 
 async def test_a_fetch_says_in_which_epoch_was_written_what_is_before_it(

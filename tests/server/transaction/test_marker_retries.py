@@ -1,0 +1,116 @@
+"""How long the coordinator waits between two attempts to write a marker (T7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.coordinator import RETRY_MAX_MS, RETRY_MS
+from oncelog_server.transaction.marker_delivery import MarkerSettled
+from oncelog_server.transaction.markers import MarkerWork
+from oncelog_server.transaction.states import State
+from tests.server.transaction.scenes import opened, outcomes, state
+from tests.server.transaction.world import A0, A1, World, value_of
+
+ATTEMPTS = 12
+SECOND_MS = 1_000
+
+
+class Refusing:
+    """A leader that refuses every marker at once, and knows when each came."""
+
+    is_local = False
+
+    def __init__(self, world: World, code: ErrorCode) -> None:
+        self.world = world
+        self.code = code
+        self.times_ms: list[int] = []
+
+    def send(
+        self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
+    ) -> None:
+        self.times_ms.append(self.world.now())
+        for partition in partitions:
+            settled(partition, self.code)
+
+
+def run_until(world: World, ended: Callable[[], bool]) -> None:
+    """Let timers go off, but never more of them than a back-off allows."""
+    for _ in range(ATTEMPTS * 3):
+        if ended():
+            return
+        assert world.timers.run_next(world.now() + 10 * RETRY_MAX_MS)
+    pytest.fail("timers go off without end")
+
+
+def is_back_off(times_ms: list[int]) -> bool:
+    """Whether the pauses grow from the shortest to the longest, and stay there."""
+    pauses = [later - earlier for earlier, later in pairwise(times_ms)]
+    return (
+        pauses == sorted(pauses)
+        and pauses[0] >= RETRY_MS
+        and pauses[0] < RETRY_MAX_MS
+        and pauses[-3:] == [RETRY_MAX_MS] * 3
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+def test_T7_a_leader_that_refuses_is_asked_ever_less_often(code: ErrorCode) -> None:
+    world = World()
+    producer = opened(world, A0, A1)
+    world.scene.remote[A1] = leader = Refusing(world, code)
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    run_until(world, lambda: len(leader.times_ms) == ATTEMPTS)
+    assert is_back_off(leader.times_ms)
+    first_s = leader.times_ms[0] + SECOND_MS
+    assert sum(time_ms <= first_s for time_ms in leader.times_ms) <= 10
+    # The other partition has its marker, once.
+    assert outcomes(world, A0) == [True]
+    del world.scene.remote[A1]
+    world.settle(RETRY_MAX_MS)
+    assert state(world) is State.COMPLETE_COMMIT
+    assert outcomes(world, A1) == [True]
+
+
+def test_T7_a_coordinator_that_takes_over_begins_with_the_shortest_pause() -> None:
+    world = World()
+    producer = opened(world, A0)
+    world.scene.leaderless.add(A0)
+    value_of(world.end(producer, False))
+    world = world.crash()
+    world.scene.remote[A0] = leader = Refusing(world, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    started_ms = world.now()
+    run_until(world, lambda: len(leader.times_ms) == ATTEMPTS)
+    assert leader.times_ms[0] == started_ms
+    assert is_back_off(leader.times_ms)
+    assert state(world) is State.PREPARE_ABORT
+
+
+def test_a_complete_record_that_cannot_be_written_is_tried_again_with_back_off() -> None:
+    world = World()
+    producer = opened(world, A0)
+    world.files.fail_append(2, match=TRANSACTION_STATE)  # PREPARE is written
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    times_ms = [world.now()]
+    while len(times_ms) < ATTEMPTS:
+        world.files.fail_append(match=TRANSACTION_STATE)
+        run_until(world, lambda: world.files.append_fault is None)
+        times_ms.append(world.now())
+    assert is_back_off(times_ms)
+    assert state(world) is State.PREPARE_COMMIT
+    world.settle(RETRY_MAX_MS)
+    assert state(world) is State.COMPLETE_COMMIT
+    assert outcomes(world, A0) == [True]

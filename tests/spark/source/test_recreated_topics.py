@@ -1,0 +1,103 @@
+"""A topic that is deleted and created again is lost once: the next batch reads the new one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from oncelog_client.spark.options import Options
+from oncelog_client.spark.source import logs
+from oncelog_client.spark.source.data_loss import DataLossError
+from oncelog_client.spark.source.readers import stream_reader
+from oncelog_client.spark.source.stream_reader import StreamReader
+from oncelog_client.values import TopicPartition
+
+VALUES = StructType().add("value", "binary")
+TOPIC, OTHER = "t", "u"
+
+
+class Cluster:
+    """What a catalogue finds: each topic has an id, and one partition of so many records."""
+
+    def __init__(self) -> None:
+        self.topics = {TOPIC: (b"1" * 16, 2), OTHER: (b"9" * 16, 1)}
+
+    def recreate(self, id: bytes, records: int) -> None:
+        self.topics[TOPIC] = (id * 16, records)
+
+    async def partitions(self, *, max_age_ms: float = 0) -> frozenset[TopicPartition]:
+        return frozenset(TopicPartition(name, 0) for name in self.topics)
+
+    async def ends(
+        self, *, read_committed: bool, max_age_ms: float = 0
+    ) -> dict[TopicPartition, int]:
+        return {TopicPartition(name, 0): end for name, (_, end) in self.topics.items()}
+
+    async def firsts(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    async def high_watermarks(
+        self, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        ends = await self.ends(read_committed=False)
+        return {partition: ends[partition] for partition in partitions}
+
+    def topic_ids(self) -> dict[str, bytes]:
+        return {name: id for name, (id, _) in self.topics.items()}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    found = Cluster()
+
+    def ask(options: object, work: Callable[[Cluster], Coroutine[Any, Any, Any]]) -> Any:
+        return asyncio.run(work(found))
+
+    monkeypatch.setattr(logs, "ask", ask)
+    return found
+
+
+def reader(*, fails: bool) -> StreamReader:
+    options = {
+        "kafka.bootstrap.servers": "127.0.0.1:9",
+        "subscribe": f"{TOPIC},{OTHER}",
+        "startingOffsets": "earliest",
+        "failOnDataLoss": str(fails).lower(),
+        "fetchOffset.numRetries": "1",
+    }
+    return stream_reader(Options(options), VALUES)
+
+
+def at(offset: int) -> dict[str, Any]:
+    return {TOPIC: {"0": offset}, OTHER: {"0": 1}}
+
+
+def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    return reader.latestOffset(start, reader.getDefaultReadLimit())
+
+
+def test_a_recreated_topic_is_taken_for_new_once(cluster: Cluster) -> None:
+    stream = reader(fails=False)
+    assert next_end(stream, next_end(stream, stream.initialOffset())) == at(2)
+    for id, records in ((b"2", 5), (b"3", 7)):
+        cluster.recreate(id, records)
+        # First the batch that puts the place into the checkpoint, then all there is.
+        assert next_end(stream, at(2)) == at(0)
+        assert next_end(stream, at(0)) == at(records)
+        # From then on it is as any other topic.
+        assert next_end(stream, at(records)) == at(records)
+        cluster.recreate(id, records + 1)
+        assert next_end(stream, at(records)) == at(records + 1)
+
+
+def test_a_recreated_topic_ends_a_query_that_may_lose_nothing(cluster: Cluster) -> None:
+    stream = reader(fails=True)
+    next_end(stream, next_end(stream, stream.initialOffset()))
+    assert next_end(stream, at(2)) == at(2)
+    cluster.recreate(b"2", 5)
+    with pytest.raises(DataLossError, match=f"topic {TOPIC}, partition 0 was deleted and created"):
+        next_end(stream, at(2))
