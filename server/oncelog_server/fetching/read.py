@@ -25,6 +25,28 @@ class PartitionResult(msgspec.Struct):
     diverging: tuple[int, int] | None = None
     partition: Partition | None = None
 
+    def is_news(self) -> bool:
+        """Return True if an incremental response must contain the partition (KIP-227)."""
+        read, wanted = self.read, self.wanted
+        if read is None or self.diverging is not None:
+            return True
+        return (
+            read.records is not None
+            or wanted.last_sent_error
+            or read.high_watermark != wanted.last_sent_high_watermark
+            or read.last_stable_offset != wanted.last_sent_last_stable_offset
+            or read.log_start_offset != wanted.last_sent_log_start_offset
+        )
+
+    def mark_sent(self) -> None:
+        """Remember in the session what the response has."""
+        wanted, read = self.wanted, self.read
+        wanted.last_sent_error = read is None
+        if read is not None:
+            wanted.last_sent_high_watermark = read.high_watermark
+            wanted.last_sent_last_stable_offset = read.last_stable_offset
+            wanted.last_sent_log_start_offset = read.log_start_offset
+
 
 class FetchResult(msgspec.Struct):
     partitions: list[PartitionResult]

@@ -25,16 +25,16 @@ from oncelog_protocol.messages.fetch import (
     PartitionData,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.deferred import Deferred, then, then_ask
-from oncelog_server.fetching.parked import ParkedFetch
-from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
+from oncelog_server.deferred import Deferred
+from oncelog_server.fetching.fetch import FetchLimits, fetch
+from oncelog_server.fetching.read import FetchResult, PartitionResult
 from oncelog_server.fetching.sessions import FetchedPartition, FetchScope, PartitionKey
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import CLUSTER, Operation
-from oncelog_server.slices import SMALL, Steps, at_its_end, when_large
+from oncelog_server.slices import SMALL, Steps, when_large
 
 API = ApiKey.FETCH
 VERSIONS = range(4, 19)
@@ -91,50 +91,21 @@ def _asked(
         return FetchResponse(error_code=refused.code)
     except ValueError:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    size = len(scope.partitions)
-    steps = _steps(services, context, request, scope, isolation)
-    return when_large(size, steps)
-
-
-def _steps(
-    services: BrokerServices,
-    context: RequestContext,
-    request: FetchRequest,
-    scope: FetchScope,
-    isolation: Isolation,
-) -> Steps[Answered]:
     max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
-    finder = _Finder(services, context, _replica_id(request))
-    is_large = len(scope.partitions) > SMALL
-
-    def read() -> Steps[FetchResult]:
-        return read_partitions(scope.partitions, finder.find, isolation, max_bytes)
 
     def response(found: FetchResult) -> Steps[FetchResponse]:
         return _response(context, scope, found, CurrentLeaders(services, context.listener_name))
 
-    result = yield from read()
-    min_bytes = min(request.min_bytes, max_bytes)
-    if result.size >= min_bytes or result.has_error or request.max_wait_ms <= 0 or not finder.found:
-        return (yield from response(result))
-    slices = services.slices
-    parked = ParkedFetch(
-        finder.found,
-        lambda: slices.run(read()) if is_large else at_its_end(read()),
-        min_bytes=min_bytes,
-        max_wait_ms=request.max_wait_ms,
+    steps = fetch(
+        scope.partitions,
+        _Finder(services, context, _replica_id(request)),
+        isolation,
+        FetchLimits(request.min_bytes, max_bytes, request.max_wait_ms),
+        response,
         timers=services.timers,
+        slices=services.slices,
     )
-    if not is_large:
-        return then(parked.answer, lambda found: at_its_end(response(found)))
-
-    def answered(found: FetchResult) -> Answered:
-        return slices.run(response(found))
-
-    answer = then_ask(parked.answer, answered)
-    if isinstance(answer, Deferred):
-        answer.on_cancel(parked.answer.cancel)
-    return answer
+    return when_large(len(scope.partitions), steps)
 
 
 def _replica_id(request: FetchRequest) -> int:
@@ -228,7 +199,7 @@ def _response(
     topics: dict[str | bytes, FetchableTopicResponse] = {}
     for found in result.partitions:
         yield
-        if scope.is_incremental and not _is_news(found):
+        if scope.is_incremental and not found.is_news():
             continue
         key = found.wanted.key
         topic = topics.get(key.topic)
@@ -245,7 +216,7 @@ def _response(
         if data.records and found.partition is not None:
             found.partition.bytes_out += len(data.records)
         if scope.session is not None:
-            _remember(found)
+            found.mark_sent()
             if found.read is not None and found.read.records is not None:
                 scope.session.to_end(key)
     return FetchResponse(
@@ -253,29 +224,6 @@ def _response(
         responses=list(topics.values()),
         node_endpoints=[NodeEndpoint(*endpoint) for endpoint in leaders.endpoints.values()],
     )
-
-
-def _is_news(found: PartitionResult) -> bool:
-    """Return True if an incremental response must contain the partition (KIP-227)."""
-    read, wanted = found.read, found.wanted
-    if read is None or found.diverging is not None:
-        return True
-    return (
-        read.records is not None
-        or wanted.last_sent_error
-        or read.high_watermark != wanted.last_sent_high_watermark
-        or read.last_stable_offset != wanted.last_sent_last_stable_offset
-        or read.log_start_offset != wanted.last_sent_log_start_offset
-    )
-
-
-def _remember(found: PartitionResult) -> None:
-    wanted, read = found.wanted, found.read
-    wanted.last_sent_error = read is None
-    if read is not None:
-        wanted.last_sent_high_watermark = read.high_watermark
-        wanted.last_sent_last_stable_offset = read.last_stable_offset
-        wanted.last_sent_log_start_offset = read.log_start_offset
 
 
 def _partition(found: PartitionResult) -> PartitionData:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.fetching.read import FetchResult, read_partitions
+from oncelog_server.fetching.read import FetchResult, PartitionResult, read_partitions
 from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
@@ -147,3 +147,41 @@ def test_an_epoch_of_the_future_is_out_of_range() -> None:
     wanted = [FetchedPartition(key(0), 0, 1_000, last_fetched_epoch=9)]
     (one,) = fetch(filled(1, 1), wanted, 1_000).partitions
     assert one.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_KIP227_an_incremental_response_has_only_what_changed_since_the_last_one() -> None:
+    partitions = filled(1, 1)
+    (found,) = partitions.values()
+    wanted = [FetchedPartition(key(0), 1, 10_000)]
+
+    def read() -> PartitionResult:
+        (result,) = fetch(partitions, wanted, 10_000).partitions
+        return result
+
+    assert read().is_news(), "the reader does not know the offsets yet"
+    read().mark_sent()
+    assert not read().is_news()
+    found.append(batch(), now_ms=NOW_MS)
+    assert read().is_news()
+    wanted[0].fetch_offset = 2
+    assert read().is_news(), "the high watermark is new"
+    read().mark_sent()
+    assert not read().is_news()
+    found.delete_records_before(1, NOW_MS)
+    assert read().is_news(), "the log start offset is new"
+
+
+def test_KIP227_an_error_is_news_every_time_and_so_is_its_end() -> None:
+    wanted = [FetchedPartition(key(0), 1, 10_000)]
+    partitions = filled(1, 1)
+    (before,) = fetch(partitions, wanted, 10_000).partitions
+    before.mark_sent()
+    for _ in range(2):
+        (failed,) = fetch({}, wanted, 10_000).partitions
+        assert failed.is_news()
+        failed.mark_sent()
+    (after,) = fetch(partitions, wanted, 10_000).partitions
+    assert after.is_news()
+    after.mark_sent()
+    (again,) = fetch(partitions, wanted, 10_000).partitions
+    assert not again.is_news()

@@ -1,0 +1,80 @@
+"""One Fetch: read its partitions, or wait until they have enough (KIP-227, min_bytes)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from oncelog_server.deferred import Deferred, then, then_ask
+from oncelog_server.fetching.parked import ParkedFetch
+from oncelog_server.fetching.read import FetchResult, read_partitions
+from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
+from oncelog_server.timers import Timers
+
+R = TypeVar("R")
+
+
+class Finder(Protocol):
+    """Looks up the partitions of one request."""
+
+    @property
+    def found(self) -> list[Partition]:
+        """The partitions that were found so far."""
+        ...
+
+    def find(self, key: PartitionKey) -> Partition:
+        """Raise Refused for a partition that is not served here, or not to this client."""
+        ...
+
+
+class FetchLimits(msgspec.Struct, frozen=True):
+    """`max_bytes` is the smaller one of the request's and the broker's."""
+
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: int
+
+
+def fetch(
+    partitions: list[FetchedPartition],
+    finder: Finder,
+    isolation: Isolation,
+    limits: FetchLimits,
+    response: Callable[[FetchResult], Steps[R]],
+    *,
+    timers: Timers,
+    slices: Slices,
+) -> Steps[R | Deferred[R]]:
+    """Return the response to what was read; a Deferred if the request waits for more. It does not
+    wait if it finds no partition, or an error. Very many partitions are read again, and their
+    response is built, in slices."""
+    is_large = len(partitions) > SMALL
+
+    def read() -> Steps[FetchResult]:
+        return read_partitions(partitions, finder.find, isolation, limits.max_bytes)
+
+    result = yield from read()
+    min_bytes = min(limits.min_bytes, limits.max_bytes)
+    if result.size >= min_bytes or result.has_error or limits.max_wait_ms <= 0 or not finder.found:
+        return (yield from response(result))
+    parked = ParkedFetch(
+        finder.found,
+        lambda: slices.run(read()) if is_large else at_its_end(read()),
+        min_bytes=min_bytes,
+        max_wait_ms=limits.max_wait_ms,
+        timers=timers,
+    )
+    if not is_large:
+        return then(parked.answer, lambda found: at_its_end(response(found)))
+
+    def in_slices(found: FetchResult) -> R | Deferred[R]:
+        return slices.run(response(found))
+
+    answer = then_ask(parked.answer, in_slices)
+    if isinstance(answer, Deferred):
+        answer.on_cancel(parked.answer.cancel)
+    return answer

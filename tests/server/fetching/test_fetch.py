@@ -1,0 +1,114 @@
+"""When one Fetch responds at once, and when it waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred
+from oncelog_server.fetching.fetch import FetchLimits, fetch
+from oncelog_server.fetching.read import FetchResult
+from oncelog_server.fetching.sessions import FetchedPartition, PartitionKey
+from oncelog_server.partition.partition import Isolation, Partition
+from oncelog_server.refusal import Refused
+from oncelog_server.slices import SMALL, Slices, Steps, at_its_end
+from tests.server.log.driver import NOW_MS, batch
+from tests.server.manual_timers import ManualTimers
+from tests.server.partition.partitions import partition
+
+SIZE = len(batch())
+WAIT_MS = 500
+
+
+class Reader:
+    """One reader of partitions of a topic, which all hold one batch."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.timers = ManualTimers()
+        self.slices = Slices(self.timers, lambda: self.timers.now_ms, steps_per_slice=10)
+        self.partitions = [partition() for _ in range(partitions)]
+        for filled in self.partitions:
+            filled.append(batch(), now_ms=NOW_MS)
+        self.found: list[Partition] = []
+
+    def find(self, key: PartitionKey) -> Partition:
+        if key.partition >= len(self.partitions):
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.found = self.partitions
+        return self.partitions[key.partition]
+
+    def fetch(
+        self,
+        offset: int,
+        *,
+        min_bytes: int = 1,
+        max_bytes: int = 10_000,
+        max_wait_ms: int = WAIT_MS,
+        also: int | None = None,
+    ) -> int | Deferred[int]:
+        """Return the size of what the response has. `also` is one more partition."""
+        asked = [*range(len(self.partitions)), *([] if also is None else [also])]
+        steps = fetch(
+            [FetchedPartition(PartitionKey("t", index), offset, 10_000) for index in asked],
+            self,
+            Isolation.READ_UNCOMMITTED,
+            FetchLimits(min_bytes, max_bytes, max_wait_ms),
+            _size,
+            timers=self.timers,
+            slices=self.slices,
+        )
+        return at_its_end(steps)
+
+    def append(self) -> None:
+        self.partitions[0].append(batch(), now_ms=NOW_MS)
+        self.timers.run_soon()
+
+
+def _size(found: FetchResult) -> Steps[int]:
+    yield
+    return found.size
+
+
+def test_enough_is_sent_at_once() -> None:
+    assert Reader().fetch(0) == SIZE
+    assert Reader(2).fetch(0, min_bytes=2 * SIZE) == 2 * SIZE
+
+
+def test_a_reader_does_not_wait_for_more_than_it_takes() -> None:
+    """min_bytes above max_bytes would wait until the time is over."""
+    assert Reader().fetch(0, min_bytes=10 * SIZE, max_bytes=SIZE) == SIZE
+
+
+def test_a_reader_that_cannot_wait_gets_what_there_is() -> None:
+    assert Reader().fetch(1, max_wait_ms=0) == 0
+
+
+def test_an_error_is_sent_at_once() -> None:
+    assert Reader().fetch(1, also=7) == 0
+
+
+def test_nothing_to_read_is_not_waited_for() -> None:
+    reader = Reader(0)
+    assert reader.fetch(0) == 0
+    assert not reader.timers.waiting
+
+
+@pytest.mark.parametrize("partitions", [1, SMALL + 1])
+def test_a_reader_at_the_end_waits_for_an_append(partitions: int) -> None:
+    reader = Reader(partitions)
+    answer = reader.fetch(1)
+    assert isinstance(answer, Deferred)
+    assert not answer.done
+    reader.append()
+    assert answer.value == SIZE
+    assert not reader.timers.waiting
+
+
+@pytest.mark.parametrize("partitions", [1, SMALL + 1])
+def test_a_reader_that_hangs_up_leaves_nothing_behind(partitions: int) -> None:
+    reader = Reader(partitions)
+    answer = reader.fetch(1)
+    assert isinstance(answer, Deferred)
+    answer.cancel()
+    assert not reader.timers.waiting
+    assert not any(waited.read_waiters for waited in reader.partitions)
