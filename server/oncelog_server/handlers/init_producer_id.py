@@ -18,8 +18,8 @@ from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.error_versions import code_for_version
-from oncelog_server.transaction.grouped.dismissals import reason_of
 from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.initialization import Initialization
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.INIT_PRODUCER_ID
@@ -55,20 +55,8 @@ def _init(
         if not services.settings.transaction_two_phase_commit_enable:
             raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         context.require(Operation.TWO_PHASE_COMMIT, transactional_id=request.transactional_id)
-    group_id = current = None
     if membership is not None:
-        group_id = membership.group_id
-        context.require(Operation.READ, group=group_id)
-        current = services.groups.live_generation(group_id)
-        if current is not None and current != membership.generation_id:
-            # The group coordinator has the last word. It may not know the group (a sink's).
-            services.transactions.refused_by_group(
-                request.transactional_id,
-                (request.producer_id, request.producer_epoch),
-                reason_of(services.groups.outdated(group_id, membership.generation_id)),
-                context,
-            )
-            raise Refused(ErrorCode.ILLEGAL_GENERATION)
+        context.require(Operation.READ, group=membership.group_id)
     command = InitProducerId(
         request.transactional_id,
         request.transaction_timeout_ms,
@@ -79,50 +67,15 @@ def _init(
         context,
         request.by_operator,
     )
-    if services.transactions.knows(command.transactional_id, group_id):
-        return services.transactions.init_producer_id(
-            command, membership, is_current=current is not None
-        )
-    return _init_new(services, context, command, membership, is_current=current is not None)
-
-
-def _init_new(
-    services: BrokerServices,
-    context: RequestContext,
-    command: InitProducerId,
-    membership: Membership | None,
-    *,
-    is_current: bool,
-) -> TransactionResult | Deferred[TransactionResult]:
-    """Initialize an unknown transactional id. The quota is charged first, because many requests may
-    be in flight at once, and given back if the id is still unknown after the response: the request
-    was refused, or must be retried. Raise Refused if the quota is spent or the coordinator
-    refuses."""
-    quota, address = services.producer_id_quota, context.client_address
-    quota.charge(address, services.clock.monotonic_ms())
-
-    def settle(done: TransactionResult) -> TransactionResult:
-        if done.code is not ErrorCode.NONE and not _is_known(services, command, membership):
-            quota.give_back(address)
-        return done
-
-    try:
-        result = services.transactions.init_producer_id(command, membership, is_current=is_current)
-    except Refused:
-        quota.give_back(address)
-        raise
-    return then(result, settle)
-
-
-def _is_known(
-    services: BrokerServices, command: InitProducerId, membership: Membership | None
-) -> bool:
-    """Return True if the coordinator knows the id, or is not available any more to say so."""
-    group_id = None if membership is None else membership.group_id
-    try:
-        return services.transactions.knows(command.transactional_id, group_id)
-    except Refused:
-        return True
+    return Initialization(
+        services.transactions,
+        services.groups,
+        services.producer_id_quota,
+        services.clock.monotonic_ms,
+        context,
+        command,
+        membership,
+    ).run()
 
 
 def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Membership | None:

@@ -1,0 +1,105 @@
+"""InitProducerId of a transactional id: what precedes the decision of the transaction coordinator,
+the group's generation (KIP-447, early draft) and the quota of new ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.deferred import Deferred, then
+from oncelog_server.group.coordinator import GroupCoordinator
+from oncelog_server.refusal import Refused
+from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.coordinator import TransactionCoordinator
+from oncelog_server.transaction.grouped.dismissals import reason_of
+from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
+from oncelog_server.transaction.results import TransactionResult
+
+Answer = TransactionResult | Deferred[TransactionResult]
+
+
+class Initialization:
+    """One InitProducerId with a transactional id; `membership` is that of its producer in a
+    consumer group."""
+
+    def __init__(
+        self,
+        transactions: TransactionCoordinator,
+        groups: GroupCoordinator,
+        quota: ProducerIdQuota,
+        monotonic_ms: Callable[[], int],
+        caller: Caller,
+        command: InitProducerId,
+        membership: Membership | None,
+    ) -> None:
+        self._transactions = transactions
+        self._groups = groups
+        self._quota = quota
+        self._monotonic_ms = monotonic_ms
+        self._caller = caller
+        self._command = command
+        self._membership = membership
+
+    def run(self) -> Answer:
+        """Raise Refused if the group has another generation, the quota of new ids is spent, or the
+        coordinator refuses."""
+        is_current = self._membership is not None and self._is_current(self._membership)
+        if self._is_known():
+            return self._init(is_current=is_current)
+        return self._init_new(is_current=is_current)
+
+    def _is_current(self, membership: Membership) -> bool:
+        """Return True if the group coordinator says that this is the generation of the group. The
+        group coordinator has the last word, but may not know the group (a sink's). Raise Refused
+        if the group has another generation."""
+        current = self._groups.live_generation(membership.group_id)
+        if current is None:
+            return False
+        if current != membership.generation_id:
+            command = self._command
+            self._transactions.refused_by_group(
+                command.transactional_id,
+                (command.producer_id, command.producer_epoch),
+                reason_of(self._groups.outdated(membership.group_id, membership.generation_id)),
+                self._caller,
+            )
+            raise Refused(ErrorCode.ILLEGAL_GENERATION)
+        return True
+
+    def _init(self, *, is_current: bool) -> Answer:
+        return self._transactions.init_producer_id(
+            self._command, self._membership, is_current=is_current
+        )
+
+    def _init_new(self, *, is_current: bool) -> Answer:
+        """Initialize an unknown transactional id. The quota is charged first, because many requests
+        may be in flight at once, and given back if the id is still unknown after the response: the
+        request was refused, or must be retried."""
+        quota, address = self._quota, self._caller.client_address
+        quota.charge(address, self._monotonic_ms())
+
+        def settle(done: TransactionResult) -> TransactionResult:
+            if done.code is not ErrorCode.NONE and not self._may_be_known():
+                quota.give_back(address)
+            return done
+
+        try:
+            result = self._init(is_current=is_current)
+        except Refused:
+            quota.give_back(address)
+            raise
+        return then(result, settle)
+
+    def _is_known(self) -> bool:
+        """Raises Refused."""
+        group_id = None if self._membership is None else self._membership.group_id
+        return self._transactions.knows(self._command.transactional_id, group_id)
+
+    def _may_be_known(self) -> bool:
+        """Return True if the coordinator knows the id, or is unavailable by now."""
+        try:
+            return self._is_known()
+        except Refused:
+            return True

@@ -1,0 +1,170 @@
+"""Offsets of a consumer group as part of a transaction: TxnOffsetCommit between the transaction
+coordinator and the group coordinator (KIP-98, KIP-447, KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.deferred import Deferred, then_ask
+from oncelog_server.group import moment
+from oncelog_server.group.coordinator import GroupCoordinator
+from oncelog_server.group.shard import GroupShard
+from oncelog_server.refusal import Refused
+from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.commands.add_partitions import AddPartitions
+from oncelog_server.transaction.coordinator import TransactionCoordinator
+from oncelog_server.transaction.error_versions import code_for_version
+from oncelog_server.transaction.fences import FenceCause, Reason
+from oncelog_server.transaction.grouped.dismissals import reason_of
+from oncelog_server.transaction.results import SUCCESS, TransactionResult
+
+# The response of the group's coordinator, or one error code for all partitions.
+Outcome = TxnOffsetCommitResponse | ErrorCode
+
+
+class TransactionalCommit:
+    """One TxnOffsetCommit. `asking` is the group's view of the caller at the time of the call.
+    `aborts_older`: transactions of older producers over the same input partitions are aborted first
+    (KIP-447, early draft)."""
+
+    def __init__(
+        self,
+        transactions: TransactionCoordinator,
+        groups: GroupCoordinator,
+        request: TxnOffsetCommitRequest,
+        *,
+        caller: Caller,
+        asking: Callable[[], moment.Caller],
+        api_version: int,
+        aborts_older: bool,
+    ) -> None:
+        self._transactions = transactions
+        self._groups = groups
+        self._request = request
+        self._caller = caller
+        self._asking = asking
+        self._api_version = api_version
+        self._aborts_older = aborts_older
+
+    def run(self, *, adds: bool, verifies: bool) -> Outcome | Deferred[Outcome]:
+        """Add the group to the transaction (KIP-890 part 2), or verify that it is in it (part 1);
+        then stage the offsets."""
+        added: TransactionResult | Deferred[TransactionResult] = SUCCESS
+        # The coordinator of a transaction group knows whether there is a newer generation.
+        if adds or verifies or self._request.transaction_group_id is not None:
+            added = self._add_group(verify_only=not adds)
+        return then_ask(added, self._commit)
+
+    def _add_group(self, *, verify_only: bool) -> TransactionResult | Deferred[TransactionResult]:
+        """Add the group's offsets partition to the transaction, or verify that it is in it."""
+        request = self._request
+        try:
+            return self._transactions.add_partitions(
+                AddPartitions(
+                    request.transactional_id,
+                    request.producer_id,
+                    request.producer_epoch,
+                    frozenset({self._groups.offsets_partition(request.group_id)}),
+                    client_transaction_version=2,
+                    verify_only=verify_only,
+                    group_id=request.transaction_group_id,
+                    caller=self._caller,
+                )
+            )
+        except Refused as refused:
+            return TransactionResult(refused.code)
+
+    def _commit(self, added: TransactionResult) -> Outcome | Deferred[Outcome]:
+        if added.code is not ErrorCode.NONE:
+            return code_for_version(ApiKey.TXN_OFFSET_COMMIT, self._api_version, added.code)
+        try:
+            if self._aborts_older:
+                others = self._groups.concurrent_producers(self._request)
+                if others:
+                    return self._stage_after(self._transactions.abort_older(others, self._caller))
+            return self._stage()
+        except Refused as refused:
+            return refused.code
+
+    def _stage_after(
+        self, aborted: TransactionResult | Deferred[TransactionResult]
+    ) -> Outcome | Deferred[Outcome]:
+        """Stage the offsets after the older transactions are aborted, unless a request on another
+        connection has ended this transaction meanwhile: the offsets would stay open in the log for
+        ever, in a transaction that the coordinator does not know. Raise Refused if the group's
+        partition is unavailable."""
+        if not isinstance(aborted, Deferred):
+            return self._stage_alone(aborted)
+        producer_id = self._request.producer_id
+        log = self._groups.log_of(self._request.group_id)
+        guard = log.begin_verification(producer_id)
+
+        def go_on(result: TransactionResult) -> Outcome | Deferred[Outcome]:
+            try:
+                if result.code is ErrorCode.NONE and not log.guards.holds(producer_id, guard):
+                    return self._too_late()
+                return self._stage_alone(result)
+            finally:
+                log.end_verification(producer_id, guard)
+
+        aborted.on_abandon(lambda: log.end_verification(producer_id, guard))
+        return then_ask(aborted, go_on)
+
+    def _too_late(self) -> Outcome | Deferred[Outcome]:
+        """Return what a request would get now. If the group is in a transaction of the producer
+        again, that is another transaction (R12)."""
+
+        def refuse(found: TransactionResult) -> Outcome | Deferred[Outcome]:
+            if found.code is ErrorCode.NONE:
+                found = TransactionResult(ErrorCode.TRANSACTION_ABORTABLE)
+            return self._commit(found)
+
+        return then_ask(self._add_group(verify_only=True), refuse)
+
+    def _stage_alone(self, aborted: TransactionResult) -> Outcome | Deferred[Outcome]:
+        """Stage the offsets if the older transactions over the same input partitions are
+        aborted."""
+        code = aborted.code
+        if code is ErrorCode.NONE:
+            try:
+                return self._stage()
+            except Refused as refused:
+                code = refused.code
+        elif code is ErrorCode.CONCURRENT_PRODUCER_COMMIT:
+            self._log_refusal(Reason(FenceCause.CONCURRENT_COMMIT))
+            if not self._request.transaction_group_id:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return code
+
+    def _stage(self) -> Outcome | Deferred[Outcome]:
+        """Raises Refused."""
+        asking = self._asking()
+
+        def decide(shard: GroupShard) -> Decision[TxnOffsetCommitResponse]:
+            decision = shard.txn_offset_commit(self._request, asking)
+            # A refused request writes nothing.
+            dismissal = None if decision.records else shard.dismissal(self._request)
+            if dismissal is not None:
+                self._log_refusal(reason_of(dismissal))
+            return decision
+
+        staged = self._groups.run(self._request.group_id, decide)
+        return cast("Outcome | Deferred[Outcome]", staged)
+
+    def _log_refusal(self, reason: Reason) -> None:
+        """Log why the request is refused, although its producer is not fenced for good."""
+        request = self._request
+        self._transactions.refused_by_group(
+            request.transactional_id,
+            (request.producer_id, request.producer_epoch),
+            reason,
+            self._caller,
+        )
