@@ -87,6 +87,7 @@ TESTED_TOGETHER = {
     "oncelog_server.security.acl_codes": "numbers only: with tests/server/handlers",
     "oncelog_server.handlers": "through real clients: tests/conformance; some alone, too",
     "oncelog_server.salvage": "on the folders of a broker: tests/faults/test_recover.py",
+    "oncelog_server.log.loaded": "values only, with recovery: tests/server/log/test_recovery.py",
     "oncelog_server.offline": "by damage: tests/server/offline; against Kafka's tool: test_dump.py",
 }
 
@@ -176,6 +177,12 @@ def test_client_and_server_cannot_see_each_other(tmp_path: Path) -> None:
         "oncelog_protocol -> oncelog_client",
     ):
         assert broken in result.stdout
+
+
+def test_a_circle_of_modules_is_found_where_only_types_are_imported(tmp_path: Path) -> None:
+    types = "if TYPE_CHECKING:\n    from oncelog_server.log.log import PartitionLog"
+    circle = planted(tmp_path, {"oncelog_server.log.retention": types})
+    assert "No cycles are allowed in oncelog_server.log." in circle.stdout, circle.stdout
 
 
 def imported(path: Path) -> set[str]:

@@ -191,7 +191,7 @@ class BackgroundTasks:
 
     def _flush_if_due(self, partition: Partition, now_ms: int) -> None:
         if partition.offline is None and partition.log.flush_due(now_ms):
-            partition.log.last_flush_ms = now_ms
+            partition.log.flush_requested(now_ms)
             self._group_flush.request(partition)
 
     def _expire_producers(self) -> None:

@@ -92,7 +92,7 @@ MUTANTS: Final = (
         f"{_SERVER}/log/log.py",
         "        if completed is not None and not committed:\n",
         "        first = -1 if completed is None else completed.first_offset\n"
-        "        begins_here = first >= self.active.base_offset\n"
+        "        begins_here = first >= self.segments.active.base_offset\n"
         "        if completed is not None and not committed and begins_here:\n",
         _LOG,
     ),

@@ -143,7 +143,7 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
     due = {
         path
         for partition in broker.partitions
-        for _, paths in partition.log.deleted
+        for _, paths in partition.log.segments.deleted
         for path in paths
     }
     under_way = {path for path in disk.names.files if path.endswith(UNDER_WAY)}

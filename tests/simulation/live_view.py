@@ -41,7 +41,7 @@ def partition_view(partition: Partition, *, reads_files: bool = True) -> LivePar
         if reads_files
         else {
             base: tuple(AbortedRow(*row) for row in index.rows)
-            for base, index in log.aborted._loaded.items()
+            for base, index in log.segments.aborted._loaded.items()
         },
     )
 

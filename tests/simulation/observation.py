@@ -45,7 +45,7 @@ def observe_death(world: World, broker: Broker) -> None:
             met("killed with the last stable offset held back")
         if partition.high_watermark < partition.log.log_end_offset:
             met("killed with records that are not committed")
-        if partition.log.deleted:
+        if partition.log.segments.deleted:
             met("killed with deleted segments still on disk")
         if partition.commit_waiters:
             met("killed while a producer waits for the disk")

@@ -18,14 +18,12 @@ computer has been down since (`lost_nothing` is False).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.loaded import LoadedLog
+from oncelog_server.log.segment import Segment
 from oncelog_server.storage.layout import LOG_SUFFIX, segment_file
-
-if TYPE_CHECKING:
-    from oncelog_server.log.recovery import LoadedLog
-    from oncelog_server.log.segment import Segment
 
 # Disks write this much, or nothing of it.
 _SECTOR: Final = 512

@@ -4,18 +4,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable
-from operator import attrgetter
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from oncelog_protocol.records.batch import BatchHeader, patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
-from oncelog_server.log import closing, retention, timestamps
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import OffsetOutOfRange
+from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.reading import LogReader
-from oncelog_server.log.recovery import LoadedLog, load
+from oncelog_server.log.recovery import load
 from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.results import (
     NO_TIMESTAMP,
@@ -25,8 +24,11 @@ from oncelog_server.log.results import (
     Origin,
     TimestampOffset,
 )
+from oncelog_server.log.retention import below_start, too_many, too_old
+from oncelog_server.log.segments import LogSegments
+from oncelog_server.log.timestamps import Timestamps
 from oncelog_server.log.txn_index import AbortedTransaction
-from oncelog_server.log.validation import BatchRules
+from oncelog_server.log.validation import BatchRules, decompressed_limit
 from oncelog_server.log.whole_files import swap_in
 from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import (
@@ -35,54 +37,46 @@ from oncelog_server.storage.layout import (
     TXN_INDEX_SUFFIX,
 )
 
-_base_offset = attrgetter("base_offset")
-
 
 class PartitionLog:
     """Offsets `log_start_offset`..`log_end_offset` (exclusive) in segments, the last one growing.
 
-    Once `failure` is set (an fsync failed), every append raises it again: what is on the disk is
-    known only after a restart. What a full disk refuses is in `refusals`, and is tried again; where
-    it interrupts a change of the segments' names, `failure` lasts until that is undone.
+    Once `failure` is set (an fsync failed), every append raises it again. What a full disk refuses
+    is in `refusals`, and is tried again; where it interrupts a change of the segments' names,
+    `failure` lasts until that is undone. Only this module writes the attributes.
     """
 
     def __init__(
         self, loaded: LoadedLog, config: LogConfig, now_ms: int, jitter: Callable[[int], int]
     ) -> None:
-        self.files = loaded.files
-        self.directory = loaded.directory
-        self.segments = loaded.segments
-        self.producers = loaded.producers
-        self.snapshots = loaded.snapshots
-        self.leader_epochs = loaded.leader_epochs
+        self.files: Final = loaded.files
+        self.directory: Final = loaded.directory
+        self.segments: Final = LogSegments(
+            loaded.files, loaded.directory, loaded.segments, loaded.aborted, loaded.unsynced
+        )
+        self.producers: Final = loaded.producers
+        self.snapshots: Final = loaded.snapshots
+        self.leader_epochs: Final = loaded.leader_epochs
         # The latest in its file, of those with records: a leader that appends nothing writes none.
-        self.written_epoch = loaded.leader_epochs.latest_epoch
+        self._written_epoch = loaded.leader_epochs.latest_epoch
         # Whether their file may be older on the disk than in the page cache.
         self._epochs_unsynced = loaded.epochs_unsynced
-        self.aborted = loaded.aborted
+        # These three are attributes because each append or read looks at them.
         self.log_start_offset = loaded.log_start_offset
-        self.recovery = loaded.report
-        self.failure: StorageError | None = None
-        # The failure that ends when what the disk interrupted is undone.
-        self._interruption: StorageError | None = None
-        self.refusals = Refusals()
-        self.active = self.segments[-1]
+        end_offset = self.segments.active.end_offset
+        self.recovery_point = min(loaded.recovery_point, end_offset)
+        self.config = config
+        self.recovery: Final = loaded.report
+        self.refusals: Final = Refusals()
         # Where the log was when it was opened: what was appended since follows from it.
-        self.opened_at_offset = self.active.end_offset
-        self._opened_at_bytes = self.active.size
-        self.rolled_bytes = 0
-        self.recovery_point = min(loaded.recovery_point, self.active.end_offset)
-        self.closed_bytes = sum(segment.size for segment in self.segments[:-1])
-        self.unsynced = loaded.unsynced
-        self.last_flush_ms = now_ms
-        self.jitter = jitter
-        self.reader = LogReader(self.segments, self.producers)
-        # Files of deleted segments, and when they may go: a reader may still be at them.
-        self.deleted: list[tuple[int, list[str]]] = []
+        self.opened_at_offset: Final = end_offset
+        self._last_flush_ms = now_ms
+        self._jitter = jitter
+        self._reader = LogReader(self.segments, self.producers)
         # A log that still ends there has nothing to write when it is closed.
-        self.closed_at = loaded.closed_at
+        self._closed_at = loaded.closed_at
         self.reconfigure(config)
-        self.active.jitter_ms = jitter(config.segment_jitter_ms)
+        self.segments.active.jitter_ms = jitter(config.segment_jitter_ms)
 
     @classmethod
     def open(
@@ -137,16 +131,21 @@ class PartitionLog:
 
     @property
     def log_end_offset(self) -> int:
-        return self.active.end_offset
+        return self.segments.active.end_offset
 
     @property
     def size_bytes(self) -> int:
-        return self.closed_bytes + self.active.size
+        return self.segments.size_bytes
 
     @property
     def appended_bytes(self) -> int:
-        """Since the log was opened, whatever has been deleted meanwhile."""
-        return self.rolled_bytes + self.active.size - self._opened_at_bytes
+        """Return the bytes appended since the log was opened, deleted segments included."""
+        return self.segments.appended_bytes
+
+    @property
+    def failure(self) -> StorageError | None:
+        """The storage error that every append raises again; None if there is none."""
+        return self.refusals.failure
 
     # Append.
 
@@ -165,7 +164,8 @@ class PartitionLog:
         five is not appended again: the answer has its first place and `duplicate`. Raises
         AppendError and StorageError; nothing has changed then.
         """
-        self.raise_failure()
+        if self.refusals.failure is not None:
+            self.refusals.raise_failure()
         from_client = origin is Origin.CLIENT
         rules = self._rules
         if from_client:
@@ -178,13 +178,14 @@ class PartitionLog:
             if repeated is not None:
                 time_ms = repeated.timestamp if rules.log_append_time else NO_TIMESTAMP
                 return Appended(repeated.first_offset, repeated.last_offset, time_ms, True, -1, 0)
-        base_offset = self.active.end_offset
+        segments = self.segments
+        base_offset = segments.active.end_offset
         last_offset = base_offset + header.last_offset_delta
         position = self._write(
             records, base_offset, last_offset, header.max_timestamp, leader_epoch, now_ms
         )
         if has_producer:
-            segment = self.active.base_offset
+            segment = segments.active.base_offset
             self.producers.data_appended(header, base_offset, segment, position, now_ms)
         time_ms = now_ms if rules.log_append_time else NO_TIMESTAMP
         return Appended(base_offset, last_offset, time_ms, False, position, len(records))
@@ -195,11 +196,12 @@ class PartitionLog:
         """Append a batch of `count` records of now that a coordinator has just made, outside of any
         transaction; the base offset. Nothing of it needs to be looked at but its size. Raises
         AppendError and StorageError."""
-        self.raise_failure()
+        if self.refusals.failure is not None:
+            self.refusals.raise_failure()
         rules = self._rules
         if len(records) > rules.own_max_bytes or rules.log_append_time:
             rules.check_own(records, now_ms)
-        base_offset = self.active.end_offset
+        base_offset = self.segments.active.end_offset
         last_offset = base_offset + count - 1
         self._write(records, base_offset, last_offset, now_ms, leader_epoch, now_ms)
         return base_offset
@@ -220,7 +222,8 @@ class PartitionLog:
         A retried marker is appended once more and changes nothing else. Raises AppendError with
         INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, and StorageError.
         """
-        self.raise_failure()
+        if self.refusals.failure is not None:
+            self.refusals.raise_failure()
         producers = self.producers
         producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         batch = build_marker_batch(
@@ -229,7 +232,7 @@ class PartitionLog:
             producer_epoch=producer_epoch,
             timestamp_ms=now_ms,
         )
-        offset = self.active.end_offset
+        offset = self.segments.active.end_offset
         position = self._write(batch, offset, offset, now_ms, leader_epoch, now_ms)
         completed = producers.completed_by(producer_id, offset=offset, committed=committed)
         if completed is not None and not committed:
@@ -249,9 +252,10 @@ class PartitionLog:
     def _note_aborted(self, row: AbortedTransaction) -> None:
         """The marker is in the log: readers are given the row from memory, whether or not the
         txnindex takes it now."""
-        base_offset, aborted = self.active.base_offset, self.aborted
+        active, aborted = self.segments.active, self.segments.aborted
+        base_offset = active.base_offset
         aborted.add(base_offset, row)
-        path = self.active.path(TXN_INDEX_SUFFIX)
+        path = active.path(TXN_INDEX_SUFFIX)
         self.refusals.write_or_owe(path, lambda: aborted.write(base_offset))
 
     def _write(
@@ -265,17 +269,17 @@ class PartitionLog:
     ) -> int:
         """Patch the batch, write it at the end of the log; its position in the active segment."""
         patch_place(records, base_offset, leader_epoch)
-        if leader_epoch > self.written_epoch:
+        if leader_epoch > self._written_epoch:
             self.assign_leader_epoch(leader_epoch)
             self.write_leader_epochs()
-        segment, config = self.active, self.config
+        segment, config = self.segments.active, self.config
         if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, config):
             try:
                 self.roll(now_ms)
             except StorageError as error:
                 self.refusals.roll_refused(error)
                 raise
-            segment = self.active
+            segment = self.segments.active
         try:
             return segment.append(
                 records, base_offset, last_offset, max_timestamp, config.index_interval_bytes
@@ -284,40 +288,13 @@ class PartitionLog:
             self.refusals.append_refused(error, len(records))
             raise
 
-    def raise_failure(self) -> None:
-        if (failure := self.failure) is not None:
-            raise StorageError(failure.operation, failure.path, failure.reason)
-
     def try_again(self, now_ms: int) -> None:
         """Write what the disk has refused; nothing if it refuses nothing. Raises StorageError while
         it still does."""
-        self.undo_interrupted()
-        self.raise_failure()
-        self.refusals.try_again(self.active.log, lambda: self.roll(now_ms))
-
-    def interrupted(self, error: StorageError, undo: Callable[[], None]) -> None:
-        """Names of segments are half changed, and the disk took neither the rest nor the first
-        part back: nothing is appended, deleted or compacted before `undo` did not raise
-        StorageError."""
-        if self.failure is None:
-            self.failure = self._interruption = error
-        self.refusals.interrupted = undo
-        self.refusals.refused(error)
-
-    def undo_interrupted(self) -> None:
-        """Raises StorageError while the disk refuses that, too."""
-        if self.refusals.interrupted is None:
-            return
-        self.refusals.interrupted()
-        self.refusals.interrupted = None
-        if self.failure is self._interruption:
-            self.failure = None
-        self._interruption = None
-
-    def _fail(self, error: StorageError) -> None:
-        """For good: what can be undone is not all that is wrong."""
-        if self.failure is None or self.failure is self._interruption:
-            self.failure = error
+        refusals = self.refusals
+        refusals.undo_interrupted()
+        refusals.raise_failure()
+        refusals.try_again(self.segments.active.log, lambda: self.roll(now_ms))
 
     def assign_leader_epoch(self, epoch: int) -> None:
         """A leader of `epoch` appends from here on. The file is written with its first append: a
@@ -327,23 +304,13 @@ class PartitionLog:
     def write_leader_epochs(self) -> None:
         """Write the leader epochs, or owe their file."""
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
-        self.written_epoch = self.leader_epochs.latest_epoch
+        self._written_epoch = self.leader_epochs.latest_epoch
 
         def write() -> None:
             swap_in(self.files, path, self.leader_epochs.encode())
             self._epochs_unsynced = True
 
         self.refusals.write_or_owe(path, write)
-
-    def take_unsynced(self) -> list[File]:
-        """Return the files besides the last segment's that a sync has to include. Raises
-        StorageError."""
-        if self._epochs_unsynced:
-            path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
-            if self.files.exists(path):
-                self.unsynced.append(self.files.open(path))
-            self._epochs_unsynced = False
-        return list(self.unsynced)
 
     # Read.
 
@@ -355,22 +322,30 @@ class PartitionLog:
 
         Never crosses into the next segment. Raises OffsetOutOfRange, StorageError and CorruptLog.
         """
-        if not self.log_start_offset <= offset <= self.active.end_offset:
-            raise OffsetOutOfRange(offset, self.log_start_offset, self.active.end_offset)
-        return self.reader.read(offset, max_bytes, limit, at_least_one)
+        if not self.log_start_offset <= offset <= self.segments.active.end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        return self._reader.read(offset, max_bytes, limit, at_least_one)
 
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
         """Return headers of at most `most` batches of one segment, from the batch with `offset` on,
         those that begin below `end_offset`. Raises StorageError and CorruptLog."""
-        return self.reader.headers_from(offset, end_offset, most)
+        return self._reader.headers_from(offset, end_offset, most)
+
+    def size_from(self, offset: int) -> int:
+        """Return the bytes from the batch with `offset` to the end of the log. Raises StorageError
+        and CorruptLog."""
+        return self._reader.size_from(offset)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
         """The first record below `limit` with `timestamp` (ms) or later (ListOffsets)."""
-        return timestamps.offset_for_timestamp(self, timestamp, limit)
+        return self._timestamps().first_at(timestamp, limit)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The record with the latest timestamp (ListOffsets -3, KIP-734)."""
-        return timestamps.max_timestamp_offset(self)
+        return self._timestamps().latest()
+
+    def _timestamps(self) -> Timestamps:
+        return Timestamps(self.segments, self.log_start_offset, decompressed_limit(self.config))
 
     # What transactions allow to be read.
 
@@ -387,9 +362,11 @@ class PartitionLog:
     ) -> list[AbortedTransaction]:
         """Aborted transactions with records in the range, by their markers' order (KIP-98). Raises
         StorageError and CorruptLog."""
-        slot = max(bisect_right(self.segments, first_offset, key=_base_offset) - 1, 0)
-        bases = (segment.base_offset for segment in self.segments[slot:])
-        return self.aborted.collect(bases, first_offset, last_offset_exclusive)
+        segments = self.segments
+        bases: Iterable[int] = (segments.active.base_offset,)
+        if first_offset < segments.active.base_offset:
+            bases = (segment.base_offset for segment in segments.from_offset(first_offset))
+        return segments.aborted.collect(bases, first_offset, last_offset_exclusive)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
         """The largest epoch at or below `epoch` and where it ends (OffsetForLeaderEpoch)."""
@@ -400,7 +377,13 @@ class PartitionLog:
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the end of the log; nothing if the last one is empty. The old one
         is made durable in the background. Raises StorageError, and nothing has changed."""
-        closing.roll(self, now_ms)
+        if not self.segments.active.size:
+            return
+        self.refusals.write_owed()
+        self.segments.roll(now_ms, self._jitter(self.config.segment_jitter_ms))
+        self.take_snapshot()
+        flush = self.segments.begin_flush(growing=False)
+        self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
 
     def take_snapshot(self) -> None:
         """Write the producers' state at the log's end, or owe it: without it the next start takes
@@ -416,7 +399,7 @@ class PartitionLog:
         unflushed = self.log_end_offset - self.recovery_point
         return unflushed > 0 and (
             unflushed >= self.config.flush_messages
-            or now_ms - self.last_flush_ms >= self.config.flush_ms
+            or now_ms - self._last_flush_ms >= self.config.flush_ms
         )
 
     def flush(self, done: Callable[[StorageError | None], None], now_ms: int | None = None) -> None:
@@ -433,8 +416,24 @@ class PartitionLog:
     def begin_flush(self, now_ms: int | None = None) -> Flush:
         """What to sync, for a caller that syncs many logs at once and then calls `finish_flush`."""
         if now_ms is not None:
-            self.last_flush_ms = now_ms
-        return Flush(list(self.unsynced), self.log_end_offset, self.active.log)
+            self._last_flush_ms = now_ms
+        return self.segments.begin_flush(growing=True)
+
+    def flush_requested(self, now_ms: int) -> None:
+        """Count the time to the next flush by `flush.ms` from now on."""
+        self._last_flush_ms = now_ms
+
+    def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
+        """Move the recovery point up to the end of `flush`; with an error, refuse all appends."""
+        if error is not None:
+            self.refusals.fail(error)
+        elif self.refusals.failure is None:
+            self.recovery_point = max(self.recovery_point, flush.offset)
+            self.segments.finish_flush(flush)
+
+    def synced(self) -> None:
+        """Move the recovery point to the log end: all appended records are durable."""
+        self.recovery_point = self.log_end_offset
 
     def end_of_file(self, file: File) -> int:
         """Return the offset that every batch of a segment's file is below; 0 if the log has no such
@@ -442,53 +441,102 @@ class PartitionLog:
         ends = (segment.end_offset for segment in self.segments if segment.log is file)
         return next(ends, 0)
 
-    def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
-        if error is not None:
-            self._fail(error)
-            return
-        if self.failure is None:
-            self.recovery_point = max(self.recovery_point, flush.offset)
-            synced = set(map(id, flush.closed))
-            self.unsynced = [file for file in self.unsynced if id(file) not in synced]
-            for file in flush.closed:
-                file.close()
-
     # What goes.
 
     def delete_records_before(self, offset: int, now_ms: int) -> None:
         """The log now starts at `offset`, at most its end (DeleteRecords); segments wholly below
-        go. The caller writes the checkpoint before it answers. Raises OffsetOutOfRange and
-        StorageError."""
-        retention.delete_records_before(self, offset, now_ms)
+        go. An offset below the start changes nothing. The caller writes the checkpoint before it
+        responds. Raises OffsetOutOfRange and StorageError."""
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        self.refusals.undo_interrupted()
+        if offset > self.log_start_offset:
+            self._start_at(offset)
+        self._delete_below_start(now_ms)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Delete the segments that `retention.ms` and `retention.bytes` allow no longer, none with
-        records at or above the high watermark; how many. Also removes files whose delay is over."""
-        return retention.apply_retention(self, now_ms, high_watermark)
+        records at or above the high watermark; how many. Also removes files whose delay is over. A
+        compacted topic loses only segments below the log's start. Raises StorageError: what could
+        be deleted before is."""
+        self.refusals.undo_interrupted()
+        segments, config = self.segments, self.config
+        segments.remove_due(now_ms)
+        deleted = self._delete_below_start(now_ms)
+        if config.deletes_by_retention:
+            count = too_old(segments, config.retention_ms, now_ms, high_watermark)
+            deleted += self._expire(count, now_ms)
+            count = too_many(segments, config.retention_bytes, high_watermark)
+            deleted += self._expire(count, now_ms)
+        return deleted
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        if self.leader_epochs.truncate_from_start(offset):
+            self.write_leader_epochs()
+
+    def _expire(self, count: int, now_ms: int) -> int:
+        """Delete the first `count` segments. If that is all of them, a new one comes first."""
+        if not count:
+            return 0
+        if count == len(self.segments):
+            self.roll(now_ms)
+        self._start_at(max(self.log_start_offset, self.segments[count].base_offset))
+        return self._delete_first(count, now_ms)
+
+    def _delete_below_start(self, now_ms: int) -> int:
+        return self._delete_first(below_start(self.segments, self.log_start_offset), now_ms)
+
+    def _delete_first(self, count: int, now_ms: int) -> int:
+        """Delete the first `count` segments, never the last one, with their snapshots."""
+        self.segments.remove_first(count, now_ms + self.config.file_delete_delay_ms)
+        if count:
+            first = self.segments[0].base_offset
+            self.snapshots.keep([offset for offset in self.snapshots.offsets if offset >= first])
+        return count
 
     def remove(self, deleted_directory: str) -> None:
         """The partition is deleted: its directory is renamed to `deleted_directory` (see
         layout.deleted_directory), then unlinked off the loop. Raises StorageError."""
-        self._fail(StorageError("append", self.directory, "deleted"))
-        self.let_go()
+        self.refusals.fail(StorageError("append", self.directory, "deleted"))
+        self.segments.close()
         self.files.rename(self.directory, deleted_directory)
         self.files.remove([deleted_directory])
-
-    def let_go(self) -> None:
-        """Close all descriptors; they come back when needed."""
-        self.aborted.close()
-        for segment in self.segments:
-            segment.close()
 
     def close(self, *, clean: bool) -> list[File]:
         """Close all descriptors. `clean`: write the state that the next start would else compute,
         and return the files that must be durable before the stop counts as clean.
 
         Raises StorageError, also an earlier `failure`: then this stop was not clean."""
-        self.let_go()
-        return closing.close(self) if clean else []
+        segments, refusals = self.segments, self.refusals
+        segments.close()
+        if not clean:
+            return []
+        refusals.undo_interrupted()
+        refusals.raise_failure()
+        if self.log_end_offset == self._closed_at:
+            return self._take_unsynced()
+        refusals.write_owed()
+        segments.active.write_indexes(may_be_left_out=True)
+        if not segments.is_checkpointed:
+            segments.checkpoint(active=segments.active.size)
+        if self.producers:
+            self.take_snapshot()
+        return [*self._take_unsynced(), *segments.active.files()]
+
+    def _take_unsynced(self) -> list[File]:
+        """Return the files besides the active segment's that a sync has to include. Raises
+        StorageError."""
+        if self._epochs_unsynced:
+            path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
+            if self.files.exists(path):
+                self.segments.add_unsynced(self.files.open(path))
+            self._epochs_unsynced = False
+        return list(self.segments.unsynced)
 
     def remembered(self) -> ClosedLog:
         """Return what a clean stop remembers of the log, which is closed. Raises StorageError and
         CorruptLog."""
-        return closing.remembered(self)
+        last = self.segments.active
+        aborted, rows_crc = self.segments.aborted.sum_of(last.base_offset)
+        return ClosedLog(last.base_offset, last.size, aborted, rows_crc, len(self.producers))

@@ -8,15 +8,13 @@ are walked by their headers, in steps, as a range may be as long as a log.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog_protocol.records.batch import BatchHeader, read_records
 from oncelog_protocol.records.errors import CorruptRecords, UnsupportedMagic
 from oncelog_server.log.errors import CorruptLog
+from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.txn_index import AbortedTransaction
-
-if TYPE_CHECKING:
-    from oncelog_server.log.log import PartitionLog
 
 # Batches looked at in a step: some 2 µs each.
 STEP_BATCHES: Final = 256

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from operator import attrgetter
 from typing import Final
 
 from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
@@ -12,23 +10,19 @@ from oncelog_server.log.producers import Producers
 from oncelog_server.log.results import FileRange, LogRead
 from oncelog_server.log.scan import WALK_CHUNK, Scan
 from oncelog_server.log.segment import Segment
+from oncelog_server.log.segments import LogSegments
 
-# Of how many older segments the indexes stay in memory.
-_INDEXED_SEGMENTS: Final = 8
 _NOTHING: Final = LogRead(None)
-
-_base_offset = attrgetter("base_offset")
 
 
 class LogReader:
-    """Reads one log: `segments` is its own list, `producers` know where transactions began."""
+    """Reads one log: `producers` know where transactions began."""
 
-    __slots__ = ("_indexed", "_limit_position", "_producers", "_segments")
+    __slots__ = ("_limit_position", "_producers", "_segments")
 
-    def __init__(self, segments: list[Segment], producers: Producers) -> None:
+    def __init__(self, segments: LogSegments, producers: Producers) -> None:
         self._segments = segments
         self._producers = producers
-        self._indexed: dict[int, Segment] = {}
         # The last limit asked for and where it is: most readers are bounded by the same one.
         self._limit_position = (-1, 0)
 
@@ -55,12 +49,12 @@ class LogReader:
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         """The segment and position of the batch with `offset`, or of the first one after it."""
         segments = self._segments
-        active = segments[-1]
+        active = segments.active
         if offset >= active.base_offset:
             position = active.position_of(offset)
             return None if position is None else (active, position)
-        for segment in segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0) :]:
-            self.keep_indexes(segment)
+        for segment in segments.from_offset(offset):
+            segments.keep_indexes(segment)
             position = segment.position_of(offset)
             if position is not None:
                 return segment, position
@@ -92,10 +86,8 @@ class LogReader:
         if located is None:
             return 0
         segment, position = located
-        later = self._segments[
-            bisect_right(self._segments, segment.base_offset, key=_base_offset) :
-        ]
-        return segment.size - position + sum(following.size for following in later)
+        later = self._segments.from_offset(segment.base_offset)
+        return sum(following.size for following in later) - position
 
     def _position_of_limit(self, segment: Segment, limit: int) -> int:
         if limit <= segment.base_offset:
@@ -110,18 +102,3 @@ class LogReader:
                 position = segment.size if found is None else found
             self._limit_position = (limit, position)
         return position
-
-    def keep_indexes(self, segment: Segment) -> None:
-        """Its indexes are needed: let those go that have not been for longest. The last segment's
-        always stay."""
-        if segment is self._segments[-1]:
-            return
-        indexed = self._indexed
-        indexed.pop(segment.base_offset, None)
-        indexed[segment.base_offset] = segment
-        if len(indexed) > _INDEXED_SEGMENTS:
-            indexed.pop(next(iter(indexed))).forget_indexes()
-
-    def forget(self, segment: Segment) -> None:
-        """The segment is deleted."""
-        self._indexed.pop(segment.base_offset, None)

@@ -13,8 +13,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-import msgspec
-
 from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.log.aborted import AbortedTransactions
@@ -32,8 +30,9 @@ from oncelog_server.log.damage import (
     was_written,
 )
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
-from oncelog_server.log.leader_epochs import EpochStart, LeaderEpochs
+from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.leftovers import covered, sweep
+from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET
 from oncelog_server.log.producer_snapshot import Snapshots
 from oncelog_server.log.producers import Producers
@@ -41,7 +40,7 @@ from oncelog_server.log.replay import aborted_rows, apply_batch, replay
 from oncelog_server.log.scan import Scan, find_valid_batch
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
-from oncelog_server.storage.files import File, Files
+from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -54,59 +53,6 @@ from oncelog_server.storage.layout import (
 
 # How far after a cut a valid batch is looked for.
 _SEARCHED_BYTES: Final = 1 << 20
-
-
-class RecoveryReport(msgspec.Struct):
-    """What loaded a log found and did; the caller logs it."""
-
-    clean_shutdown: bool = True
-    segments_scanned: int = 0
-    bytes_scanned: int = 0
-    # The first byte that is gone, and why; bytes of later segments count too.
-    cut_path: str = ""
-    cut_position: int = 0
-    cut_bytes: int = 0
-    cut_reason: str = ""
-    valid_batches_followed: bool = False
-    snapshot_offset: int | None = None
-    batches_replayed: int = 0
-    leftovers: list[str] = msgspec.field(default_factory=list)
-    rebuilt: list[str] = msgspec.field(default_factory=list)
-
-    @property
-    def is_loud(self) -> bool:
-        """Must a person hear of this?"""
-        return self.cut_bytes > 0 or bool(self.rebuilt)
-
-
-class LoadedLog(msgspec.Struct):
-    """What is on the disk: all that a PartitionLog starts with."""
-
-    files: Files
-    directory: str
-    config: LogConfig
-    now_ms: int
-    segments: list[Segment]
-    snapshots: Snapshots
-    producers: Producers
-    aborted: AbortedTransactions
-    recovery_point: int
-    log_start_offset: int
-    leader_epochs: LeaderEpochs = msgspec.field(default_factory=LeaderEpochs)
-    # What the file of the leader epochs holds.
-    epochs_in_file: list[EpochStart] = msgspec.field(default_factory=list)
-    # What the last clean stop has remembered.
-    closed: ClosedLog | None = None
-    # Whether that file may be newer than what is durable of it.
-    epochs_unsynced: bool = False
-    report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
-    # Rather refuse than cut off what was written and is damaged: a coordinator's log.
-    refuses_damage: bool = False
-    # No power failure since the last stop: nothing that was written can be missing.
-    lost_nothing: bool = False
-    closed_at: int = -1
-    # Files of older segments that a stop without a sync may have left in the page cache alone.
-    unsynced: list[File] = msgspec.field(default_factory=list)
 
 
 def load(

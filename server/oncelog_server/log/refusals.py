@@ -20,9 +20,10 @@ _PROBE_BYTES: Final = 1 << 20
 class Refusals:
     """`current` is the first refusal since the disk last took everything, None if it does.
     `on_refused` is called once for each `current`; its owner then calls `try_again` until that
-    succeeds."""
+    succeeds. While there is a `failure`, nothing is appended."""
 
-    __slots__ = ("_owed", "_probe_bytes", "_roll", "current", "interrupted", "on_refused")
+    __slots__ = ("_interruption", "_owed", "_probe_bytes", "_roll", "current", "failure",
+                 "interrupted", "on_refused")  # fmt: skip
 
     def __init__(self) -> None:
         self.current: StorageError | None = None
@@ -34,6 +35,37 @@ class Refusals:
         self._roll = False
         # Undoes what was begun and could be neither finished nor undone; it comes before all else.
         self.interrupted: Callable[[], None] | None = None
+        self.failure: StorageError | None = None
+        # The failure that ends when what the disk interrupted is undone.
+        self._interruption: StorageError | None = None
+
+    def fail(self, error: StorageError) -> None:
+        """Refuse every append from now on: what is on the disk is known only after a restart."""
+        if self.failure is None or self.failure is self._interruption:
+            self.failure = error
+
+    def raise_failure(self) -> None:
+        """Raise the failure again, if there is one."""
+        if (failure := self.failure) is not None:
+            raise StorageError(failure.operation, failure.path, failure.reason)
+
+    def interrupt(self, error: StorageError, undo: Callable[[], None]) -> None:
+        """Fail until `undo` succeeds: names of segments are half changed, and the disk took neither
+        the rest nor the first part back."""
+        if self.failure is None:
+            self.failure = self._interruption = error
+        self.interrupted = undo
+        self.refused(error)
+
+    def undo_interrupted(self) -> None:
+        """Undo what the disk interrupted. Raises StorageError while the disk refuses that, too."""
+        if self.interrupted is None:
+            return
+        self.interrupted()
+        self.interrupted = None
+        if self.failure is self._interruption:
+            self.failure = None
+        self._interruption = None
 
     def refused(self, error: StorageError) -> None:
         """Remember that something was refused: `current` stays until `try_again` succeeds."""

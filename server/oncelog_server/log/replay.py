@@ -3,6 +3,7 @@ rebuildProducerState)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from oncelog_protocol.records.batch import BatchHeader, read_records
@@ -41,7 +42,7 @@ def replay(
 
 
 def aborted_rows(
-    segments: list[Segment], snapshots: Snapshots, base_offset: int
+    segments: Sequence[Segment], snapshots: Snapshots, base_offset: int
 ) -> list[AbortedTransaction]:
     """The txnindex of the segment at `base_offset`: from the newest snapshot at or below it, and
     the log from there. Raises CorruptLog."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from oncelog_protocol.records.batch import BatchHeader
+from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
@@ -346,6 +346,12 @@ class Segment:
             self.max_timestamp = timestamp
             self.max_timestamp_offset = self.base_offset + relative_offset
         return self.max_timestamp, self.max_timestamp_offset
+
+    def first_batch_timestamp(self) -> int:
+        """Return the latest timestamp of the first batch. Raises StorageError."""
+        if self.first_timestamp is None:
+            self.first_timestamp = read_header(self.log.read(0, HEADER_SIZE)).max_timestamp
+        return self.first_timestamp
 
     def rebuild_indexes(self) -> None:
         """Both indexes from the headers of the log. Raises CorruptLog and StorageError, and what

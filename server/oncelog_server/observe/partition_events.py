@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.log.recovery import RecoveryReport
+from oncelog_server.log.loaded import RecoveryReport
 from oncelog_server.partition.partition import StorageFailure
 from oncelog_server.topic_partition import TopicPartition
 

@@ -293,7 +293,7 @@ class Partition:
 
     def _appended(self) -> None:
         log = self.log
-        end_offset = log.active.end_offset
+        end_offset = log.segments.active.end_offset
         if not self._flush_on_ack and not self._flush_requested:
             unflushed = end_offset - log.recovery_point
             if unflushed < log.config.flush_messages:

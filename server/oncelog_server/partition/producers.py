@@ -27,5 +27,5 @@ def _describe(partition: Partition, entry: ProducerEntry) -> ProducerState:
         # Records deleted by retention are not held back any more (L9).
         first = max(entry.current_txn_first_offset, partition.log.log_start_offset)
         state.held_records = max(partition.high_watermark - first, 0)
-        state.held_bytes = partition.log.reader.size_from(first)
+        state.held_bytes = partition.log.size_from(first)
     return state

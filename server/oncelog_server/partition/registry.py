@@ -70,7 +70,7 @@ class Partitions:
     def synced(self) -> None:
         """Set all recovery points to the log end: all appended records are durable."""
         for partition in self:
-            partition.log.recovery_point = partition.log.log_end_offset
+            partition.log.synced()
 
     def offline(self) -> dict[TopicPartition, str]:
         """Return the offline partitions with the reason of each."""

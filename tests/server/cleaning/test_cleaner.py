@@ -28,7 +28,7 @@ from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.between_steps import Calls
-from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
+from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, WALL_MS, World, value_of
 
 BACKOFF_MS = 1_000
 LARGEST_CLEAN_LOG = 3_500
@@ -85,8 +85,8 @@ class Cleaning:
 
 def write(partition: Partition, count: int, *, keys: int = 3) -> None:
     for number in range(count):
-        record = NewRecord(partition.log.last_flush_ms, b"k%d" % (number % keys), b"v%d" % number)
-        partition.append(build_batch([record]), now_ms=partition.log.last_flush_ms)
+        record = NewRecord(WALL_MS, b"k%d" % (number % keys), b"v%d" % number)
+        partition.append(build_batch([record]), now_ms=WALL_MS)
 
 
 def size(partition: Partition) -> int:
@@ -102,7 +102,7 @@ def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_says_how_
     assert size(one) == before
     cleaning.run(1)
     assert size(one) < before / 3
-    active = one.log.active.base_offset
+    active = one.log.segments.active.base_offset
     assert cleaning.checkpoint() == {A0: active}
     assert one.log.log_end_offset == 100
     cleaning.run()
@@ -408,7 +408,7 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
     one.log.roll(world.wall())
     one.log.reconfigure(replace(one.log.config, min_cleanable_dirty_ratio=0.0))
     cleaning.run(20_000)
-    assert cleaning.checkpoint() == {A0: one.log.active.base_offset}
+    assert cleaning.checkpoint() == {A0: one.log.segments.active.base_offset}
     assert b"stale" not in values_of(one, b"deleted"), "the deleted key is back"
     assert cleaning.cleaner.uncleanable_count == 0
     assert not [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
@@ -427,7 +427,7 @@ def test_a_new_topic_of_a_deleted_ones_name_starts_uncleaned() -> None:
     write(other, 100)
     cleaning.run()
     assert B0 in cleaning.checkpoint()
-    assert cleaning.checkpoint()[A0] == one.log.active.base_offset, "it was cleaned again"
+    assert cleaning.checkpoint()[A0] == one.log.segments.active.base_offset, "it was cleaned again"
 
 
 def test_a_broken_checkpoint_costs_another_pass_and_nothing_else() -> None:

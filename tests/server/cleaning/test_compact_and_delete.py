@@ -78,7 +78,7 @@ def test_each_policy_does_its_own_and_both_do_both(
     oldest = 3 if DELETE in policy else 0
     assert written(one) == kept_by(policy, oldest)
     assert (one.log.log_start_offset, one.log.log_end_offset) == (2 * oldest, 2 * DAYS)
-    expected = {A0: one.log.active.base_offset} if COMPACT in policy else {}
+    expected = {A0: one.log.segments.active.base_offset} if COMPACT in policy else {}
     assert cleaning.checkpoint() == expected
     # What has been compacted is as old as before.
     world.timers.now_ms += 2 * DAY_MS

@@ -13,6 +13,7 @@ from oncelog_protocol.records.record import NewRecord, Record
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
+from oncelog_server.log.producers import Producers
 from oncelog_server.log.results import Appended, LogRead, Origin
 from oncelog_server.storage.files import Files
 from tests.server.storage.memory_files import MemoryFiles
@@ -207,13 +208,13 @@ def oracle_of(files: MemoryFiles) -> Oracle:
     return full_scan(bytes(files.nodes[path].data) for path in paths)
 
 
-def producers_of(log: PartitionLog) -> dict[int, tuple[int, int, int, int, int]]:
+def producers_of(producers: Producers) -> dict[int, tuple[int, int, int, int, int]]:
     return {
         entry.producer_id: (
             entry.producer_epoch, entry.coordinator_epoch, entry.last_sequence,
             entry.last_offset, entry.current_txn_first_offset,
         )
-        for entry in log.producers
+        for entry in producers
     }  # fmt: skip
 
 
@@ -222,7 +223,7 @@ def check_invariants(log: PartitionLog, files: MemoryFiles, high_watermark: int 
     segments."""
     oracle = oracle_of(files)
     assert log.log_end_offset == oracle.end_offset
-    assert producers_of(log) == oracle.producers
+    assert producers_of(log.producers) == oracle.producers
     assert len(set(oracle.sequences)) == len(oracle.sequences)
     expected = oracle.first_unstable(high_watermark)
     if expected is not None:

@@ -134,7 +134,7 @@ def test_a_log_that_is_shorter_than_remembered_does_not_start(lost: str) -> None
     kept = driver.log.size_bytes
     driver.plain()
     point, closed = stopped(driver)
-    path = driver.log.active.log.path
+    path = driver.log.segments.active.log.path
     if lost == "all":
         del driver.files.nodes[path]
     else:
@@ -152,7 +152,7 @@ def test_producers_of_what_was_appended_behind_the_stop_are_found() -> None:
     other = Driver(LogConfig())
     other.plain()
     other.send(7, 0)
-    path = driver.log.active.log.path
+    path = driver.log.segments.active.log.path
     driver.files.nodes[path].data[:] = other.files.nodes[path].data
     driver.log = again(driver, point, closed)
     assert driver.send(7, 0).duplicate
@@ -164,14 +164,14 @@ def test_what_was_computed_again_of_an_older_segment_is_checkpointed() -> None:
     driver.log.roll(driver.now_ms)
     driver.plain()
     driver.restart()
-    assert driver.log.aborted.is_checkpointed([0])
+    assert driver.log.segments.aborted.is_checkpointed([0])
     del driver.files.nodes[f"{DIRECTORY}/txn-index-checkpoint"]
     driver.restart()
     driver.log.aborted_transactions(0, 2)
-    assert not driver.log.aborted.is_checkpointed([0])
+    assert not driver.log.segments.aborted.is_checkpointed([0])
     driver.plain()
     driver.restart()
-    assert driver.log.aborted.is_checkpointed([0])
+    assert driver.log.segments.aborted.is_checkpointed([0])
     check_invariants(driver.log, driver.files)
 
 

@@ -262,4 +262,4 @@ def test_a_checkpoint_of_an_older_release_is_read() -> None:
     driver.files.replace(path, "".join(f"{line}\n" for line in old).encode())
     log = driver.open(clean=True, recovery_point=point, log_start_offset=start)
     assert [row[0] for row in log.aborted_transactions(0, 9)] == [1]
-    assert log.aborted.sizes == {}
+    assert log.segments.aborted.sizes == {}

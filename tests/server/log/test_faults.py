@@ -30,11 +30,11 @@ def driver() -> Driver:
 
 
 def test_a_failed_append_changes_nothing_and_may_be_tried_again(driver: Driver) -> None:
-    before = producers_of(driver.log)
+    before = producers_of(driver.log.producers)
     driver.files.fail_append(match=".log")
     with pytest.raises(StorageError):
         driver.send(1, 2, 1)
-    assert producers_of(driver.log) == before
+    assert producers_of(driver.log.producers) == before
     assert driver.log.log_end_offset == 3
     assert driver.send(1, 2, 1).base_offset == 3
     check_invariants(driver.log, driver.files)
@@ -152,7 +152,7 @@ def test_flushes_may_end_in_any_order() -> None:
     assert driver.log.recovery_point == 2
     driver.log.finish_flush(first, None)
     assert driver.log.recovery_point == 2
-    assert driver.log.unsynced == []
+    assert driver.log.segments.unsynced == []
 
 
 def test_a_roll_makes_the_old_segment_durable_in_the_background() -> None:
@@ -227,12 +227,12 @@ def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver
         with pytest.raises(StorageError):
             log.try_again(driver.now_ms)
     (error,) = told
-    assert error.path == log.active.log.path
+    assert error.path == log.segments.active.log.path
     assert error.needed_bytes > 1000
-    end, size = log.log_end_offset, log.active.log.size
+    end, size = log.log_end_offset, log.segments.active.log.size
     driver.files.capacity = None
     log.try_again(driver.now_ms)
-    assert (log.log_end_offset, log.active.log.size) == (end, size)
+    assert (log.log_end_offset, log.segments.active.log.size) == (end, size)
     assert log.refusals.current is None
     driver.plain(size=1000)
     check_invariants(log, driver.files)

@@ -147,14 +147,14 @@ def test_producers_do_not_meet(driver: Driver) -> None:
 
 def test_a_refused_batch_leaves_no_trace(driver: Driver) -> None:
     sent(driver)
-    before = producers_of(driver.log)
+    before = producers_of(driver.log.producers)
     for append in (
         lambda: driver.send(1, 99, 1),
         lambda: driver.send(1, 5, 1, epoch=3),
         lambda: driver.send(2, -1, 1),
     ):
         refused(append)
-    assert producers_of(driver.log) == before
+    assert producers_of(driver.log.producers) == before
     assert driver.log.log_end_offset == 14
 
 

@@ -91,7 +91,7 @@ def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
     )
     driver = Driver(config)
     data = batch(1, size=0)
-    while len(driver.log.segments) < 3 or driver.log.active.size < 1 << 19:
+    while len(driver.log.segments) < 3 or driver.log.segments.active.size < 1 << 19:
         driver.append(bytearray(data))
     monkeypatch.setattr(memory_files, "MemoryFile", Counted)
     driver.restart()

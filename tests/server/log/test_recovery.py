@@ -27,14 +27,14 @@ from tests.server.storage.memory_files import BrokerServices
 
 
 def active_path(driver: Driver) -> str:
-    return driver.log.active.log.path
+    return driver.log.segments.active.log.path
 
 
 def test_s1_a_tail_torn_at_any_byte_is_cut_to_the_batch_before() -> None:
     driver = busy()
     path = active_path(driver)
     before = driver.log.log_end_offset
-    start = driver.log.active.size
+    start = driver.log.segments.active.size
     driver.send(1, 18, 2)
     whole = driver.files.after_kill()
     end = len(whole.nodes[path].data)
@@ -53,7 +53,7 @@ def test_s2_any_byte_of_the_last_batch_flipped_cuts_it() -> None:
     driver = busy()
     path = active_path(driver)
     before = driver.log.log_end_offset
-    start = driver.log.active.size
+    start = driver.log.segments.active.size
     driver.send(1, 18, 1, size=4)
     whole = driver.files.after_kill()
     leader_epoch = range(start + 12, start + 16)  # the CRC does not cover it
@@ -71,7 +71,7 @@ def test_s2_any_byte_of_the_last_batch_flipped_cuts_it() -> None:
 
 def test_valid_batches_after_a_cut_are_reported() -> None:
     driver = busy()
-    start = driver.log.active.size
+    start = driver.log.segments.active.size
     path = active_path(driver)
     driver.plain(1)
     driver.plain(1)
@@ -92,7 +92,7 @@ def test_damage_in_an_unflushed_segment_takes_the_later_ones_with_it() -> None:
     log = driver.open(clean=False, files=disk)
     disk.settle()
     assert logs_in(disk) == [first, second]
-    assert log.log_end_offset == log.active.base_offset
+    assert log.log_end_offset == log.segments.active.base_offset
     assert log.recovery.valid_batches_followed
     check_invariants(log, disk)
 
@@ -268,7 +268,7 @@ def test_s9b_a_producer_known_by_its_marker_alone_keeps_epoch_and_coordinator() 
     driver.plain()
     driver.mark(9, epoch=4, coordinator_epoch=7)
     driver.restart()
-    assert producers_of(driver.log) == {9: (4, 7, -1, -1, -1)}
+    assert producers_of(driver.log.producers) == {9: (4, 7, -1, -1, -1)}
     with pytest.raises(AppendError) as refused:
         driver.mark(9, epoch=4, coordinator_epoch=6)
     assert refused.value.code == 52
@@ -365,7 +365,7 @@ def test_leader_epochs_end_with_the_log() -> None:
     driver.kill()
     assert list(driver.log.leader_epochs) == epochs
     driver.leader_epoch = 12
-    start = driver.log.active.size
+    start = driver.log.segments.active.size
     driver.plain()
     driver.files.nodes[active_path(driver)].data[start + 70] ^= 1
     driver.kill()
@@ -377,7 +377,7 @@ def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
     driver.log.roll(driver.now_ms)
     driver.plain()
     driver.files.settle()
-    assert driver.log.recovery_point == driver.log.active.base_offset
+    assert driver.log.recovery_point == driver.log.segments.active.base_offset
     assert driver.kill().recovery.segments_scanned == 1
 
 
@@ -413,7 +413,7 @@ def test_leader_epochs_that_a_power_loss_took_are_found_before_the_recovery_poin
         driver.plain()
     driver.files.settle()
     written = list(driver.log.leader_epochs)
-    assert driver.log.recovery_point == driver.log.active.base_offset
+    assert driver.log.recovery_point == driver.log.segments.active.base_offset
     driver.files.nodes[path] = BrokerServices(bytearray(before))
     log = driver.kill()
     assert list(log.leader_epochs) == written

@@ -82,7 +82,7 @@ def state_of(driver: Driver) -> object:
     log = driver.log
     return (
         log.log_end_offset,
-        producers_of(log),
+        producers_of(log.producers),
         log.aborted_transactions(0, 1 << 40),
         log.first_unstable_offset(1 << 40),
         oracle_of(driver.files),

@@ -92,7 +92,7 @@ def test_a_full_index_rolls_the_segment() -> None:
 def test_offsets_that_do_not_fit_an_index_roll_the_segment() -> None:
     driver = Driver(DEFAULT)
     driver.plain()
-    segment = driver.log.active
+    segment = driver.log.segments.active
     assert not segment.should_roll(100, NOW_MS, 2**31 - 1, NOW_MS, DEFAULT)
     assert segment.should_roll(100, NOW_MS, 2**31, NOW_MS, DEFAULT)
 
@@ -182,7 +182,7 @@ def test_only_few_files_stay_open(tmp_path: Path) -> None:
                 leader_epoch=0, now_ms=NOW_MS,
             )  # fmt: skip
         assert len(log.segments) > 8
-        while log.recovery_point < log.active.base_offset:
+        while log.recovery_point < log.segments.active.base_offset:
             events.get(timeout=60)()
         assert files.open_descriptors <= 2
         log.close(clean=True)

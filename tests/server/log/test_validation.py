@@ -116,7 +116,7 @@ def test_a_base_offset_is_overwritten_whatever_it_was() -> None:
     driver = Driver(DEFAULT)
     driver.plain(2)
     assert driver.append(batch(2, base_offset=77, leader_epoch=9)).base_offset == 2
-    header = read_header(bytes(driver.files.nodes[driver.log.active.log.path].data), 0)
+    header = read_header(bytes(driver.files.nodes[driver.log.segments.active.log.path].data), 0)
     assert header.partition_leader_epoch == 0
 
 
@@ -140,7 +140,7 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
 
 
 def stored(driver: Driver) -> bytes:
-    return bytes(driver.files.nodes[driver.log.active.log.path].data)
+    return bytes(driver.files.nodes[driver.log.segments.active.log.path].data)
 
 
 def test_log_append_time_is_the_broker_s_and_the_crc_is_right_again() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_server.log.retention import delete_records_before
 from oncelog_server.observe import metrics
 from oncelog_server.observe.open_transactions import OpenTransactions
 from oncelog_server.observe.partitions import partition_lines
@@ -132,7 +131,7 @@ def test_bytes_in_never_go_back_where_segments_are_rolled_and_deleted(world: Wor
         world.produce(producer, DATA[0], sequence)
         log.roll(world.wall())
         if sequence == 3:
-            delete_records_before(log, 2, world.wall())
+            log.delete_records_before(2, world.wall())
             assert log.log_start_offset == 2
         now = page_of(world).value(metrics.BYTES_IN.name, topic=topic)
         assert now > seen

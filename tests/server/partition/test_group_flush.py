@@ -75,7 +75,7 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
         services = files.nodes[segment.log.path]
         assert services.durable == services.data, "acknowledged, and no sync has covered it"
     roll()
-    assert one.log.unsynced == []
+    assert one.log.segments.unsynced == []
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["synced", "not_synced"])

@@ -7,7 +7,6 @@ from collections.abc import Generator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from oncelog_protocol.records.batch import HEADER_SIZE, read_header
 from oncelog_server.log.cleaner.job import (
     NO_OFFSET,
     CleaningJob,
@@ -87,16 +86,8 @@ def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms >= UNLIMITED:
         return False
-    times = (_first_timestamp(segment) for segment in dirty if segment.size)
+    times = (segment.first_batch_timestamp() for segment in dirty if segment.size)
     return any(0 < time < now_ms - lag_ms for time in times)
-
-
-def _first_timestamp(segment: Segment) -> int:
-    """The latest of its first batch."""
-    if segment.first_timestamp is None:
-        header = read_header(segment.log.read(0, HEADER_SIZE))
-        segment.first_timestamp = header.max_timestamp
-    return segment.first_timestamp
 
 
 def job_for(
@@ -111,7 +102,7 @@ def job_for(
         for segment in segments
     )
     for segment in segments:
-        log.aborted.rows(segment.base_offset)
+        log.segments.aborted.rows(segment.base_offset)
         yield
     aborted = log.aborted_transactions(segments[0].base_offset, found.end_offset)
     producers: dict[int, LastOfProducer] = {}

@@ -54,7 +54,7 @@ class Replacement:
     def finish(self, cleaned: Cleaned, done: Callable[[StorageError | None], None]) -> None:
         """Write the indexes and make all of it durable, first the bytes, then that they count; then
         it may be swapped in. `done` is not called after `abandon`. Raises StorageError."""
-        log, base_offset = self._log, cleaned.base_offsets[0]
+        base_offset = cleaned.base_offsets[0]
         self._log_file(base_offset)
         for suffix, data in (
             (OFFSET_INDEX_SUFFIX, cleaned.offset_index),
@@ -63,8 +63,8 @@ class Replacement:
         ):
             if data or suffix != TXN_INDEX_SUFFIX:
                 path = self._path(base_offset, suffix, CLEANED_SUFFIX)
-                write_whole(log.files, path, data)
-                self._files[suffix] = log.files.open(path)
+                write_whole(self._log.files, path, data)
+                self._files[suffix] = self._log.files.open(path)
         files = list(self._files.values())
 
         def named(error: StorageError | None) -> None:
@@ -83,9 +83,9 @@ class Replacement:
             except StorageError as refused:
                 done(refused)
             else:
-                log.files.sync(files, named)
+                self._log.files.sync(files, named)
 
-        log.files.sync(files, written)
+        self._log.files.sync(files, written)
 
     def swap(
         self, cleaned: Cleaned, now_ms: int, done: Callable[[StorageError | None], None]
@@ -95,8 +95,7 @@ class Replacement:
         are in place as before, or, where the disk does not take them back, the log takes nothing
         until it does."""
         log = self._log
-        first = self._find(cleaned)
-        sources = log.segments[first : first + len(cleaned.base_offsets)]
+        sources = self._find(cleaned)
         due_ms = now_ms + log.config.file_delete_delay_ms
         deleted: list[list[str]] = []
         named: list[str] = []
@@ -109,11 +108,14 @@ class Replacement:
         except StorageError as error:
             self._take_back(sources, named, error)
             raise
-        log.deleted += [(due_ms, paths) for paths in deleted]
         files = list(self._files.values())
-        self._take_over(first, sources, cleaned, self._files[LOG_SUFFIX])
+        log.segments.replace(
+            sources, self._segment(sources, cleaned), cleaned.aborted, deleted, due_ms
+        )
+        with suppress(StorageError):  # nothing false is in the old one
+            log.segments.checkpoint(active=0)
         self._base_offset, self._files = -1, {}
-        log.files.sync(files, done)
+        self._log.files.sync(files, done)
 
     def abandon(self) -> None:
         """The pass ends early: what it has written is given names that stand for nothing, as the
@@ -152,7 +154,7 @@ class Replacement:
             undo()
         except StorageError:
             self._is_half_done = True
-            self._log.interrupted(error, undo)
+            self._log.refusals.interrupt(error, undo)
 
     def _log_file(self, base_offset: int) -> File:
         if self._base_offset != base_offset:
@@ -171,31 +173,30 @@ class Replacement:
         if self._is_alone:
             return
         log = self._log
-        names = log.files.list(log.directory)
+        names = self._log.files.list(log.directory)
         left = [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
         for name in sorted(left, key=lambda name: LOG_SUFFIX in name):
             path = f"{log.directory}/{name}"
-            log.files.rename(path, path + DELETED_SUFFIX)
-            log.files.remove([path + DELETED_SUFFIX])
+            self._log.files.rename(path, path + DELETED_SUFFIX)
+            self._log.files.remove([path + DELETED_SUFFIX])
         self._is_alone = True
 
-    def _find(self, cleaned: Cleaned) -> int:
-        """Where in the log the old segments are. Raises SegmentsGone."""
-        log = self._log
-        bases = [segment.base_offset for segment in log.segments]
+    def _find(self, cleaned: Cleaned) -> list[Segment]:
+        """Return the old segments. Raises SegmentsGone."""
+        segments = self._log.segments
+        bases = [segment.base_offset for segment in segments]
         wanted = list(cleaned.base_offsets)
         with suppress(ValueError):
             first = bases.index(wanted[0])
             if bases[first : first + len(wanted)] == wanted and wanted[-1] != bases[-1]:
-                return first
+                return segments[first : first + len(wanted)]
         raise SegmentsGone
 
     def _forget(self, cleaned: Cleaned) -> None:
         """What a start would believe of the old segments, and what is wrong about the new one, goes
         first: it is computed again where a crash comes in between. Raises StorageError."""
         log = self._log
-        replaced = set(cleaned.base_offsets)
-        self._checkpoint_aborted(replaced)
+        log.segments.checkpoint(active=0, without=cleaned.base_offsets)
         if cleaned.markers_dropped:
             # Snapshots from before a marker know its transaction as open, and nothing ends it now.
             stale = [offset for offset in log.snapshots.offsets if offset < cleaned.end_offset]
@@ -205,28 +206,15 @@ class Replacement:
             ]
         log.snapshots.remove(stale)
 
-    def _take_over(self, first: int, sources: list[Segment], cleaned: Cleaned, file: File) -> None:
-        log, base_offset = self._log, cleaned.base_offsets[0]
+    def _segment(self, sources: list[Segment], cleaned: Cleaned) -> Segment:
+        """Return the segment that takes the place of `sources`."""
+        base_offset, file = cleaned.base_offsets[0], self._files[LOG_SUFFIX]
         created_ms = sources[-1].created_ms
-        new = Segment(log.files, log.directory, base_offset, file, created_ms=created_ms)
+        new = Segment(
+            self._log.files, self._log.directory, base_offset, file, created_ms=created_ms
+        )
         new.end_offset = cleaned.end_offset
-        log.segments[first : first + len(sources)] = [new]
-        log.closed_bytes += new.size - sum(segment.size for segment in sources)
-        gone = {segment.log.path for segment in sources}
-        gone |= {segment.path(suffix) for segment in sources for suffix in SEGMENT_SUFFIXES}
-        log.unsynced = [file for file in log.unsynced if file.path not in gone]
-        for segment in sources:
-            log.reader.forget(segment)
-            log.aborted.forget(segment.base_offset)
-        log.aborted.replace(base_offset, cleaned.aborted)
-        with suppress(StorageError):  # nothing false is in the old one
-            self._checkpoint_aborted(set())
-
-    def _checkpoint_aborted(self, without: set[int]) -> None:
-        log = self._log
-        sizes = {segment.base_offset: segment.size for segment in log.segments[:-1]}
-        sizes[log.active.base_offset] = 0
-        log.aborted.checkpoint({base: size for base, size in sizes.items() if base not in without})
+        return new
 
     def _rename(self, suffix: str, old: str, new: str) -> None:
         target = self._path(self._base_offset, suffix, new)

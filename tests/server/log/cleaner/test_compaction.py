@@ -76,7 +76,7 @@ def test_sizes_and_memory_follow_the_new_segments() -> None:
     log.flush(outcome.append)
     driver.files.settle()
     assert outcome == [None]
-    assert log.unsynced == []
+    assert log.segments.unsynced == []
     driver.restart()
     assert driver.contents() == [(99, "a", "99")]
 

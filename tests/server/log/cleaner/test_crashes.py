@@ -68,7 +68,7 @@ def check_restarted(driver: Compacting, expected: dict[str, str]) -> None:
     offsets = [offset for offset, _, _ in driver.contents()]
     assert offsets == sorted(set(offsets)), "no record twice"
     assert driver.log.first_unstable_offset(1 << 40) is None
-    live = {one: (row[0], *row[2:]) for one, row in producers_of(driver.log).items()}
+    live = {one: (row[0], *row[2:]) for one, row in producers_of(driver.log.producers).items()}
     assert live == producers_by_scan(driver)
     again = driver.put(("c", "3"), ("x", "3"), producer_id=2, sequence=6, epoch=0)
     assert again.duplicate
@@ -302,7 +302,7 @@ def test_d6_what_an_earlier_pass_deleted_is_not_removed_while_a_segment_is_read_
     log = driver.log
     first = log.segments[0]
     before = first.log.read(0, first.size)
-    assert any(f"{first.path('.log')}.deleted" in paths for _, paths in log.deleted)
+    assert any(f"{first.path('.log')}.deleted" in paths for _, paths in log.segments.deleted)
     rename = driver.files.rename
     told = refuse_renames(driver, 2, 1_000)
     with pytest.raises(StorageError):

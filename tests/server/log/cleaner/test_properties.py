@@ -146,7 +146,7 @@ class Model:
             return
         after = self.driver.contents()
         first_unstable = min((rows[0][0] for rows in self.open.values()), default=MANY)
-        assert done.end_offset <= min(first_unstable, self.driver.log.active.base_offset)
+        assert done.end_offset <= min(first_unstable, self.driver.log.segments.active.base_offset)
         assert set(after) <= set(before)
         gone = {row[0] for row in before} - {row[0] for row in after}
         assert {offset for offset in gone if offset >= done.end_offset} <= self.aborted
@@ -171,7 +171,9 @@ class Model:
         expected = {key: value for offset, key, value in sorted(self.visible) if offset < stable}
         seen = read_committed(self.driver)
         assert _there(seen) == _there(expected)
-        live = {producer: (row[0], *row[2:]) for producer, row in producers_of(log).items()}
+        live = {
+            producer: (row[0], *row[2:]) for producer, row in producers_of(log.producers).items()
+        }
         assert live == producers_by_scan(self.driver)
 
 

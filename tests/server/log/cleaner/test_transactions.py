@@ -164,7 +164,7 @@ def test_l11_the_epoch_of_a_producer_with_nothing_but_markers_survives() -> None
         del driver.files.nodes[path]
     driver.log.recovery_point = 0
     driver.kill()
-    assert producers_of(driver.log)[7] == (1, 0, -1, -1, -1)
+    assert producers_of(driver.log.producers)[7] == (1, 0, -1, -1, -1)
     with pytest.raises(AppendError) as refused:
         driver.put(("a", "1"), producer_id=7, sequence=1, epoch=0)
     assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -178,7 +178,7 @@ def test_l11_a_snapshot_from_before_a_dropped_marker_opens_no_transaction_again(
     driver.put(("a", "1"), producer_id=7, sequence=0, epoch=0, transactional=True)
     driver.put(("filler", "x" * 100))
     driver.roll()
-    point = driver.log.active.base_offset
+    point = driver.log.segments.active.base_offset
     driver.mark(7)
     driver.put(("a", "2"), producer_id=7, sequence=1, epoch=0)
     driver.put(("filler", "y" * 90))
@@ -190,4 +190,4 @@ def test_l11_a_snapshot_from_before_a_dropped_marker_opens_no_transaction_again(
     driver.log.recovery_point = point
     driver.kill()
     assert driver.log.first_unstable_offset(1 << 40) is None
-    assert producers_of(driver.log)[7][4] == -1
+    assert producers_of(driver.log.producers)[7][4] == -1

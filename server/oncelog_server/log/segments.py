@@ -1,0 +1,200 @@
+"""The segments of one log: their order, the last one, which grows, whose indexes are in memory, and
+which files are not durable yet (Kafka's LogSegments and LocalLog).
+
+A segment enters and leaves the log here alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Final, overload
+
+from oncelog_server.log.aborted import AbortedTransactions
+from oncelog_server.log.results import Flush
+from oncelog_server.log.segment import Segment
+from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.storage.files import File, Files
+from oncelog_server.storage.layout import SEGMENT_SUFFIXES
+
+# Number of inactive segments whose indexes stay in memory.
+_INDEXED_SEGMENTS: Final = 8
+
+_base_offset = attrgetter("base_offset")
+
+
+class LogSegments(Sequence[Segment]):
+    """At least one segment, in the order of their offsets. `aborted` has their txnindexes."""
+
+    __slots__ = ("_closed_bytes", "_directory", "_files", "_indexed", "_opened_at_bytes",
+                 "_ordered", "_rolled_bytes", "_unsynced", "aborted", "active",
+                 "deleted")  # fmt: skip
+
+    def __init__(
+        self, files: Files, directory: str, segments: list[Segment], aborted: AbortedTransactions,
+        unsynced: Iterable[File],
+    ) -> None:  # fmt: skip
+        """`segments` is kept and changed. `unsynced`: files of inactive segments, as of Flush."""
+        self._files = files
+        self._directory = directory
+        self._ordered = segments
+        self.active = segments[-1]
+        self.aborted: Final = aborted
+        self._closed_bytes = sum(segment.size for segment in segments[:-1])
+        # What was appended since the opening follows from these two.
+        self._opened_at_bytes = self.active.size
+        self._rolled_bytes = 0
+        self._unsynced = list(unsynced)
+        # By base offset, the one used last at the end.
+        self._indexed: dict[int, Segment] = {}
+        # Files of deleted segments, and when they may be unlinked: a reader may still use them.
+        self.deleted: list[tuple[int, list[str]]] = []
+
+    @overload
+    def __getitem__(self, slot: int) -> Segment: ...
+    @overload
+    def __getitem__(self, slot: slice) -> list[Segment]: ...
+    def __getitem__(self, slot: int | slice) -> Segment | list[Segment]:
+        return self._ordered[slot]
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._ordered)
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """Return the segments from the one that `offset` belongs to on."""
+        ordered = self._ordered
+        return ordered[max(bisect_right(ordered, offset, key=_base_offset) - 1, 0) :]
+
+    @property
+    def size_bytes(self) -> int:
+        return self._closed_bytes + self.active.size
+
+    @property
+    def appended_bytes(self) -> int:
+        """Return the bytes appended since the log was opened, deleted segments included."""
+        return self._rolled_bytes + self.active.size - self._opened_at_bytes
+
+    def keep_indexes(self, segment: Segment) -> None:
+        """Keep the segment's indexes in memory, and free those that were used longest ago. The
+        active segment's always stay."""
+        if segment is self.active:
+            return
+        indexed = self._indexed
+        indexed.pop(segment.base_offset, None)
+        indexed[segment.base_offset] = segment
+        if len(indexed) > _INDEXED_SEGMENTS:
+            indexed.pop(next(iter(indexed))).forget_indexes()
+
+    # Segments come and go.
+
+    def roll(self, now_ms: int, jitter_ms: int) -> None:
+        """Begin a new segment at the end of the log. Raises StorageError, and nothing has changed:
+        all that the disk may refuse comes first."""
+        old = self.active
+        old.write_indexes()
+        self.checkpoint(active=old.size, following=(old.end_offset,))
+        closed = old.files()
+        new = Segment.create(
+            self._files, self._directory, old.end_offset, now_ms=now_ms, jitter_ms=jitter_ms
+        )
+        self.aborted.start(new.base_offset)
+        self._ordered.append(new)
+        self.active = new
+        self._closed_bytes += old.size
+        self._rolled_bytes += old.size
+        self.keep_indexes(old)
+        self._unsynced += closed
+
+    def remove_first(self, count: int, due_ms: int) -> None:
+        """Take the first `count` segments out of the log, never the active one. Their files are
+        renamed now and unlinked from `due_ms` on. Raises StorageError at the first segment that the
+        disk refuses to rename."""
+        for segment in self._ordered[:count]:
+            self.deleted.append((due_ms, segment.mark_deleted()))
+            self._exchange([segment], [])
+
+    def replace(
+        self, sources: Sequence[Segment], new: Segment, rows: Iterable[AbortedTransaction],
+        deleted: Iterable[list[str]], due_ms: int,
+    ) -> None:  # fmt: skip
+        """Put `new`, with its txnindex `rows`, in the place of inactive segments that follow each
+        other. Their files have the names `deleted` and are unlinked from `due_ms` on."""
+        self.deleted += [(due_ms, paths) for paths in deleted]
+        self._exchange(sources, [new])
+        self.aborted.replace(new.base_offset, rows)
+
+    def _exchange(self, sources: Sequence[Segment], replacement: list[Segment]) -> None:
+        """Take `sources` out of the log, with all that is known of them."""
+        slot = self._ordered.index(sources[0])
+        self._ordered[slot : slot + len(sources)] = replacement
+        self._closed_bytes += sum(segment.size for segment in replacement)
+        gone: set[str] = set()
+        for segment in sources:
+            self._closed_bytes -= segment.size
+            gone |= {segment.log.path, *map(segment.path, SEGMENT_SUFFIXES)}
+            self._indexed.pop(segment.base_offset, None)
+            self.aborted.forget(segment.base_offset)
+        self._unsynced = [file for file in self._unsynced if file.path not in gone]
+
+    def remove_due(self, now_ms: int) -> None:
+        """Unlink the files of deleted segments whose time has come."""
+        if not self.deleted:
+            return
+        # A segment whose deletion the disk refused halfway is read under the name of an earlier
+        # one.
+        used = {segment.log.path for segment in self._ordered}
+        due = [e for e in self.deleted if e[0] <= now_ms and used.isdisjoint(e[1])]
+        self.deleted = [entry for entry in self.deleted if entry not in due]
+        for _, paths in due:
+            self._files.remove(paths)
+
+    # Durability.
+
+    def checkpoint(
+        self, *, active: int, following: Iterable[int] = (), without: Iterable[int] = ()
+    ) -> None:
+        """Write checksums of the txnindexes and sizes of the segments: of the active segment
+        `active` bytes, of `following`, which are still to come, none. Raises StorageError."""
+        sizes = {segment.base_offset: segment.size for segment in self._ordered[:-1]}
+        sizes |= {self.active.base_offset: active, **dict.fromkeys(following, 0)}
+        for base_offset in without:
+            sizes.pop(base_offset, None)
+        self.aborted.checkpoint(sizes)
+
+    @property
+    def is_checkpointed(self) -> bool:
+        """Whether the checkpoint has all that is known of the inactive segments' txnindexes."""
+        return self.aborted.is_checkpointed(segment.base_offset for segment in self._ordered[:-1])
+
+    @property
+    def unsynced(self) -> Sequence[File]:
+        """Files besides the active segment's that a sync has to include."""
+        return self._unsynced
+
+    def add_unsynced(self, file: File) -> None:
+        self._unsynced.append(file)
+
+    def begin_flush(self, *, growing: bool) -> Flush:
+        """Return what to sync so that all segments are durable; without `growing`, all but the
+        active one."""
+        active = self.active
+        if growing:
+            return Flush(list(self._unsynced), active.end_offset, active.log)
+        return Flush(list(self._unsynced), active.base_offset)
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Forget the files of `flush`: they are durable."""
+        synced = set(map(id, flush.closed))
+        self._unsynced = [file for file in self._unsynced if id(file) not in synced]
+        for file in flush.closed:
+            file.close()
+
+    def close(self) -> None:
+        """Close all descriptors; they come back when needed."""
+        self.aborted.close()
+        for segment in self._ordered:
+            segment.close()
