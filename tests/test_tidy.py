@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog_protocol.apis import APIS
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {
     "oncelog_protocol": ROOT / "protocol/oncelog_protocol",
@@ -193,7 +195,7 @@ def test_every_module_says_what_it_is_for() -> None:
 def handlers() -> list[str]:
     """The modules that answer an API, among those that some of them share."""
     folder = PACKAGES["oncelog_server"] / "handlers"
-    marked = re.compile(r"^VERSIONS = ", re.MULTILINE)
+    marked = re.compile(r"^API = ", re.MULTILINE)
     return sorted(path.stem for path in folder.glob("*.py") if marked.search(path.read_text()))
 
 
@@ -214,7 +216,7 @@ def versions_in(docstring: str) -> set[int]:
 @pytest.mark.parametrize("name", handlers())
 def test_a_handler_header_lists_exactly_its_versions(name: str) -> None:
     module = import_module(f"oncelog_server.handlers.{name}")
-    assert versions_in(inspect.getdoc(module) or "") == set(module.VERSIONS)
+    assert versions_in(inspect.getdoc(module) or "") == set(APIS[module.API].versions)
 
 
 def test_no_tracked_file_names_a_package_index_or_a_machine() -> None:

@@ -1,17 +1,23 @@
-"""Which APIs exist, in which versions, and which header goes with which: the one list.
+"""The APIs, their versions, and the header of each version.
 
-What a broker advertises and answers is decided here. The messages of an API are imported when they
-are first asked for, so that a program pays for the APIs it uses: all of them cost 20 ms.
+`APIS` is the only place that names the versions of an API: its messages, the broker's dispatch and
+its ApiVersions response read them here. They are not in the messages' modules, because a broker
+advertises all versions at its start, and a module is imported at the first use of its API: all of
+them cost 20 ms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
+from oncelog_protocol.schema import message
 from oncelog_protocol.types import NEVER
+
+T = TypeVar("T")
 
 
 class ApiKey(IntEnum):
@@ -73,7 +79,7 @@ class _Row(NamedTuple):
 
 
 class Api(_Row):
-    """One API: the versions spoken, and where compact types begin.
+    """One API: its versions, inclusive, and the first one with compact types.
 
     `messages/end_txn.py` holds EndTxnRequest and EndTxnResponse, for the key END_TXN.
     """
@@ -159,6 +165,14 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
     )
 }
+
+
+@dataclass_transform()
+def api_message(key: ApiKey) -> Callable[[type[T]], type[T]]:
+    """Make a class of field declarations a request or response of an API, with its versions."""
+    api = APIS[key]
+    return message(api.versions, flexible_since=api.flexible_since)
+
 
 _BY_REQUEST = {f"{api.name}Request": api for api in APIS.values()}
 

@@ -70,7 +70,8 @@ def schema_of(cls: type) -> Schema:
 
 @dataclass_transform()
 def message(versions: range, *, flexible_since: int = NEVER) -> Callable[[type[T]], type[T]]:
-    """Make a class of field declarations a message with these versions.
+    """Make a class of field declarations a message with these versions; `apis.api_message` if it
+    belongs to an API.
 
     From `flexible_since` on, lengths are compact and tagged fields are allowed (KIP-482).
     """

@@ -48,7 +48,7 @@ class Handler(Protocol):
     read."""
 
     API: ApiKey
-    VERSIONS: range
+    versions: range
 
     @property
     def handle(self) -> Handle: ...
@@ -98,7 +98,7 @@ class Dispatch:
             self._handlers[handler.API] = handler
         # Routes are made at first use: generating all codecs would cost 120 ms at every start.
         self._routes: dict[tuple[int, int], _Route] = {}
-        services.versions = {key: handler.VERSIONS for key, handler in self._handlers.items()}
+        services.versions = {key: handler.versions for key, handler in self._handlers.items()}
 
     def serve(self, frame: memoryview, session: Session) -> Answer:
         """Return the response's parts, a Deferred of them, or None if the client wants no response.
@@ -214,7 +214,7 @@ class Dispatch:
         handler = self._handlers.get(key)
         if handler is None:
             raise ProtocolError(f"unknown API {key}")
-        if version not in handler.VERSIONS:
+        if version not in handler.versions:
             if key == ApiKey.API_VERSIONS:
                 return None
             raise ProtocolError(f"{ApiKey(key).name} v{version} is not supported")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from oncelog_client.core.request_versions import versions_with
 from oncelog_client.errors import RetriableError, check, error_for
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.log_offsets import EARLIEST, LATEST, list_offsets
@@ -20,8 +21,7 @@ from oncelog_protocol.messages.list_offsets import (
 )
 
 _READ_COMMITTED = 1
-# The isolation level is v2.
-_VERSIONS = range(2, 1 << 15)
+_VERSIONS = versions_with(ListOffsetsRequest, "isolation_level")
 
 
 class PartitionLag(NamedTuple):

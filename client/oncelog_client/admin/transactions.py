@@ -14,7 +14,7 @@ from oncelog_client.admin.transaction_descriptions import (
     TransactionDescription,
     TransactionListing,
 )
-from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.request_versions import ANY_VERSION, versions_with
 from oncelog_client.errors import KafkaError, RetriableError, check, error_for
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster, CoordinatorType
@@ -53,8 +53,8 @@ BATCH_SIZE: Final = 500
 # no longer, either.
 TIMEOUTS_MS: Final = (60_000, 100)
 # KIP-994 and KIP-1152: before them a broker would pass over the filter and list everything.
-_WITH_DURATION = range(1, 1 << 15)
-_WITH_PATTERN = range(2, 1 << 15)
+_WITH_DURATION = versions_with(ListTransactionsRequest, "duration_filter")
+_WITH_PATTERN = versions_with(ListTransactionsRequest, "transactional_id_pattern")
 
 
 async def describe_producers(

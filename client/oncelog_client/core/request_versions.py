@@ -1,13 +1,31 @@
-"""The versions of a request that can carry what its sender has to say."""
+"""The versions of a request that can carry a field, or that have a behavior.
+
+The message's table says since when a field exists. Only changes of behavior are named here.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
+from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.schema import schema_of
+
 _END: Final = 1 << 15
 
 ANY_VERSION: Final = range(_END)
-# KIP-447: before v3 a TxnOffsetCommit does not carry the member that commits.
-TXN_OFFSET_COMMIT_WITH_MEMBER: Final = range(3, _END)
-# KIP-939: before v6 an InitProducerId cannot ask for two-phase commit.
-INIT_PRODUCER_ID_WITH_TWO_PHASE: Final = range(6, _END)
+# KIP-890 part 2: from these versions on brokers add partitions and groups to the transaction by
+# themselves, and EndTxn brings a new epoch.
+_IMPLICIT_SINCE: Final = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
+# KIP-734: the timestamp -3 stands for the record with the greatest timestamp.
+LIST_OFFSETS_WITH_MAX_TIMESTAMP: Final = range(7, _END)
+
+
+def versions_with(request: type, field: str) -> range:
+    """Return the versions of `request` that carry `field`. Raise KeyError for an unknown field."""
+    since = {row.name: row.since for row in schema_of(request).fields}[field]
+    return range(since, _END)
+
+
+def explicit_versions(api: ApiKey) -> range:
+    """Return the versions of `api` in which the client adds to a transaction (before KIP-890)."""
+    return range(_IMPLICIT_SINCE.get(api, _END))

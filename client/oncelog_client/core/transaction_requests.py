@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -21,11 +22,12 @@ from oncelog_protocol.messages.txn_offset_commit import (
 from .batch import ProducerIdentity
 from .producer_config import ProducerConfig
 from .producer_transaction import ProducerTransaction
-from .request_versions import (
-    ANY_VERSION,
-    INIT_PRODUCER_ID_WITH_TWO_PHASE,
-    TXN_OFFSET_COMMIT_WITH_MEMBER,
-)
+from .request_versions import ANY_VERSION, versions_with
+
+# KIP-447
+TXN_OFFSET_COMMIT_WITH_MEMBER: Final = versions_with(TxnOffsetCommitRequest, "member_id")
+# KIP-939
+INIT_PRODUCER_ID_WITH_TWO_PHASE: Final = versions_with(InitProducerIdRequest, "enable_2pc")
 
 
 def assigned_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]:

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from oncelog_client.connect_failures import described
 from oncelog_client.core.backoff import Backoff
-from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.request_versions import ANY_VERSION, explicit_versions
 from oncelog_client.core.verdicts import Verdict, verdict
 from oncelog_client.errors import DisconnectedError, KafkaError, RetriableError
 from oncelog_protocol.apis import ApiKey, api_of
@@ -20,9 +20,6 @@ from .cluster import Cluster, CoordinatorType
 from .randomness import fraction
 
 R = TypeVar("R")
-
-# Where the broker would take the request as adding to the transaction, or would bump the epoch.
-_BEFORE_VERSION_2: Final = {ApiKey.TXN_OFFSET_COMMIT: range(0, 5), ApiKey.END_TXN: range(0, 5)}
 
 # The coordinator is about to finish the transaction before: that takes no 100 ms.
 _CONCURRENT_BACKOFF: Final = Backoff(5, 100)
@@ -75,8 +72,8 @@ async def ask(
     answer that is neither success nor a reason to ask again.
     """
     api = api_of(type(request)).key
-    if not implicit and api in _BEFORE_VERSION_2:
-        versions = range(versions[0], _BEFORE_VERSION_2[api][-1] + 1)
+    if not implicit:
+        versions = range(versions.start, min(versions.stop, explicit_versions(api).stop))
     maybe_done = False
     failures = 0
     while True:

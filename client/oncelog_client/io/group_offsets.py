@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.request_versions import ANY_VERSION, versions_with
 from oncelog_client.errors import RetriableError, StaleCoordinatorError, check, error_for
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.errors import ErrorCode
@@ -28,8 +28,8 @@ from .cluster import Cluster, CoordinatorType
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
-# KIP-447: only from v7 on can pending offsets of a transaction be asked about.
-_STABLE_VERSIONS = range(7, 1 << 15)
+# KIP-447
+_STABLE_VERSIONS = versions_with(OffsetFetchRequest, "require_stable")
 
 
 async def commit_offsets(

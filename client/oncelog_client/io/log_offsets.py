@@ -6,6 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from oncelog_client.core.request_versions import (
+    ANY_VERSION,
+    LIST_OFFSETS_WITH_MAX_TIMESTAMP,
+    versions_with,
+)
 from oncelog_client.errors import KafkaError, RetriableError, error_for
 from oncelog_client.values import OffsetAndTimestamp, TopicPartition
 from oncelog_protocol.messages.list_offsets import (
@@ -22,10 +27,7 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 
-# Looking up by time is v1, by isolation level v2, the greatest timestamp v7.
-_VERSIONS = range(1, 1 << 15)
-_ISOLATED = range(2, 1 << 15)
-_WITH_MAX_TIMESTAMP = range(7, 1 << 15)
+_ISOLATED = versions_with(ListOffsetsRequest, "isolation_level")
 
 
 # None: the log has no such record.
@@ -119,9 +121,9 @@ async def _ask(
                 timestamp=timestamp,
             )
         )
-    versions = _ISOLATED if read_committed else _VERSIONS
+    versions = _ISOLATED if read_committed else ANY_VERSION
     if MAX_TIMESTAMP in wanted.values():
-        versions = _WITH_MAX_TIMESTAMP
+        versions = LIST_OFFSETS_WITH_MAX_TIMESTAMP
     request = ListOffsetsRequest(
         replica_id=-1, isolation_level=int(read_committed), topics=list(topics.values())
     )

@@ -17,7 +17,7 @@ from oncelog_client.core.batch import NO_IDENTITY, Batch, ProducerIdentity
 from oncelog_client.core.batching import Accumulator, SendOutcome
 from oncelog_client.core.producer_config import ProducerConfig
 from oncelog_client.core.producer_transaction import ProducerTransaction
-from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.request_versions import ANY_VERSION, explicit_versions
 from oncelog_client.core.verdicts import NOT_WRITTEN
 from oncelog_client.errors import (
     FatalError,
@@ -30,6 +30,7 @@ from oncelog_client.errors import (
     error_for,
 )
 from oncelog_client.values import RecordMetadata, TopicPartition
+from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_protocol.messages.produce import (
@@ -48,8 +49,7 @@ from .randomness import fraction
 
 Delivery = asyncio.Future[RecordMetadata]
 
-# From Produce v12 on the partition is added to the transaction by its leader (KIP-890 part 2).
-_VERSIONS_BEFORE_IMPLICIT = range(0, 12)
+_EXPLICIT = explicit_versions(ApiKey.PRODUCE)
 
 log = logging.getLogger(__name__)
 
@@ -274,9 +274,7 @@ class Sender:
                     self._succeed(batch, -1, -1)
                 self.tell_progress()
                 return
-            answer = connection.start(
-                request, versions=_VERSIONS_BEFORE_IMPLICIT if explicit else ANY_VERSION
-            )
+            answer = connection.start(request, versions=_EXPLICIT if explicit else ANY_VERSION)
         except KafkaError as error:
             self._all_failed(batches, error)
             return

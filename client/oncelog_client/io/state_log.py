@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from oncelog_client.core.logged_batches import LoggedBatch, read_log
-from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.request_versions import ANY_VERSION, explicit_versions
 from oncelog_client.core.verdicts import Verdict
 from oncelog_client.errors import (
     CommitOutcomeUnknown,
@@ -23,6 +23,7 @@ from oncelog_client.errors import (
     error_for,
 )
 from oncelog_client.values import OffsetAndMetadata, TopicPartition, TransactionMember
+from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -65,8 +66,8 @@ from .log_offsets import EARLIEST, list_offsets
 R = TypeVar("R")
 
 _FETCH_BYTES: Final = 1 << 22
-# From v12 on brokers would add the partition by themselves, and the epoch would not stay.
-_EXPLICIT: Final = range(0, 12)
+# Otherwise brokers would add the partition by themselves, and the epoch would not stay.
+_EXPLICIT: Final = explicit_versions(ApiKey.PRODUCE)
 _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 

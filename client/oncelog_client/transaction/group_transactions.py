@@ -7,8 +7,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from oncelog_client.core.request_versions import TXN_OFFSET_COMMIT_WITH_MEMBER
-from oncelog_client.core.transaction_requests import assigned_topics, offset_topics
+from oncelog_client.core.transaction_requests import (
+    TXN_OFFSET_COMMIT_WITH_MEMBER,
+    assigned_topics,
+    offset_topics,
+)
 from oncelog_client.core.verdicts import FENCES_IN_GROUP
 from oncelog_client.errors import (
     CommitOutcomeUnknown,

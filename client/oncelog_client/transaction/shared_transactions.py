@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from oncelog_client.core.request_versions import ANY_VERSION, INIT_PRODUCER_ID_WITH_TWO_PHASE
+from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.transaction_requests import INIT_PRODUCER_ID_WITH_TWO_PHASE
 from oncelog_client.errors import (
     CommitOutcomeUnknown,
     TimedOutError,

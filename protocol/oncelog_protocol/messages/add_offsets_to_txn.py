@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message
 from oncelog_protocol.types import int16, int32, int64, string
 
 
-@message(range(0, 5), flexible_since=3)
+@api_message(ApiKey.ADD_OFFSETS_TO_TXN)
 class AddOffsetsToTxnRequest:
     """The group whose offsets will be committed with the transaction (KIP-98)."""
 
@@ -26,7 +26,7 @@ class AddOffsetsToTxnRequest:
     )
 
 
-@message(range(0, 5), flexible_since=3)
+@api_message(ApiKey.ADD_OFFSETS_TO_TXN)
 class AddOffsetsToTxnResponse:
     """Whether the transaction now includes the partition of the group's offsets."""
 

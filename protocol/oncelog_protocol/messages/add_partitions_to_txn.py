@@ -10,8 +10,9 @@ Adds partitions to a transaction before they are written to.
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 
@@ -37,7 +38,7 @@ class AddPartitionsToTxnTransaction:
     )
 
 
-@message(range(0, 6), flexible_since=3)
+@api_message(ApiKey.ADD_PARTITIONS_TO_TXN)
 class AddPartitionsToTxnRequest:
     """One transaction of a client up to version 3, several of a broker after that."""
 
@@ -81,7 +82,7 @@ class AddPartitionsToTxnResult:
     )
 
 
-@message(range(0, 6), flexible_since=3)
+@api_message(ApiKey.ADD_PARTITIONS_TO_TXN)
 class AddPartitionsToTxnResponse:
     """The outcome for each partition."""
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, float64, int16, int32, string
 
 
@@ -34,7 +35,7 @@ class EntryData:
     ops: list[OpData] = array(OpData)
 
 
-@message(range(0, 2), flexible_since=1)
+@api_message(ApiKey.ALTER_CLIENT_QUOTAS)
 class AlterClientQuotasRequest:
     """Changes, or only a check of them."""
 
@@ -51,7 +52,7 @@ class AlteredEntryData:
     entity: list[EntityData] = array(EntityData)
 
 
-@message(range(0, 2), flexible_since=1)
+@api_message(ApiKey.ALTER_CLIENT_QUOTAS)
 class AlterClientQuotasResponse:
     """The outcomes, in the order of the request."""
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 
@@ -26,7 +27,7 @@ class AlterConfigsResource:
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
-@message(range(0, 3), flexible_since=2)
+@api_message(ApiKey.ALTER_CONFIGS)
 class AlterConfigsRequest:
     """Settings that replace the ones before (KIP-133)."""
 
@@ -44,7 +45,7 @@ class AlterConfigsResourceResponse:
     resource_name: str = string()
 
 
-@message(range(0, 3), flexible_since=2)
+@api_message(ApiKey.ALTER_CONFIGS)
 class AlterConfigsResponse:
     """The outcome for each resource."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, bytestring, int8, int16, int32, string
 
 
@@ -25,7 +26,7 @@ class ScramCredentialUpsertion:
     salted_password: bytes = bytestring()
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 class AlterUserScramCredentialsRequest:
     """Each user at most once."""
 
@@ -42,7 +43,7 @@ class AlterUserScramCredentialsResult:
     error_message: str | None = string(nullable=True, default=None)
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 class AlterUserScramCredentialsResponse:
     """The outcome for each user."""
 

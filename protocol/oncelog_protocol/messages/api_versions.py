@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 
-@message(range(0, 6), flexible_since=3)
+@api_message(ApiKey.API_VERSIONS)
 class ApiVersionsRequest:
     """Who asks."""
 
@@ -49,7 +50,7 @@ class FinalizedFeatureKey:
     min_version_level: int = int16(since=3)
 
 
-@message(range(0, 6), flexible_since=3)
+@api_message(ApiKey.API_VERSIONS)
 class ApiVersionsResponse:
     """APIs and features. In version 0, whatever was asked, if the error is UNSUPPORTED_VERSION."""
 

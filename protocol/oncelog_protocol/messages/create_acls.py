@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int8, int16, int32, string
 
 
@@ -23,7 +24,7 @@ class AclCreation:
     permission_type: int = int8()
 
 
-@message(range(1, 4), flexible_since=2)
+@api_message(ApiKey.CREATE_ACLS)
 class CreateAclsRequest:
     """Rights to add."""
 
@@ -38,7 +39,7 @@ class AclCreationResult:
     error_message: str | None = string(nullable=True, default=None)
 
 
-@message(range(1, 4), flexible_since=2)
+@api_message(ApiKey.CREATE_ACLS)
 class CreateAclsResponse:
     """The outcomes, in the order of the request."""
 

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, string
 
 
@@ -29,7 +30,7 @@ class CreatePartitionsTopic:
     )
 
 
-@message(range(0, 4), flexible_since=2)
+@api_message(ApiKey.CREATE_PARTITIONS)
 class CreatePartitionsRequest:
     """Topics to widen, or only to check (KIP-195)."""
 
@@ -47,7 +48,7 @@ class CreatePartitionsTopicResult:
     error_message: str | None = string(nullable=True, default=None)
 
 
-@message(range(0, 4), flexible_since=2)
+@api_message(ApiKey.CREATE_PARTITIONS)
 class CreatePartitionsResponse:
     """The outcome for each topic."""
 

@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int8, int16, int32, string, uuid
 
 
@@ -40,7 +41,7 @@ class CreatableTopic:
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig)
 
 
-@message(range(2, 8), flexible_since=5)
+@api_message(ApiKey.CREATE_TOPICS)
 class CreateTopicsRequest:
     """Topics to create, or only to check."""
 
@@ -76,7 +77,7 @@ class CreatableTopicResult:
     )
 
 
-@message(range(2, 8), flexible_since=5)
+@api_message(ApiKey.CREATE_TOPICS)
 class CreateTopicsResponse:
     """The outcome for each topic."""
 

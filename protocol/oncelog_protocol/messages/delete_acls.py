@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int8, int16, int32, string
 
 
@@ -23,7 +24,7 @@ class DeleteAclsFilter:
     permission_type: int = int8()
 
 
-@message(range(1, 4), flexible_since=2)
+@api_message(ApiKey.DELETE_ACLS)
 class DeleteAclsRequest:
     """One filter or several."""
 
@@ -54,7 +55,7 @@ class DeleteAclsFilterResult:
     matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
 
 
-@message(range(1, 4), flexible_since=2)
+@api_message(ApiKey.DELETE_ACLS)
 class DeleteAclsResponse:
     """The outcomes, in the order of the request."""
 

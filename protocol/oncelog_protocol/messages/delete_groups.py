@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, string
 
 
-@message(range(0, 4), flexible_since=2)
+@api_message(ApiKey.DELETE_GROUPS)
 class DeleteGroupsRequest:
     """Which groups (KIP-229)."""
 
@@ -27,7 +28,7 @@ class DeletableGroupResult:
     error_message: str | None = string(since=3, nullable=True, default=None)
 
 
-@message(range(0, 4), flexible_since=2)
+@api_message(ApiKey.DELETE_GROUPS)
 class DeleteGroupsResponse:
     """The outcome for each group."""
 

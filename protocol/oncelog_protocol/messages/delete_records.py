@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, int64, string
 
 
@@ -25,7 +26,7 @@ class DeleteRecordsTopic:
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
 
 
-@message(range(0, 3), flexible_since=2)
+@api_message(ApiKey.DELETE_RECORDS)
 class DeleteRecordsRequest:
     """What to delete (KIP-107)."""
 
@@ -50,7 +51,7 @@ class DeleteRecordsTopicResult:
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
 
 
-@message(range(0, 3), flexible_since=2)
+@api_message(ApiKey.DELETE_RECORDS)
 class DeleteRecordsResponse:
     """The outcome for each partition."""
 

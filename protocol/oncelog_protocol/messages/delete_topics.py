@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, string, uuid
 
 
@@ -20,7 +21,7 @@ class DeleteTopicState:
     topic_id: bytes = uuid(since=6)
 
 
-@message(range(1, 7), flexible_since=4)
+@api_message(ApiKey.DELETE_TOPICS)
 class DeleteTopicsRequest:
     """Topics to delete."""
 
@@ -39,7 +40,7 @@ class DeletableTopicResult:
     error_message: str | None = string(since=5, nullable=True, default=None)
 
 
-@message(range(1, 7), flexible_since=4)
+@api_message(ApiKey.DELETE_TOPICS)
 class DeleteTopicsResponse:
     """The outcome for each topic."""
 

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int8, int16, int32, string
 
 
-@message(range(1, 4), flexible_since=2)
+@api_message(ApiKey.DESCRIBE_ACLS)
 class DescribeAclsRequest:
     """Which rights: null and ANY (1) let all through."""
 
@@ -43,7 +44,7 @@ class DescribeAclsResource:
     acls: list[AclDescription] = array(AclDescription)
 
 
-@message(range(1, 4), flexible_since=2)
+@api_message(ApiKey.DESCRIBE_ACLS)
 class DescribeAclsResponse:
     """The rights that match."""
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, float64, int8, int16, int32, string
 
 
@@ -18,7 +19,7 @@ class ComponentData:
     match: str | None = string(nullable=True, default=None)
 
 
-@message(range(0, 2), flexible_since=1)
+@api_message(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasRequest:
     """Which entities; strict means with no other component."""
 
@@ -50,7 +51,7 @@ class EntryData:
     values: list[ValueData] = array(ValueData)
 
 
-@message(range(0, 2), flexible_since=1)
+@api_message(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasResponse:
     """The entities that match; null beside an error."""
 

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 
-@message(range(0, 3), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_CLUSTER)
 class DescribeClusterRequest:
     """What to include (KIP-700)."""
 
@@ -30,7 +31,7 @@ class DescribeClusterBroker:
     is_fenced: bool = boolean(since=2)
 
 
-@message(range(0, 3), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_CLUSTER)
 class DescribeClusterResponse:
     """The brokers, the controller, the cluster id."""
 

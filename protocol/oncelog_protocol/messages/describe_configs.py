@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 
@@ -20,7 +21,7 @@ class DescribeConfigsResource:
     configuration_keys: list[str] | None = array(string, nullable=True)
 
 
-@message(range(1, 5), flexible_since=4)
+@api_message(ApiKey.DESCRIBE_CONFIGS)
 class DescribeConfigsRequest:
     """Whose settings."""
 
@@ -63,7 +64,7 @@ class DescribeConfigsResult:
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
 
 
-@message(range(1, 5), flexible_since=4)
+@api_message(ApiKey.DESCRIBE_CONFIGS)
 class DescribeConfigsResponse:
     """The settings of each resource."""
 

@@ -9,11 +9,12 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, bytestring, int16, int32, string
 
 
-@message(range(0, 7), flexible_since=5)
+@api_message(ApiKey.DESCRIBE_GROUPS)
 class DescribeGroupsRequest:
     """Which groups."""
 
@@ -47,7 +48,7 @@ class DescribedGroup:
     authorized_operations: int = int32(since=3, default=-2147483648)
 
 
-@message(range(0, 7), flexible_since=5)
+@api_message(ApiKey.DESCRIBE_GROUPS)
 class DescribeGroupsResponse:
     """One description for each group."""
 

@@ -11,7 +11,8 @@ Tells which partitions lie in which directory and how large they are.
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 
@@ -23,7 +24,7 @@ class DescribableLogDirTopic:
     partitions: list[int] = array(int32)
 
 
-@message(range(1, 6), flexible_since=2)
+@api_message(ApiKey.DESCRIBE_LOG_DIRS)
 class DescribeLogDirsRequest:
     """Which partitions; null asks for all."""
 
@@ -60,7 +61,7 @@ class DescribeLogDirsResult:
     is_cordoned: bool = boolean(since=5)
 
 
-@message(range(1, 6), flexible_since=2)
+@api_message(ApiKey.DESCRIBE_LOG_DIRS)
 class DescribeLogDirsResponse:
     """The directories of this broker."""
 

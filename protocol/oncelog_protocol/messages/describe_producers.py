@@ -5,8 +5,9 @@ Source: KIP-664. The tagged fields are ours.
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, int64, string
 
 
@@ -18,7 +19,7 @@ class TopicRequest:
     partition_indexes: list[int] = array(int32)
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_PRODUCERS)
 class DescribeProducersRequest:
     """Which partitions; this broker must have them."""
 
@@ -58,7 +59,7 @@ class TopicResponse:
     partitions: list[PartitionResponse] = array(PartitionResponse)
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_PRODUCERS)
 class DescribeProducersResponse:
     """The producers of each partition."""
 

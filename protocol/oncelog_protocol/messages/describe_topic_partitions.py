@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, nested, string, uuid
 
 
@@ -21,7 +22,7 @@ class RequestCursor:
     partition_index: int = int32()
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 class DescribeTopicPartitionsRequest:
     """Which topics, from where, how many partitions (KIP-966)."""
 
@@ -67,7 +68,7 @@ class ResponseCursor:
     partition_index: int = int32()
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 class DescribeTopicPartitionsResponse:
     """One page."""
 

@@ -5,12 +5,13 @@ Source: KIP-664. The tagged fields are ours.
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, int64, string
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_TRANSACTIONS)
 class DescribeTransactionsRequest:
     """Which transactional ids; this broker must coordinate them."""
 
@@ -58,7 +59,7 @@ class TransactionState:
     fences: list[FenceData] = array(FenceData, tag=OWN_TAGS["fences"])
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_TRANSACTIONS)
 class DescribeTransactionsResponse:
     """Each transactional id that was asked for."""
 

@@ -3,7 +3,8 @@ credentials (KIP-554)."""
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int8, int16, int32, string
 
 
@@ -14,7 +15,7 @@ class UserName:
     name: str = string()
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 class DescribeUserScramCredentialsRequest:
     """The users; null or none is all."""
 
@@ -39,7 +40,7 @@ class DescribeUserScramCredentialsResult:
     credential_infos: list[CredentialInfo] = array(CredentialInfo)
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 class DescribeUserScramCredentialsResponse:
     """The credentials of each user."""
 

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int8, int16, int32, string
 
 
@@ -18,7 +19,7 @@ class TopicPartitions:
     partitions: list[int] = array(int32)
 
 
-@message(range(0, 3), flexible_since=2)
+@api_message(ApiKey.ELECT_LEADERS)
 class ElectLeadersRequest:
     """Null stands for all partitions; type 0 is preferred, 1 unclean."""
 
@@ -46,7 +47,7 @@ class ReplicaElectionResult:
     partition_result: list[PartitionResult] = array(PartitionResult)
 
 
-@message(range(0, 3), flexible_since=2)
+@api_message(ApiKey.ELECT_LEADERS)
 class ElectLeadersResponse:
     """The outcomes; of all partitions, only of those without their leader."""
 

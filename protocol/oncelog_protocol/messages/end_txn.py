@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 
@@ -23,7 +24,7 @@ class EndTxnMember:
     producer_epoch: int = int16()
 
 
-@message(range(0, 6), flexible_since=3)
+@api_message(ApiKey.END_TXN)
 class EndTxnRequest:
     """Which transaction, and how it ends (KIP-98)."""
 
@@ -37,7 +38,7 @@ class EndTxnRequest:
     members: list[EndTxnMember] = array(EndTxnMember, since=3, tag=OWN_TAGS["members"])
 
 
-@message(range(0, 6), flexible_since=3)
+@api_message(ApiKey.END_TXN)
 class EndTxnResponse:
     """From version 5 on: the id and epoch to go on with.
 

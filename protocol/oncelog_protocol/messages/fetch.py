@@ -17,7 +17,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import (
     INT32_MAX,
     INT64_MAX,
@@ -74,7 +75,7 @@ class ForgottenTopic:
     partitions: list[int] = array(int32, since=7)
 
 
-@message(range(4, 19), flexible_since=12)
+@api_message(ApiKey.FETCH)
 class FetchRequest:
     """What to read, how long to wait for how much, and whose transactions to see."""
 
@@ -160,7 +161,7 @@ class NodeEndpoint:
     rack: str | None = string(since=16, nullable=True, default=None)
 
 
-@message(range(4, 19), flexible_since=12)
+@api_message(ApiKey.FETCH)
 class FetchResponse:
     """What was read. Within a session, only partitions with news."""
 

@@ -11,11 +11,12 @@ Names the broker that coordinates a group or a transactional id.
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int8, int16, int32, string
 
 
-@message(range(0, 7), flexible_since=3)
+@api_message(ApiKey.FIND_COORDINATOR)
 class FindCoordinatorRequest:
     """Keys of one type: 0 group, 1 transactional id, 2 share group (up to v5 ours: the group of
     transactions)."""
@@ -37,7 +38,7 @@ class Coordinator:
     error_message: str | None = string(since=4, nullable=True)
 
 
-@message(range(0, 7), flexible_since=3)
+@api_message(ApiKey.FIND_COORDINATOR)
 class FindCoordinatorResponse:
     """One coordinator up to version 3, one for each key after that."""
 

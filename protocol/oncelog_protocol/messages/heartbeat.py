@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.types import int16, int32, string
 
 
-@message(range(0, 5), flexible_since=4)
+@api_message(ApiKey.HEARTBEAT)
 class HeartbeatRequest:
     """A sign of life of one member in one generation."""
 
@@ -21,7 +21,7 @@ class HeartbeatRequest:
     group_instance_id: str | None = string(since=3, nullable=True, default=None)
 
 
-@message(range(0, 5), flexible_since=4)
+@api_message(ApiKey.HEARTBEAT)
 class HeartbeatResponse:
     """REBALANCE_IN_PROGRESS asks the member to join again."""
 

@@ -7,7 +7,8 @@ Changes single settings of topics and brokers.
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 
@@ -29,7 +30,7 @@ class AlterConfigsResource:
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
-@message(range(0, 2), flexible_since=1)
+@api_message(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 class IncrementalAlterConfigsRequest:
     """What to change (KIP-339)."""
 
@@ -47,7 +48,7 @@ class AlterConfigsResourceResponse:
     resource_name: str = string()
 
 
-@message(range(0, 2), flexible_since=1)
+@api_message(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 class IncrementalAlterConfigsResponse:
     """The outcome for each resource."""
 

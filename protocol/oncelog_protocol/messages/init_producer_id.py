@@ -12,8 +12,9 @@ Gives a producer its id and epoch, and fences the one before it.
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 
@@ -25,7 +26,7 @@ class AssignedTopic:
     partitions: list[int] = array(int32)
 
 
-@message(range(0, 7), flexible_since=2)
+@api_message(ApiKey.INIT_PRODUCER_ID)
 class InitProducerIdRequest:
     """Null transactional id: idempotent only (KIP-98).
 
@@ -51,7 +52,7 @@ class InitProducerIdRequest:
     by_operator: bool = boolean(since=2, tag=OWN_TAGS["by_operator"])
 
 
-@message(range(0, 7), flexible_since=2)
+@api_message(ApiKey.INIT_PRODUCER_ID)
 class InitProducerIdResponse:
     """The id and epoch to write with."""
 

@@ -14,7 +14,8 @@ Makes a member take part in the next generation of its group.
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, bytestring, int16, int32, string
 
 
@@ -26,7 +27,7 @@ class JoinGroupRequestProtocol:
     metadata: bytes = bytestring()
 
 
-@message(range(0, 10), flexible_since=6)
+@api_message(ApiKey.JOIN_GROUP)
 class JoinGroupRequest:
     """Who wants to join, with what."""
 
@@ -49,7 +50,7 @@ class JoinGroupResponseMember:
     metadata: bytes = bytestring()
 
 
-@message(range(0, 10), flexible_since=6)
+@api_message(ApiKey.JOIN_GROUP)
 class JoinGroupResponse:
     """The new generation; answered when all have joined or the time is up."""
 

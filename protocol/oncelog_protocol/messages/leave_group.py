@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, string
 
 
@@ -21,7 +22,7 @@ class MemberIdentity:
     reason: str | None = string(since=5, nullable=True, default=None)
 
 
-@message(range(0, 6), flexible_since=4)
+@api_message(ApiKey.LEAVE_GROUP)
 class LeaveGroupRequest:
     """Who leaves."""
 
@@ -39,7 +40,7 @@ class MemberResponse:
     error_code: int = int16(since=3)
 
 
-@message(range(0, 6), flexible_since=4)
+@api_message(ApiKey.LEAVE_GROUP)
 class LeaveGroupResponse:
     """The outcome for each member."""
 

@@ -6,11 +6,12 @@ KIP-1142).
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int8, int16, int32, string
 
 
-@message(range(0, 2), flexible_since=0)
+@api_message(ApiKey.LIST_CONFIG_RESOURCES)
 class ListConfigResourcesRequest:
     """Which types; none stands for all."""
 
@@ -25,7 +26,7 @@ class ConfigResource:
     resource_type: int = int8(since=1, default=16)
 
 
-@message(range(0, 2), flexible_since=0)
+@api_message(ApiKey.LIST_CONFIG_RESOURCES)
 class ListConfigResourcesResponse:
     """The resources of these types."""
 

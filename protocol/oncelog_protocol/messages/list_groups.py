@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, string
 
 
-@message(range(0, 6), flexible_since=3)
+@api_message(ApiKey.LIST_GROUPS)
 class ListGroupsRequest:
     """Which states and types; none asks for all."""
 
@@ -30,7 +31,7 @@ class ListedGroup:
     group_type: str = string(since=5)
 
 
-@message(range(0, 6), flexible_since=3)
+@api_message(ApiKey.LIST_GROUPS)
 class ListGroupsResponse:
     """The groups."""
 

@@ -17,8 +17,9 @@ The tagged fields are ours.
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int8, int16, int32, int64, string
 
 
@@ -41,7 +42,7 @@ class ListOffsetsTopic:
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
 
 
-@message(range(1, 12), flexible_since=6)
+@api_message(ApiKey.LIST_OFFSETS)
 class ListOffsetsRequest:
     """What to look for; read_committed makes the end the last stable offset."""
 
@@ -74,7 +75,7 @@ class ListOffsetsTopicResponse:
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
 
 
-@message(range(1, 12), flexible_since=6)
+@api_message(ApiKey.LIST_OFFSETS)
 class ListOffsetsResponse:
     """What was found."""
 

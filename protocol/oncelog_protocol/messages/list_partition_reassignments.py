@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, string
 
 
@@ -15,7 +16,7 @@ class ListPartitionReassignmentsTopics:
     partition_indexes: list[int] = array(int32)
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 class ListPartitionReassignmentsRequest:
     """Null stands for all partitions."""
 
@@ -43,7 +44,7 @@ class OngoingTopicReassignment:
     partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
 
 
-@message(range(0, 1), flexible_since=0)
+@api_message(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 class ListPartitionReassignmentsResponse:
     """What is being moved."""
 

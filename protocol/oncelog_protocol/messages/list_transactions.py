@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, int64, string
 
 
-@message(range(0, 3), flexible_since=0)
+@api_message(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsRequest:
     """Which ones; an empty filter lets all through."""
 
@@ -29,7 +30,7 @@ class TransactionState:
     transaction_state: str = string()
 
 
-@message(range(0, 3), flexible_since=0)
+@api_message(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsResponse:
     """The transactional ids, and the names among the filters that are no states."""
 

@@ -16,7 +16,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, string, uuid
 
 
@@ -28,7 +29,7 @@ class MetadataRequestTopic:
     name: str | None = string(nullable_since=10)
 
 
-@message(range(0, 14), flexible_since=9)
+@api_message(ApiKey.METADATA)
 class MetadataRequest:
     """Which topics to describe: null for all (an empty list in version 0)."""
 
@@ -73,7 +74,7 @@ class MetadataResponseTopic:
     topic_authorized_operations: int = int32(since=8, default=-2147483648)
 
 
-@message(range(0, 14), flexible_since=9)
+@api_message(ApiKey.METADATA)
 class MetadataResponse:
     """The cluster as this broker sees it."""
 

@@ -12,7 +12,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, int64, string, uuid
 
 
@@ -35,7 +36,7 @@ class OffsetCommitRequestTopic:
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
 
 
-@message(range(2, 11), flexible_since=8)
+@api_message(ApiKey.OFFSET_COMMIT)
 class OffsetCommitRequest:
     """Offsets of a member, or of no member: then the generation is -1."""
 
@@ -64,7 +65,7 @@ class OffsetCommitResponseTopic:
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
 
 
-@message(range(2, 11), flexible_since=8)
+@api_message(ApiKey.OFFSET_COMMIT)
 class OffsetCommitResponse:
     """The outcome for each partition."""
 

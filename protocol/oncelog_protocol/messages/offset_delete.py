@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, string
 
 
@@ -21,7 +22,7 @@ class OffsetDeleteRequestTopic:
     partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
 
 
-@message(range(0, 1))
+@api_message(ApiKey.OFFSET_DELETE)
 class OffsetDeleteRequest:
     """Whose offsets to forget, of which partitions (KIP-496)."""
 
@@ -45,7 +46,7 @@ class OffsetDeleteResponseTopic:
     partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
 
 
-@message(range(0, 1))
+@api_message(ApiKey.OFFSET_DELETE)
 class OffsetDeleteResponse:
     """The outcome for each partition."""
 

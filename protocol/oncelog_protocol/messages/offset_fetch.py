@@ -13,7 +13,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int16, int32, int64, string, uuid
 
 
@@ -46,7 +47,7 @@ class OffsetFetchRequestGroup:
     )
 
 
-@message(range(1, 11), flexible_since=6)
+@api_message(ApiKey.OFFSET_FETCH)
 class OffsetFetchRequest:
     """Groups and partitions; null topics ask for all that have an offset."""
 
@@ -106,7 +107,7 @@ class OffsetFetchResponseGroup:
     error_code: int = int16(since=8)
 
 
-@message(range(1, 11), flexible_since=6)
+@api_message(ApiKey.OFFSET_FETCH)
 class OffsetFetchResponse:
     """The committed offsets; UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447)."""
 

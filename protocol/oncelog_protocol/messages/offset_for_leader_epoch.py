@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, int64, string
 
 
@@ -28,7 +29,7 @@ class OffsetForLeaderTopic:
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
 
 
-@message(range(2, 5), flexible_since=4)
+@api_message(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 class OffsetForLeaderEpochRequest:
     """Which epochs (KIP-101); replica -1 is a consumer."""
 
@@ -54,7 +55,7 @@ class OffsetForLeaderTopicResult:
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
 
 
-@message(range(2, 5), flexible_since=4)
+@api_message(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 class OffsetForLeaderEpochResponse:
     """Where to cut, for a follower; whether data was lost, for a consumer."""
 

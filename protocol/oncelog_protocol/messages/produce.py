@@ -13,8 +13,9 @@
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import (
     Records,
     array,
@@ -45,7 +46,7 @@ class TopicProduceData:
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-@message(range(3, 14), flexible_since=9)
+@api_message(ApiKey.PRODUCE)
 class ProduceRequest:
     """What to append, and how many replicas must have it: `acks` 0, 1 or -1 for all in sync."""
 
@@ -107,7 +108,7 @@ class NodeEndpoint:
     rack: str | None = string(since=10, nullable=True, default=None)
 
 
-@message(range(3, 14), flexible_since=9)
+@api_message(ApiKey.PRODUCE)
 class ProduceResponse:
     """The outcome for each partition; there is no answer to acks=0."""
 

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, bytestring, int16, int32, string
 
 
@@ -20,7 +21,7 @@ class SyncGroupRequestAssignment:
     assignment: bytes = bytestring()
 
 
-@message(range(0, 6), flexible_since=4)
+@api_message(ApiKey.SYNC_GROUP)
 class SyncGroupRequest:
     """Of the leader: all assignments. Of the others: nothing."""
 
@@ -33,7 +34,7 @@ class SyncGroupRequest:
     assignments: list[SyncGroupRequestAssignment] = array(SyncGroupRequestAssignment)
 
 
-@message(range(0, 6), flexible_since=4)
+@api_message(ApiKey.SYNC_GROUP)
 class SyncGroupResponse:
     """The assignment of the member; answered when the leader has sent it."""
 

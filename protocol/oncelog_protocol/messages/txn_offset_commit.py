@@ -12,8 +12,9 @@ Stores offsets that count when the transaction commits.
 
 from __future__ import annotations
 
+from oncelog_protocol.apis import ApiKey, api_message
 from oncelog_protocol.features import OWN_TAGS
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, int16, int32, int64, string, uuid
 
 
@@ -36,7 +37,7 @@ class TxnOffsetCommitRequestTopic:
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-@message(range(0, 7), flexible_since=3)
+@api_message(ApiKey.TXN_OFFSET_COMMIT)
 class TxnOffsetCommitRequest:
     """Offsets, the transaction they belong to, and the member they come from."""
 
@@ -70,7 +71,7 @@ class TxnOffsetCommitResponseTopic:
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-@message(range(0, 7), flexible_since=3)
+@api_message(ApiKey.TXN_OFFSET_COMMIT)
 class TxnOffsetCommitResponse:
     """The outcome for each partition."""
 

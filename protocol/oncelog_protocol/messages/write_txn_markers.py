@@ -8,7 +8,8 @@ Makes the leaders of partitions append the end of a transaction.
 
 from __future__ import annotations
 
-from oncelog_protocol.schema import message, struct
+from oncelog_protocol.apis import ApiKey, api_message
+from oncelog_protocol.schema import struct
 from oncelog_protocol.types import array, boolean, int8, int16, int32, int64, string
 
 
@@ -32,7 +33,7 @@ class WritableTxnMarker:
     transaction_version: int = int8(since=2)
 
 
-@message(range(1, 3), flexible_since=1)
+@api_message(ApiKey.WRITE_TXN_MARKERS)
 class WriteTxnMarkersRequest:
     """Markers to append (KIP-98); from coordinators only."""
 
@@ -63,7 +64,7 @@ class WritableTxnMarkerResult:
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
 
 
-@message(range(1, 3), flexible_since=1)
+@api_message(ApiKey.WRITE_TXN_MARKERS)
 class WriteTxnMarkersResponse:
     """The outcome for each marker and partition."""
 

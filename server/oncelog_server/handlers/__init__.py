@@ -1,4 +1,4 @@
-"""One module for each API: its versions and its handler.
+"""One module for each API: its handler.
 
 A module and its messages are imported at the first request of the API: importing all of them would
 make the start take half as long again."""
@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from oncelog_protocol.apis import APIS, ApiKey
 
-# Every API that this broker serves, in the versions of `APIS`. Each module repeats its versions for
-# the reader.
+# Every API that this broker serves, in all versions of `APIS`.
 NAMES: Final = (
     "produce",
     "fetch",
@@ -71,7 +70,7 @@ class Handler:
     def __init__(self, name: str) -> None:
         self.name = name
         self.API: ApiKey = ApiKey[name.upper()]
-        self.VERSIONS: range = APIS[self.API].versions
+        self.versions: range = APIS[self.API].versions
 
     @cached_property
     def module(self) -> ModuleType:

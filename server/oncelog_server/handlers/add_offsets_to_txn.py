@@ -22,7 +22,6 @@ from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.ADD_OFFSETS_TO_TXN
-VERSIONS = range(0, 5)
 
 
 def handle(

@@ -35,7 +35,6 @@ from oncelog_server.transaction.error_versions import code_for_version
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.ADD_PARTITIONS_TO_TXN
-VERSIONS = range(0, 6)
 
 BROKERS_SINCE: Final = 4
 BUMPS_EPOCH_SINCE: Final = 5

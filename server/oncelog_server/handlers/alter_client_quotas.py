@@ -25,7 +25,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_CLIENT_QUOTAS
-VERSIONS = range(0, 2)
 
 # Quotas in whole numbers, and those that may have a fraction.
 WHOLE: Final = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})

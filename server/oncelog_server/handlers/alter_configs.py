@@ -23,7 +23,6 @@ from oncelog_server.handlers.config_resources import alter_each
 from oncelog_server.network.request_context import RequestContext
 
 API = ApiKey.ALTER_CONFIGS
-VERSIONS = range(0, 3)
 
 
 def handle(

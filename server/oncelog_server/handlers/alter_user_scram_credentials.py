@@ -22,7 +22,6 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
-VERSIONS = range(0, 1)
 
 # SCRAM-SHA-256 and SCRAM-SHA-512, both with the iterations that Kafka takes.
 MECHANISMS: Final = frozenset({1, 2})

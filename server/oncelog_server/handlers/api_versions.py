@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
 from oncelog_protocol.messages.api_versions import (
@@ -26,7 +26,6 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 
 API = ApiKey.API_VERSIONS
-VERSIONS = range(0, 6)
 
 NAMED_CLIENT_SINCE: Final = 3
 FEATURES_FROM_ZERO_SINCE: Final = 4
@@ -45,7 +44,7 @@ def handle(
     """Return the versions. `request` is None if its version is unknown: the response, encoded in
     version 0, then has the versions of ApiVersions itself (KIP-511)."""
     if request is None:
-        own = ApiVersion(API, VERSIONS.start, VERSIONS.stop - 1)
+        own = ApiVersion(API, APIS[API].oldest, APIS[API].latest)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
     if context.api_version >= NAMED_CLIENT_SINCE and not (
         _CLIENT_SOFTWARE.fullmatch(request.client_software_name)

@@ -20,7 +20,6 @@ from oncelog_server.security.acl_codes import check_known
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.CREATE_ACLS
-VERSIONS = range(1, 4)
 
 
 def handle(

@@ -24,7 +24,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.CREATE_PARTITIONS
-VERSIONS = range(0, 4)
 
 
 def handle(

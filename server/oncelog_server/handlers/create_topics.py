@@ -34,7 +34,6 @@ from oncelog_server.slices import Steps, when_large
 Described = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
 API = ApiKey.CREATE_TOPICS
-VERSIONS = range(2, 8)
 
 
 Answer = CreateTopicsResponse | Deferred[CreateTopicsResponse]

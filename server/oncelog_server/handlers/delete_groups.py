@@ -15,7 +15,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.DELETE_GROUPS
-VERSIONS = range(0, 4)
 
 
 def handle(

@@ -22,7 +22,6 @@ from oncelog_server.security.resources import Operation
 from oncelog_server.storage.files import StorageError
 
 API = ApiKey.DELETE_RECORDS
-VERSIONS = range(0, 3)
 
 TO_HIGH_WATERMARK: Final = -1
 

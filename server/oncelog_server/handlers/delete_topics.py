@@ -30,7 +30,6 @@ from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DELETE_TOPICS
-VERSIONS = range(1, 7)
 
 DISABLED_SINCE: Final = 3
 STATES_SINCE: Final = 6

@@ -22,7 +22,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_CLIENT_QUOTAS
-VERSIONS = range(0, 2)
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

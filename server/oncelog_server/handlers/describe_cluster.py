@@ -22,7 +22,6 @@ from oncelog_server.security.access import NOT_ASKED_FOR
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_CLUSTER
-VERSIONS = range(0, 3)
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

@@ -29,7 +29,6 @@ from oncelog_server.settings.description import SettingDescription, describe_bro
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_CONFIGS
-VERSIONS = range(1, 5)
 
 
 def handle(

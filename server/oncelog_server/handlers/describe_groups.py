@@ -23,7 +23,6 @@ from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_GROUPS
-VERSIONS = range(0, 7)
 
 
 def handle(

@@ -26,7 +26,6 @@ from oncelog_server.storage.disk_space import disk_space
 from oncelog_server.topic_partition import TopicPartition
 
 API = ApiKey.DESCRIBE_LOG_DIRS
-VERSIONS = range(1, 6)
 
 
 def handle(

@@ -22,7 +22,6 @@ from oncelog_server.security.resources import Operation
 from oncelog_server.storage.files import StorageError
 
 API = ApiKey.DESCRIBE_PRODUCERS
-VERSIONS = range(0, 1)
 
 
 def handle(

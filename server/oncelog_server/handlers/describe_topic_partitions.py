@@ -27,7 +27,6 @@ from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.DESCRIBE_TOPIC_PARTITIONS
-VERSIONS = range(0, 1)
 
 Topic = DescribeTopicPartitionsResponseTopic
 

@@ -16,7 +16,6 @@ from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.listing import describe_transaction
 
 API = ApiKey.DESCRIBE_TRANSACTIONS
-VERSIONS = range(0, 1)
 
 
 def handle(

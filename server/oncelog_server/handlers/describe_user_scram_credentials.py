@@ -19,7 +19,6 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
-VERSIONS = range(0, 1)
 
 
 def handle(

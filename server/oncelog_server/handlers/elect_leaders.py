@@ -26,7 +26,6 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ELECT_LEADERS
-VERSIONS = range(0, 3)
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

@@ -25,7 +25,6 @@ from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.END_TXN
-VERSIONS = range(0, 6)
 
 BUMPS_EPOCH_SINCE: Final = 5
 

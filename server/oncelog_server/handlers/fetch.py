@@ -37,7 +37,6 @@ from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import SMALL, Steps, when_large
 
 API = ApiKey.FETCH
-VERSIONS = range(4, 19)
 
 TOPIC_IDS_SINCE: Final = 13
 LEADERS_SINCE: Final = 16

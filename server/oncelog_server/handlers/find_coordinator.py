@@ -28,7 +28,6 @@ from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 
 API = ApiKey.FIND_COORDINATOR
-VERSIONS = range(0, 7)
 
 MANY_KEYS_SINCE: Final = 4
 UNKNOWN: Final = -1

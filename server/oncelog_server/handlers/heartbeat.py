@@ -15,7 +15,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.HEARTBEAT
-VERSIONS = range(0, 5)
 
 
 def handle(

@@ -24,7 +24,6 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
 
 API = ApiKey.INCREMENTAL_ALTER_CONFIGS
-VERSIONS = range(0, 2)
 
 
 def handle(

@@ -23,7 +23,6 @@ from oncelog_server.transaction.initialization import Initialization
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.INIT_PRODUCER_ID
-VERSIONS = range(0, 7)
 
 
 def handle(

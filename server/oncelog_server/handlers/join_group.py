@@ -18,7 +18,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.JOIN_GROUP
-VERSIONS = range(0, 10)
 
 
 def handle(

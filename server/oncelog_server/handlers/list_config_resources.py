@@ -21,7 +21,6 @@ from oncelog_server.network.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.LIST_CONFIG_RESOURCES
-VERSIONS = range(0, 2)
 
 TOPIC: Final = config_resources.ConfigResource.TOPIC
 BROKER: Final = config_resources.ConfigResource.BROKER

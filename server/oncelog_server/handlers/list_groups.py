@@ -15,7 +15,6 @@ from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.LIST_GROUPS
-VERSIONS = range(0, 6)
 
 
 Answered = ListGroupsResponse | Steps[ListGroupsResponse]

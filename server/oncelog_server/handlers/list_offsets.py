@@ -31,7 +31,6 @@ from oncelog_server.slices import Steps, when_large
 from oncelog_server.storage.files import StorageError
 
 API = ApiKey.LIST_OFFSETS
-VERSIONS = range(1, 12)
 
 # The most steps in which one request may count lags, each some 0.5 ms (`log/readable.py`).
 MAX_COUNT_STEPS: Final = 4_000

@@ -26,7 +26,6 @@ from oncelog_server.transaction.listing_error import listing_error
 from oncelog_server.transaction.shard import LiveTransaction
 
 API = ApiKey.LIST_TRANSACTIONS
-VERSIONS = range(0, 3)
 
 # Ids listed in one turn of the loop, which takes some 10 ms.
 PER_TURN: Final = 2_000

@@ -45,7 +45,6 @@ from oncelog_server.security.resources import CLUSTER, Operation, Resource, Reso
 from oncelog_server.slices import SMALL, Steps, when_large
 
 API = ApiKey.METADATA
-VERSIONS = range(0, 14)
 
 BY_ID_SINCE: Final = 12
 

@@ -35,7 +35,6 @@ from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_COMMIT
-VERSIONS = range(2, 11)
 
 TOPIC_IDS_SINCE: Final = 10
 # Partitions whose offsets are written in one turn, which takes some 10 ms.

@@ -18,7 +18,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.OFFSET_DELETE
-VERSIONS = range(0, 1)
 
 
 def handle(

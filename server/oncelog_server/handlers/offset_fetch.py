@@ -29,7 +29,6 @@ from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_FETCH
-VERSIONS = range(1, 11)
 
 TOPIC_IDS_SINCE: Final = 10
 

@@ -21,7 +21,6 @@ from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 
 API = ApiKey.OFFSET_FOR_LEADER_EPOCH
-VERSIONS = range(2, 5)
 
 
 def handle(

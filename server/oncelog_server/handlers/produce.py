@@ -38,7 +38,6 @@ from oncelog_server.slices import SMALL, Steps
 from oncelog_server.transaction.error_versions import code_for_version
 
 API = ApiKey.PRODUCE
-VERSIONS = range(3, 14)
 
 ADDS_PARTITIONS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13

@@ -15,7 +15,6 @@ from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.SYNC_GROUP
-VERSIONS = range(0, 6)
 
 
 def handle(

@@ -37,7 +37,6 @@ from oncelog_server.slices import Steps, when_large
 from oncelog_server.transaction.offset_commit import Outcome, TransactionalCommit
 
 API = ApiKey.TXN_OFFSET_COMMIT
-VERSIONS = range(0, 7)
 
 ADDS_GROUP_SINCE: Final = 5
 TOPIC_IDS_SINCE: Final = 6

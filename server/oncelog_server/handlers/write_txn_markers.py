@@ -26,7 +26,6 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork
 
 API = ApiKey.WRITE_TXN_MARKERS
-VERSIONS = range(1, 3)
 
 
 def handle(

@@ -7,12 +7,13 @@ import pytest
 from oncelog_client.config import producer_config
 from oncelog_client.core.batch import NO_IDENTITY, ProducerIdentity
 from oncelog_client.core.producer_transaction import ProducerTransaction
-from oncelog_client.core.request_versions import (
-    ANY_VERSION,
+from oncelog_client.core.request_versions import ANY_VERSION
+from oncelog_client.core.transaction_requests import (
     INIT_PRODUCER_ID_WITH_TWO_PHASE,
     TXN_OFFSET_COMMIT_WITH_MEMBER,
+    TransactionRequests,
+    assigned_topics,
 )
-from oncelog_client.core.transaction_requests import TransactionRequests, assigned_topics
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.codecs import decode, encode
 from oncelog_protocol.errors import ProtocolError

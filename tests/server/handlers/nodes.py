@@ -120,7 +120,7 @@ async def ask(
 ) -> Any:
     """The answer as the client gets it: everything goes over the wire in that version."""
     if version is None:
-        version = handler.VERSIONS.stop - 1
+        version = APIS[handler.API].latest
     api = APIS[handler.API]
     arrived = decode(api.request, version, encode(request, version))
     response = handler.handle(services, context(services, handler.API, version, listener), arrived)

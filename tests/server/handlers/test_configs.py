@@ -35,7 +35,7 @@ async def described(
     return result
 
 
-@pytest.mark.parametrize("version", describe_configs.VERSIONS)
+@pytest.mark.parametrize("version", APIS[describe_configs.API].versions)
 async def test_a_topics_settings_come_with_their_sources(version: int) -> None:
     settings = load_settings(assignments=["log.retention.hours=1", "log.roll.ms=7"]).settings
     async with broker(settings) as services:
@@ -140,7 +140,7 @@ def change(name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC) 
     return changing.AlterConfigsResource(kind, name, configs)
 
 
-@pytest.mark.parametrize("version", alter_configs.VERSIONS)
+@pytest.mark.parametrize("version", APIS[alter_configs.API].versions)
 async def test_replacing_a_topics_settings(version: int) -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a", settings={"flush.ms": "1"})])
@@ -150,7 +150,7 @@ async def test_replacing_a_topics_settings(version: int) -> None:
         assert services.metadata.image.topics["a"].settings == {"retention.ms": "5"}
 
 
-@pytest.mark.parametrize("version", incremental_alter_configs.VERSIONS)
+@pytest.mark.parametrize("version", APIS[incremental_alter_configs.API].versions)
 async def test_changing_some_of_a_topics_settings(version: int) -> None:
     async with broker() as services:
         own = {"flush.ms": "1", "segment.ms": "3"}
@@ -239,9 +239,3 @@ async def test_replacing_refuses_the_same() -> None:
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_CONFIG,
         ]
-
-
-def test_every_handler_here_serves_all_versions_of_its_api() -> None:
-    for handler in (alter_configs, describe_configs, incremental_alter_configs):
-        api = APIS[handler.API]
-        assert (handler.VERSIONS.start, handler.VERSIONS.stop - 1) == (api.oldest, api.latest)

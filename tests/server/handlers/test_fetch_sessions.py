@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from oncelog_protocol.apis import APIS
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from oncelog_protocol.records.batch import split_batches
 from oncelog_server.broker_services import BrokerServices
@@ -25,7 +26,7 @@ from tests.server.partition.partitions import mark, partition, send
 TOPIC = "orders"
 BUSY, QUIET, LAST = PARTITIONS = (0, 1, 2)
 SIZE = len(batch())
-VERSION = fetch.VERSIONS.stop - 1
+VERSION = APIS[fetch.API].latest
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncelog_protocol.apis import APIS
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -21,7 +22,7 @@ from tests.server.handlers.nodes import ask, broker
 from tests.server.handlers.requests import add_by_broker, add_by_client
 
 
-@pytest.mark.parametrize("version", create_partitions.VERSIONS)
+@pytest.mark.parametrize("version", APIS[create_partitions.API].versions)
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
 async def test_the_partitions_of_an_internal_topic_stay_as_many_as_they_are(
     topic: str, version: int
@@ -58,7 +59,7 @@ class Adding:
         return SUCCESS
 
 
-@pytest.mark.parametrize("version", add_partitions_to_txn.VERSIONS)
+@pytest.mark.parametrize("version", APIS[add_partitions_to_txn.API].versions)
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
 async def test_none_but_the_offsets_is_added_to_a_transaction_and_these_by_brokers_alone(
     topic: str, version: int

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from oncelog_protocol.apis import APIS
 from oncelog_protocol.codecs import decode, decoder, encode
 from oncelog_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
 from oncelog_protocol.messages.describe_configs import (
@@ -111,7 +112,7 @@ def test_a_request_may_name_every_partition_there_may_be() -> None:
         (list_offsets, ListOffsetsRequest(topics=[offset] * ALL)),
         (metadata, MetadataRequest(topics=[MetadataRequestTopic(name="t")] * ALL)),
     ):
-        version = handler.VERSIONS.start + 6
+        version = APIS[handler.API].oldest + 6
         data = encode(request, version)
         found, _ = decoder(type(request), version)(data, 0, max_elements(handler.API, ALL))
         assert found == request

@@ -35,7 +35,7 @@ def by_name(*names: str | None) -> list[MetadataRequestTopic]:
     return [MetadataRequestTopic(name=name) for name in names]
 
 
-@pytest.mark.parametrize("version", metadata.VERSIONS)
+@pytest.mark.parametrize("version", APIS[metadata.API].versions)
 async def test_a_topic_that_is_asked_for_is_created_and_shown_at_once(version: int) -> None:
     async with broker(Settings(num_partitions=3)) as services:
         response = await ask(metadata, services, MetadataRequest(by_name("orders")), version)
@@ -286,9 +286,3 @@ async def test_a_client_with_a_name_that_is_none() -> None:
         request = ApiVersionsRequest(client_software_name="", client_software_version="1")
         assert (await ask(api_versions, services, request)).error_code == ErrorCode.INVALID_REQUEST
         assert (await ask(api_versions, services, request, 2)).error_code == ErrorCode.NONE
-
-
-def test_every_handler_here_serves_all_versions_of_its_api() -> None:
-    for handler in (api_versions, describe_cluster, describe_topic_partitions, metadata):
-        api = APIS[handler.API]
-        assert (handler.VERSIONS.start, handler.VERSIONS.stop - 1) == (api.oldest, api.latest)

@@ -41,7 +41,7 @@ def orders(**fields: Any) -> CreatableTopic:
     return CreatableTopic(**(values | fields))
 
 
-@pytest.mark.parametrize("version", create_topics.VERSIONS)
+@pytest.mark.parametrize("version", APIS[create_topics.API].versions)
 async def test_a_topic_is_created_in_every_version(version: int) -> None:
     async with broker() as services:
         config = CreatableTopicConfig("retention.ms", "5")
@@ -113,7 +113,7 @@ async def test_the_right_to_create_and_the_right_to_see_the_settings() -> None:
         assert not result.configs
 
 
-@pytest.mark.parametrize("version", delete_topics.VERSIONS)
+@pytest.mark.parametrize("version", APIS[delete_topics.API].versions)
 async def test_topics_are_deleted_by_name_and_by_id(version: int) -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
@@ -179,7 +179,7 @@ async def test_without_the_right_to_see_a_topic_its_existence_is_hidden() -> Non
         assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
-@pytest.mark.parametrize("version", create_partitions.VERSIONS)
+@pytest.mark.parametrize("version", APIS[create_partitions.API].versions)
 async def test_partitions_are_added(version: int) -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a"), NewTopic("b", 2), NewTopic("c")])
@@ -207,7 +207,7 @@ async def test_partitions_are_added(version: int) -> None:
         assert [len(topics[name].partitions) for name in "abc"] == [3, 2, 2]
 
 
-@pytest.mark.parametrize("version", describe_log_dirs.VERSIONS)
+@pytest.mark.parametrize("version", APIS[describe_log_dirs.API].versions)
 async def test_the_data_directory_is_described(version: int) -> None:
     async with broker(Settings(log_dirs=(".",))) as services:
         for topics in (None, [DescribableLogDirTopic("none", [0])]):
@@ -225,9 +225,3 @@ async def test_a_directory_that_is_not_there_has_no_size() -> None:
     async with broker(Settings(log_dirs=("./no-such-directory",))) as services:
         response = await ask(describe_log_dirs, services, DescribeLogDirsRequest(None))
         assert response.results[0].total_bytes == -1
-
-
-def test_every_handler_here_serves_all_versions_of_its_api() -> None:
-    for handler in (create_topics, delete_topics, create_partitions, describe_log_dirs):
-        api = APIS[handler.API]
-        assert (handler.VERSIONS.start, handler.VERSIONS.stop - 1) == (api.oldest, api.latest)
