@@ -234,7 +234,7 @@ class TransactionAbortedError(AbortableError):
 
 
 class CommitOutcomeUnknown(KafkaError):
-    """A commit was sent and the broker has not told its outcome.
+    """A commit was sent, and no response gave its outcome.
 
     The transaction may be committed or not; the client never aborts then. Unless `fatal`, calling
     `commit_transaction()` again asks on, and is the only call allowed. When `fatal`, this producer
@@ -257,7 +257,7 @@ _SPECIFIC: Final[dict[ErrorCode, type[KafkaError]]] = {
     ErrorCode.REQUEST_TIMED_OUT: TimedOutError,
     ErrorCode.NETWORK_EXCEPTION: DisconnectedError,
     ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersionError,
-    # Where the answer says that somebody else should be asked.
+    # The request belongs to another broker.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: StaleLeaderError,
     ErrorCode.LEADER_NOT_AVAILABLE: StaleLeaderError,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: StaleLeaderError,

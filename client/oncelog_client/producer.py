@@ -194,8 +194,8 @@ class Producer:
     async def send_encoded(
         self, partition: TopicPartition, records: EncodedRecords
     ) -> asyncio.Future[RecordMetadata]:
-        """Buffer a whole batch: for those who write many records and encode them on their own. The
-        future tells where its last record was written, or why not all of them were.
+        """Buffer a whole batch that the caller has encoded, for many records. The future has the
+        place of its last record, or the error if not all of them were written.
 
         What is compressed, retried, split and numbered, and how, is as with `send`; partitions are
         the caller's choice (`partitioner`). In a transaction, committing it and handing it over
@@ -354,9 +354,9 @@ class Producer:
         self, member: TransactionMember, group: TransactionGroup | None = None
     ) -> None:
         """Go on as a producer that another process has initialised, with `Admin.init_producer` or
-        `init_transactions`, and that has sent nothing yet; nobody else may send in its name. With
-        the group that it was initialised with, if any. Raises IllegalStateError if the
-        transactional id is not this producer's."""
+        `init_transactions`, and that has sent nothing yet; no other process may send in its
+        name. `group` is the group that it was initialised with, if any. Raises
+        IllegalStateError if the transactional id is not this producer's."""
         self._transactional().adopt(member, group)
 
     async def hand_over_transaction(self) -> TransactionMember | None:
@@ -424,7 +424,7 @@ class Producer:
         """`async with producer.transaction():` commits at the end, aborts on an exception.
 
         Never aborts after a commit without a known outcome: CommitOutcomeUnknown goes to the
-        caller, who may call `commit_transaction()` again.
+        caller, which may call `commit_transaction()` again.
         """
         await self.begin_transaction()
         try:

@@ -97,8 +97,8 @@ class Node(NamedTuple):
 
 
 class TransactionMember(NamedTuple):
-    """A transaction that somebody else may decide: the transactional id, and exactly which producer
-    has it."""
+    """A transaction that another process may decide: the transactional id, and the producer id and
+    epoch that have it."""
 
     transactional_id: str
     producer_id: int

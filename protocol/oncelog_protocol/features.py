@@ -1,8 +1,8 @@
 """What is negotiated beyond versions: features (KIP-584), and what on the wire is our own.
 
 Our tags, error codes and record types start at 10,000, far from where Kafka counts. A client uses
-them only where the feature they belong to is announced in ApiVersions, for whoever does not know a
-tag skips it silently.
+them only if their feature is announced in ApiVersions: a peer that does not know a tag skips it
+silently.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ OWN_TAGS: Final[dict[str, int]] = {
     # DescribeProducers: what an open transaction keeps from readers.
     "held_records": 10_030,
     "held_bytes": 10_031,
-    # DescribeTransactions: who opened it, how long it may take yet, who was refused and why. The
-    # client also in TransactionLogValue v1, while it is open.
+    # DescribeTransactions: the client that opened it, the time it has left, the producers that were
+    # fenced and why. TransactionLogValue v1 has the client too, while it is open.
     "client_id": 10_032,
     "client_address": 10_033,
     "time_left_ms": 10_034,
@@ -56,7 +56,7 @@ OWN_TAGS: Final[dict[str, int]] = {
     "readable_records": 10_038,
     "held_back_records": 10_039,
 }
-"""Field name -> tag of every extension. Whoever does not know one skips it."""
+"""Field name -> tag of every extension. A peer that does not know a tag skips it."""
 
 # ── error codes, record types, key types ─────────────────────────────────────────────────────────
 

@@ -132,8 +132,8 @@ class _Parser:
         self.steps.append(Step([], ranges, edge))
         return len(self.steps) - 1
 
-    def _link(self, one: int, other: int) -> None:
-        self.steps[one].to.append(other)
+    def _link(self, step: int, target: int) -> None:
+        self.steps[step].to.append(target)
 
     def _single(self, ranges: Ranges | None = None, edge: str = "") -> tuple[int, int]:
         first, last = self._step(ranges, edge), self._step()
@@ -253,8 +253,8 @@ class _Parser:
             quoted, _, _ = self._source[self._at :].partition("\\E")
             self._at = min(self._at + len(quoted) + 2, len(self._source))
             first = last = self._step()
-            for one in quoted:
-                begin, end = self._single(((one, one),))
+            for character in quoted:
+                begin, end = self._single(((character, character),))
                 self._link(last, begin)
                 last = end
             return first, last

@@ -82,15 +82,15 @@ def displayed(name: str, value: object) -> str:
     return repr(value)
 
 
-def _distance(one: str, other: str) -> int:
+def _distance(first: str, second: str) -> int:
     """Return the number of edits between two words; swapped neighbours are one edit."""
     before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, 1):
         before, last, row = row, before, [i]
-        for j, wanted in enumerate(other, 1):
+        for j, wanted in enumerate(second, 1):
             cost = min(before[j] + 1, row[-1] + 1, before[j - 1] + (letter != wanted))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == wanted:
                 cost = min(cost, last[j - 2] + 1)
             row.append(cost)
     return row[-1]

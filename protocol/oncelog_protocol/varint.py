@@ -49,7 +49,7 @@ def write_uvarint(value: int) -> bytes:
 
 
 def skip_tags(buffer: Buffer, position: int, count: int) -> int:
-    """The position after a section of `count` tagged fields that nobody here knows."""
+    """Return the position after a section of `count` tagged fields, all of them unknown."""
     if count > 127:
         count, position = continue_uvarint(buffer, position, count)
     if count > MAX_TAGS:

@@ -1,4 +1,4 @@
-"""The cluster and its brokers: who there is, and what lies in their data directories."""
+"""The brokers of the cluster, and the contents of their data directories."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from oncelog_protocol.messages.describe_log_dirs import (
 
 
 async def find_broker(cluster: Cluster, node_id: int, timeout_ms: float) -> None:
-    """Raises KafkaError (BROKER_NOT_AVAILABLE) for an id that fresh metadata do not know either:
-    somebody named it, and waiting would not make it right."""
+    """Raise KafkaError (BROKER_NOT_AVAILABLE) if fresh metadata do not have the id. The caller
+    named it, so waiting would not help."""
     if node_id not in cluster.metadata.brokers:
         await cluster.retry(cluster.refresh, timeout_ms)
     if node_id not in cluster.metadata.brokers:

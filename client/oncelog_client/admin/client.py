@@ -274,9 +274,10 @@ class Admin:
         )
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
-        """Write an ABORT marker past the coordinator, for a transaction that it does not know
-        (any more). Asks nobody: one that it knows is torn, and may be committed in its other
-        partitions. `force_terminate_transaction` ends such a one."""
+        """Write an ABORT marker past the coordinator, for a transaction that the coordinator does
+        not know (KIP-664). It does not check that: a transaction that the coordinator knows is
+        torn, and may be committed in its other partitions. For such a transaction there is
+        `force_terminate_transaction`."""
         from oncelog_client.admin import transactions
 
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)

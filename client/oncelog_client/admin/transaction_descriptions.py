@@ -36,8 +36,8 @@ class TransactionListing(NamedTuple):
 
 
 class Fence(NamedTuple):
-    """A producer that was cut off, with all before it. By whom is empty where it was the
-    coordinator itself; `refusals`: how often it came back and was refused."""
+    """A producer that was fenced, with all its earlier epochs. The client that fenced it is empty
+    if the coordinator did; `refusals` counts its requests that were refused since."""
 
     producer_id: int
     producer_epoch: int
@@ -49,7 +49,8 @@ class Fence(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id at its coordinator. `client_id` and `client_address`: who opened it.
+    """A transactional id at its coordinator. `client_id` and `client_address` are the client
+    that opened it.
     `time_left_ms`: until its transaction is aborted. `fences`: the oldest first."""
 
     transactional_id: str

@@ -182,8 +182,8 @@ async def list_transactions(
         answers = await asyncio.gather(*map(ask, nodes))
         found = []
         for node_id, answer in zip(nodes, answers, strict=True):
-            untold = answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            detail = _untold(node_id) if untold else request.transactional_id_pattern
+            is_unavailable = answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            detail = _unavailable(node_id) if is_unavailable else request.transactional_id_pattern
             check(answer.error_code, detail)
             if answer.unknown_state_filters:
                 unknown = ", ".join(answer.unknown_state_filters)
@@ -202,10 +202,10 @@ async def list_transactions(
     return await cluster.retry(attempt, timeout_ms)
 
 
-def _untold(node_id: int) -> str:
+def _unavailable(node_id: int) -> str:
     return (
-        f"broker {node_id} cannot tell of all transactions it coordinates: it is shutting down, or"
-        " a partition of __transaction_state cannot be read there (its log names which, and why)"
+        f"broker {node_id} cannot list all transactions that it coordinates: it is shutting down,"
+        " or it cannot read a partition of __transaction_state (its log names which, and why)"
     )
 
 
@@ -281,8 +281,8 @@ async def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec, timeou
         leader = _leader(cluster, partition)
         request = WriteTxnMarkersRequest([marker])
         response = await cluster.call(leader, request, WriteTxnMarkersResponse)
-        for one in response.markers:
-            for topic in one.topics:
+        for result in response.markers:
+            for topic in result.topics:
                 for row in topic.partitions:
                     check(row.error_code, str(partition))
 

@@ -148,12 +148,17 @@ async def _found(admin: Admin, topic: str | None) -> list[Blocking]:
     found = await open_transactions(admin, await _places(admin, topic))
     if not found:
         return []
-    ends = await admin.list_offsets({one.place: "latest" for one in found})
-    waiting = await _waiting_groups(admin, {one.place for one in found})
+    ends = await admin.list_offsets({transaction.place: "latest" for transaction in found})
+    waiting = await _waiting_groups(admin, {transaction.place for transaction in found})
     now_ms = wall_ms()
     return [
-        Blocking(one, ends[one.place].offset, tuple(waiting.get(one.place, ())), now_ms)
-        for one in found
+        Blocking(
+            transaction,
+            ends[transaction.place].offset,
+            tuple(waiting.get(transaction.place, ())),
+            now_ms,
+        )
+        for transaction in found
     ]
 
 
@@ -196,30 +201,30 @@ def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
     is together, unless a coordinator knows another transaction of it: that must not end with it."""
     found = list(found)
     known_producers = {
-        one.transaction.producer.producer_id for one in found if one.transaction.description
+        entry.transaction.producer.producer_id for entry in found if entry.transaction.description
     }
     entries: dict[object, list[Blocking]] = {}
-    for one in found:
-        known = one.transaction.description
-        producer_id = one.transaction.producer.producer_id
+    for entry in found:
+        known = entry.transaction.description
+        producer_id = entry.transaction.producer.producer_id
         key: object = known.transactional_id if known else producer_id
         if known is None and producer_id in known_producers:
-            key = one.transaction.place, one.began_ms
-        entries.setdefault(key, []).append(one)
-    return sorted(entries.values(), key=lambda same: min(one.began_ms for one in same))
+            key = entry.transaction.place, entry.began_ms
+        entries.setdefault(key, []).append(entry)
+    return sorted(entries.values(), key=lambda same: min(entry.began_ms for entry in same))
 
 
 def _entry(same: list[Blocking], topic: str | None, width: int) -> str:
     """A transaction for people: since when, by which client, what it holds back, and its end."""
-    last = max(same, key=lambda one: one.began_ms)
+    last = max(same, key=lambda entry: entry.began_ms)
     producer = last.transaction.producer
     known = last.transaction.description
     name = known.transactional_id if known else f"producer {producer.producer_id}"
-    epochs = sorted({one.transaction.producer.producer_epoch for one in same})
+    epochs = sorted({entry.transaction.producer.producer_epoch for entry in same})
     word = "epoch" if len(epochs) == 1 else "epochs"
     identity = f"producer {producer.producer_id} {word} {', '.join(map(str, epochs))}"
     client = f"{known.client_id or '-'} at {known.client_address or '-'}, " if known else ""
-    began_ms = min(one.began_ms for one in same)
+    began_ms = min(entry.began_ms for entry in same)
     opened = f"{shortened(client)}{identity}, {time_text(began_ms, last.now_ms)}"
     heading = f"{shortened(name)}   {_state(last)}"
     lines = [
@@ -266,8 +271,8 @@ def _state(found: Blocking) -> str:
 def _held(same: list[Blocking]) -> list[str]:
     """A line for each topic: partitions, records and bytes."""
     topics: dict[str, list[Blocking]] = {}
-    for one in same:
-        topics.setdefault(one.transaction.place.topic, []).append(one)
+    for entry in same:
+        topics.setdefault(entry.transaction.place.topic, []).append(entry)
     lines = []
     for topic, parts in topics.items():
         records = sum(part.held_records for part in parts)
@@ -283,8 +288,8 @@ def _held(same: list[Blocking]) -> list[str]:
 
 def _groups(same: list[Blocking]) -> list[str]:
     counts: dict[Waiting, int] = {}
-    for one in same:
-        for group in one.groups:
+    for entry in same:
+        for group in entry.groups:
             counts[group] = counts.get(group, 0) + 1
     if not counts:
         return ["no group has come so far"]
@@ -327,26 +332,32 @@ async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phas
     is not for an operator to decide."""
     found = await open_transactions(admin, await _places(admin, topic))
     chosen = [
-        one
-        for one in found
-        if name == str(one.producer.producer_id)
-        or (one.description is not None and name == one.description.transactional_id)
+        transaction
+        for transaction in found
+        if name == str(transaction.producer.producer_id)
+        or (
+            transaction.description is not None and name == transaction.description.transactional_id
+        )
     ]
     if not chosen:
         raise Failed(f"{name} has no open transaction in {topic or 'any topic'}")
     if not include_two_phase:
-        for one in chosen:
-            if one.description is not None:
-                refuse_two_phase(one.description)
-    known = {one.description.transactional_id for one in chosen if one.description is not None}
+        for transaction in chosen:
+            if transaction.description is not None:
+                refuse_two_phase(transaction.description)
+    known = {
+        transaction.description.transactional_id
+        for transaction in chosen
+        if transaction.description is not None
+    }
     for transactional_id in sorted(known):
         await admin.force_terminate_transaction(transactional_id)
-    hanging = [one for one in chosen if one.description is None]
-    for one in hanging:
-        await admin.abort_transaction(_spec(one))
+    hanging = [transaction for transaction in chosen if transaction.description is None]
+    for transaction in hanging:
+        await admin.abort_transaction(_spec(transaction))
     return ", ".join(
         [f"by its coordinator: {transactional_id}" for transactional_id in sorted(known)]
-        + [f"by a marker: {one.place}" for one in hanging]
+        + [f"by a marker: {transaction.place}" for transaction in hanging]
     )
 
 

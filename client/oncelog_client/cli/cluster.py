@@ -134,8 +134,12 @@ async def health_rows(admin: Admin) -> list[Row]:
     led = [place for place, info in infos.items() if info.leader is not None]
     waiting = await _held_back(admin, led)
     found = await open_transactions(admin, waiting) if waiting else []
-    hanging = sorted({_named(one) for one in found if one.description is None})
-    is_open = sorted({_named(one) for one in found if one.description is not None})
+    hanging = sorted(
+        {_named(transaction) for transaction in found if transaction.description is None}
+    )
+    is_open = sorted(
+        {_named(transaction) for transaction in found if transaction.description is not None}
+    )
     readers = await _waiting_groups(admin, set(waiting)) if waiting else []
     return [
         Row("offline partitions", PROBLEM if offline else OK, len(offline), offline),
@@ -154,10 +158,10 @@ def some(names: list[str]) -> str | None:
     return ", ".join(names[:NAMED]) + more
 
 
-def _named(one: Any) -> str:
-    if one.description is not None:
-        return str(one.description.transactional_id)
-    return f"producer {one.producer.producer_id} in {one.place}"
+def _named(transaction: Any) -> str:
+    if transaction.description is not None:
+        return str(transaction.description.transactional_id)
+    return f"producer {transaction.producer.producer_id} in {transaction.place}"
 
 
 def _lacks_copies(info: PartitionInfo) -> bool:

@@ -212,7 +212,8 @@ def _reading(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _membership(flags: dict[str, Any]) -> dict[str, Any]:
-    """A pattern needs a group; one nobody named is of this call alone, and commits nothing."""
+    """Return the group settings. A pattern needs a group: without --group it is a new group of this
+    call alone, which commits nothing."""
     if flags["group"]:
         return {"group_id": flags["group"]}
     if flags["include"]:

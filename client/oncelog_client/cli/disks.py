@@ -26,7 +26,9 @@ class Disk(NamedTuple):
 async def disks(admin: Admin) -> list[Disk]:
     """Return the data directories of all brokers, in the order of the brokers' ids."""
     described = await admin.describe_log_dirs()
-    return [_disk(broker, one) for broker in sorted(described) for one in described[broker]]
+    return [
+        _disk(broker, directory) for broker in sorted(described) for directory in described[broker]
+    ]
 
 
 def _disk(broker: int, directory: LogDirDescription) -> Disk:

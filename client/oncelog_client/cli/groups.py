@@ -166,7 +166,9 @@ def _check(verb: str, flags: dict[str, Any]) -> None:
 
 async def _list(admin: Admin, flags: dict[str, Any]) -> None:
     listed = await admin.list_groups()
-    rows = [(one.group_id, one.state, one.type, one.protocol_type) for one in listed]
+    rows = [
+        (listing.group_id, listing.state, listing.type, listing.protocol_type) for listing in listed
+    ]
     show(LIST_COLUMNS, rows, output=flags["output"], empty="no groups")
 
 
@@ -247,7 +249,7 @@ async def _delete_offsets(admin: Admin, flags: dict[str, Any]) -> None:
             raise Failed(f"group {name} has no offsets of {', '.join(flags['topic'])}")
         if chosen:
             await admin.delete_group_offsets(name, chosen)
-        rows += [(name, one.topic, one.partition, "deleted") for one in chosen]
+        rows += [(name, partition.topic, partition.partition, "deleted") for partition in chosen]
     show(DELETED_OFFSET_COLUMNS, rows, output=flags["output"], empty="no offsets")
 
 

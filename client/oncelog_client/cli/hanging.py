@@ -1,5 +1,5 @@
-"""`oncelog transactions find-hanging`: transactions open in a partition of which their coordinator
-knows nothing (any more), so that nobody will end them (KIP-664)."""
+"""`oncelog transactions find-hanging`: transactions that are open in a partition but unknown to
+their coordinator, so that they never end (KIP-664)."""
 
 from __future__ import annotations
 
@@ -53,23 +53,31 @@ async def open_transactions(
 ) -> list[OpenTransaction]:
     """By partition and offset, each with what its coordinator knows."""
     found = await _in_partitions(admin, places, broker_id)
-    described = await describe_by_producer(admin, {one.producer.producer_id for one in found})
+    described = await describe_by_producer(
+        admin, {transaction.producer.producer_id for transaction in found}
+    )
     known = []
-    for one in found:
-        description = described.get(one.producer.producer_id)
+    for transaction in found:
+        description = described.get(transaction.producer.producer_id)
         # Those that wait for a marker, or will: the coordinator writes it.
-        if description is not None and one.place in description.topic_partitions:
-            known.append(one._replace(description=description))
-    known_places = {(one.place, one.start_offset) for one in known}
-    suspects = [one for one in found if (one.place, one.start_offset) not in known_places]
+        if description is not None and transaction.place in description.topic_partitions:
+            known.append(transaction._replace(description=description))
+    known_places = {(transaction.place, transaction.start_offset) for transaction in known}
+    suspects = [
+        transaction
+        for transaction in found
+        if (transaction.place, transaction.start_offset) not in known_places
+    ]
     if suspects:
         # Some may have ended between the first question and the second one.
         still = await _in_partitions(admin, {suspect.place for suspect in suspects}, broker_id)
-        still_open = {(one.place, one.start_offset) for one in still}
+        still_open = {(transaction.place, transaction.start_offset) for transaction in still}
         suspects = [
             suspect for suspect in suspects if (suspect.place, suspect.start_offset) in still_open
         ]
-    return sorted((*known, *suspects), key=lambda one: (one.place, one.start_offset))
+    return sorted(
+        (*known, *suspects), key=lambda transaction: (transaction.place, transaction.start_offset)
+    )
 
 
 async def _in_partitions(
@@ -77,10 +85,10 @@ async def _in_partitions(
 ) -> list[OpenTransaction]:
     producers = await admin.describe_producers(places, broker_id=broker_id)
     return [
-        OpenTransaction(place, one)
+        OpenTransaction(place, producer)
         for place, of_place in producers.items()
-        for one in of_place
-        if one.current_transaction_start_offset is not None
+        for producer in of_place
+        if producer.current_transaction_start_offset is not None
     ]
 
 
@@ -96,9 +104,9 @@ async def describe_by_producer(
     try:
         listings = await admin.list_transactions(producer_ids=wanted)
     except StaleCoordinatorError as error:
-        # Not all coordinators have told: one of those that kept quiet may be about to commit.
+        # A coordinator that is missing from the response may be about to commit the transaction.
         raise click.ClickException(
-            f"{error}. Which transactions hang cannot be told before that is mended; nothing was"
+            f"{error}. Hanging transactions cannot be found before that is mended; nothing was"
             " aborted"
         ) from error
     for listing in listings:
@@ -171,9 +179,10 @@ def find_hanging(
     now_ms = wall_ms()
     longer_than_ms = max_transaction_timeout * 60_000
     rows = [
-        _row(one, now_ms)
-        for one in ask(call)
-        if one.description is None and now_ms - one.producer.last_timestamp > longer_than_ms
+        _row(transaction, now_ms)
+        for transaction in ask(call)
+        if transaction.description is None
+        and now_ms - transaction.producer.last_timestamp > longer_than_ms
     ]
     show(COLUMNS, rows, output=output, empty="no hanging transactions")
 

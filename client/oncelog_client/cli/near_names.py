@@ -52,4 +52,4 @@ async def _near(admin: Admin) -> str:
 def _names(given: object) -> Iterable[str]:
     if isinstance(given, str):
         return [given]
-    return [str(one) for one in given] if isinstance(given, Iterable) else []
+    return [str(value) for value in given] if isinstance(given, Iterable) else []

@@ -142,12 +142,12 @@ async def _by_strategy(
     timestamp_ms = max(timestamp_ms, 0)
     # A partition without a record at or after that time is at its end.
     found = await admin.list_offsets(dict.fromkeys(partitions, timestamp_ms))
-    return latest | {one: answer.offset for one, answer in found.items()}
+    return latest | {partition: answer.offset for partition, answer in found.items()}
 
 
 async def _listed(admin: Admin, partitions: list[TopicPartition], end: Any) -> Offsets:
     found = await admin.list_offsets(dict.fromkeys(partitions, end))
-    return {one: answer.offset for one, answer in found.items()}
+    return {partition: answer.offset for partition, answer in found.items()}
 
 
 def read_offsets(path: Path) -> Offsets:

@@ -1,4 +1,5 @@
-"""`oncelog transactions prepared`: what waits for somebody else's decision (KIP-939)."""
+"""`oncelog transactions prepared`: transactions that wait for an external coordinator
+(KIP-939)."""
 
 from __future__ import annotations
 
@@ -39,10 +40,13 @@ def prepared(*, output: str, **_: object) -> None:
 
 async def _rows(admin: Admin) -> list[Sequence[Any]]:
     ongoing = await admin.list_transactions(states=["Ongoing"])
-    described = await admin.describe_transactions([one.transactional_id for one in ongoing])
-    found = [one for one in described.values() if one.is_two_phase]
+    described = await admin.describe_transactions([listing.transactional_id for listing in ongoing])
+    found = [description for description in described.values() if description.is_two_phase]
     now_ms = wall_ms()
-    return [_row(one, now_ms) for one in sorted(found, key=lambda one: _began_ms(one, now_ms))]
+    return [
+        _row(description, now_ms)
+        for description in sorted(found, key=lambda description: _began_ms(description, now_ms))
+    ]
 
 
 def _began_ms(description: TransactionDescription, now_ms: int) -> int:

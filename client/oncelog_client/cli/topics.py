@@ -114,10 +114,10 @@ async def _create(admin: Admin, *, topic: Sequence[str], output: str, **flags: A
     ]
     if flags["if_not_exists"]:
         existing = set(await admin.list_topics())
-        new = [one for one in new if one.name not in existing]
+        new = [topic for topic in new if topic.name not in existing]
     if new:
         await admin.create_topics(new)
-    _show_changed([one.name for one in new], "created", output)
+    _show_changed([topic.name for topic in new], "created", output)
 
 
 async def _describe(admin: Admin, *, topic: Sequence[str], output: str, **flags: Any) -> None:

@@ -243,11 +243,12 @@ def describe_producers(
     found = ask(lambda admin: admin.describe_producers([place], broker_id=broker_id))
     rows = [
         (
-            *(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.last_sequence),
-            *(one.last_timestamp, one.current_transaction_start_offset),
-            *(one.held_records, one.held_bytes),
+            *(state.producer_id, state.producer_epoch),
+            *(state.coordinator_epoch, state.last_sequence),
+            *(state.last_timestamp, state.current_transaction_start_offset),
+            *(state.held_records, state.held_bytes),
         )
-        for one in found[place]
+        for state in found[place]
     ]
     show(PRODUCER_COLUMNS, rows, output=output, empty="no producers")
 

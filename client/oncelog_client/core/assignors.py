@@ -1,7 +1,7 @@
 """Which member of a group reads which partition: range, roundrobin, cooperative-sticky.
 
-Run by the group's leader, whoever that is, so names, user data and outcome fit the Java client's
-assignors of these names (KIP-429 and KIP-792 for the cooperative one).
+The group's leader runs them, and may be a Java client: names, user data and outcome are those of
+the Java client's assignors (KIP-429 and KIP-792 for cooperative-sticky).
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def assign_sticky(partitions: Mapping[str, int], members: Members) -> Assignment
 
 
 def assign_cooperative_sticky(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """As `assign_sticky`, but what another member still holds is given to nobody in this round: it
-    revokes first, and rejoins (KIP-429)."""
+    """As `assign_sticky`, but a partition that another member still holds is not assigned in this
+    round: that member revokes it first, and rejoins (KIP-429)."""
     assignment = assign_sticky(partitions, members)
     holders: dict[TopicPartition, set[str]] = {}
     for member_id, member in members.items():
@@ -156,8 +156,8 @@ def _all_partitions(partitions: Mapping[str, int]) -> list[TopicPartition]:
 def _valid_owners(
     existing: frozenset[TopicPartition], members: Members
 ) -> dict[TopicPartition, str]:
-    """Who holds each partition. The higher generation wins; two of the same one lose both, for one
-    of them is wrong (KIP-792)."""
+    """Return the member that holds each partition. The higher generation wins. If two members claim
+    a partition in the same generation, neither holds it: one of them is wrong (KIP-792)."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, member in members.items():
         for tp in member.owned:

@@ -2,7 +2,7 @@
 
 Order is kept by two rules: what was sent and failed goes first and alone, and nothing new leaves a
 partition whose sequence is in doubt. What may have been written goes again as it was, also behind a
-hole: a new epoch would have it written twice. Time is an argument; sockets are somebody else's.
+hole: a new epoch would have it written twice. Time is an argument; the sender has the sockets.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ class Accumulator(Generic[T]):
         self._finish(batch, lost=True)
 
     def drop_all(self) -> list[Batch[T]]:
-        """Give up what is in flight as well: nobody will ask again."""
+        """Give up all batches, those in flight too: there is no caller left."""
         dropped = [*self.batches()]
         for batch in dropped:
             self._finish(batch, lost=True)

@@ -53,7 +53,7 @@ class FetchedPartition:
         self.end_offset = offset
         # The leader epoch of the last batch; -1 while there is none, or it has none.
         self.end_epoch = -1
-        # A batch that is not one at all is met again by whoever takes the records before it.
+        # `take` raises it again, after the records before this batch.
         with suppress(CorruptRecords):
             for _, header in split_batches(buffer, allow_partial=True):
                 self.end_offset = max(header.next_offset, offset)

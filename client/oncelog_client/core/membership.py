@@ -103,7 +103,7 @@ def reaction(api: ApiKey, code: int) -> Reaction:
     except ValueError:
         return Reaction.FATAL
     if api == ApiKey.SYNC_GROUP and found in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
-        # The round is lost: who else is in it may have changed meanwhile.
+        # The round is lost: its members may have changed meanwhile.
         return Reaction.REJOIN
     return found
 
@@ -183,7 +183,8 @@ class Membership:
     def leaving_behind(
         self, owned: Iterable[TopicPartition], topics: Iterable[str]
     ) -> tuple[tuple[TopicPartition, ...], bool]:
-        """What to give up before joining, and whether it is already lost (to be told as such).
+        """Return the partitions to give up before joining, and whether they are already lost (the
+        application is called with `on_partitions_lost` then).
 
         Eager members give up everything; cooperative ones only what they no longer subscribe to.
         """
@@ -246,14 +247,15 @@ class Membership:
         return outcome
 
     def is_leader(self, response: JoinGroupResponse) -> bool:
-        """Whether this member looks after the assignment of all. It makes one now unless it is told
-        to skip that: then the one from before its restart stays (KIP-814)."""
+        """Return whether this member is the group's leader. The leader computes the assignment,
+        unless the response says to skip it: then the one from before its restart stays
+        (KIP-814)."""
         return response.leader == response.member_id
 
     def sync_request(
         self, assignments: Mapping[str, Iterable[TopicPartition]] | None = None
     ) -> SyncGroupRequest:
-        """The sync; the leader's carries everybody's partitions."""
+        """Return the SyncGroup request; the leader's has the partitions of all members."""
         rows = [
             SyncGroupRequestAssignment(
                 member_id=member_id,

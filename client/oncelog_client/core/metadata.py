@@ -38,7 +38,8 @@ class TopicInfo(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """The picture of the last answer; topics that nobody asked for again stay as they were."""
+    """The cluster as of the last responses. Topics that were not asked for again stay as they
+    were."""
 
     cluster_id: str | None = None
     controller_id: int = -1

@@ -1,4 +1,4 @@
-"""What a prepared transaction is known by (KIP-939): to be stored by whoever decides it."""
+"""The identity of a prepared transaction (KIP-939): the external coordinator stores it."""
 
 from __future__ import annotations
 

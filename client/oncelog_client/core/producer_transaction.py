@@ -109,8 +109,8 @@ class ProducerTransaction:
         return self.identity, started
 
     def kept(self, identity: ProducerIdentity, ongoing: PreparedTxnState, version: int) -> None:
-        """InitProducerId answered, with the transaction that is still open; if none is, whoever
-        decided it did not see that it was ended."""
+        """Take the response of InitProducerId, with the transaction that is still open. If none is
+        open, its end was decided but the external coordinator has not seen the response."""
         if ongoing.is_empty:
             self.initialized(identity)
             self.nothing_kept = True

@@ -40,7 +40,7 @@ class Assigned:
     log_start_offset: int = -1
     # Grows with every jump of the position, so that what was fetched before is recognised.
     jumps: int = 0
-    # Set while the application is being told that this partition is revoked.
+    # Set while on_partitions_revoked runs for this partition.
     revoking: bool = False
 
     @property

@@ -17,8 +17,8 @@ class State(Enum):
     READY = "ready"
     IN_TRANSACTION = "in a transaction"
     PREPARING = "preparing"
-    # All is written, and somebody else decides (KIP-939): it is ended by commit, abort or complete,
-    # never by closing.
+    # All is written, and an external coordinator decides (KIP-939): commit, abort or complete ends
+    # it, closing does not.
     PREPARED = "prepared"
     # commit was called, EndTxn has not left: records are still on their way, an abort is possible.
     PREPARING_COMMIT = "preparing to commit"
@@ -74,7 +74,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.INITIALIZING, Event.INITIALIZED): State.READY,
     (State.INITIALIZING, Event.INIT_FAILED): State.UNINITIALIZED,
     (State.INITIALIZING, Event.KEPT): State.PREPARED,
-    # Handed over or ended: another process says anew who it is.
+    # Handed over or ended: `adopt` gives the identity of another process.
     (State.UNINITIALIZED, Event.ADOPT): State.INITIALIZING,
     (State.READY, Event.ADOPT): State.INITIALIZING,
     (State.READY, Event.BEGIN): State.IN_TRANSACTION,

@@ -13,7 +13,7 @@ from oncelog_protocol.errors import RETRIABLE, ErrorCode
 
 
 class Verdict(Enum):
-    """What an answer of a coordinator means for the one who asked."""
+    """What a response of a coordinator means for the client."""
 
     DONE = "done"
     RETRY = "ask again"
@@ -48,7 +48,7 @@ _EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
 
 _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
     ApiKey.FIND_COORDINATOR: {ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE},
-    # Being told so by InitProducerId itself is final.
+    # From InitProducerId itself it is final.
     ApiKey.INIT_PRODUCER_ID: {
         ErrorCode.PRODUCER_FENCED: Verdict.FATAL,
         ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FATAL,

@@ -17,7 +17,7 @@ from .positions import Positions
 log = logging.getLogger(__name__)
 
 # How long a commit is tried: one refused partition, of a deleted topic say, holds up all of it.
-# What is not committed then is by the next one, or read again by whoever has the partition.
+# The next commit has what this one has not, or the next owner of the partition reads it again.
 _COMMIT_MS: Final = 2_000
 
 

@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        # Who is to be told once it is writable again, each once and in this order.
+        # Callbacks for when it is writable again, each once and in this order.
         self._held_back: dict[Callable[[], None], None] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -362,7 +362,7 @@ class Connection(asyncio.Protocol):
                     if isinstance(error, DisconnectedError)
                     else type(error)(error.message, error.code)
                 )
-                # Whoever waited may have been cancelled meanwhile.
+                # Mark it as retrieved: the caller may have been cancelled meanwhile.
                 pending.answer.exception()
         self._pending.clear()
         if self._transport is None:

@@ -241,11 +241,11 @@ class Fetcher:
             self._fail(error)
 
     def _diverged(self, state: Assigned, offset: int, at: EpochEndOffset) -> None:
-        """The log has lost what was read before `offset`, and may have grown beyond it since
-        (KIP-320): what is there now was never read. As the Java client does, go on where the log
-        parts from what was read, unless the application wants to be told."""
+        """The log was truncated below `offset`, and may have grown beyond it since (KIP-320): what
+        is there now was never read. As in the Java client, go on where the log differs from what
+        was read. With auto_offset_reset "none" the application gets an error instead."""
         if offset != state.position:
-            # Only what was fetched ahead: nobody has seen it. The next fetch asks for the position.
+            # It was only fetched ahead, never returned. The next fetch asks for the position.
             state.jump(state.position, state.leader_epoch)
             return
         message = (

@@ -41,7 +41,7 @@ _FREE_ROUNDS: Final[dict[int, int]] = {
     ErrorCode.REBALANCE_IN_PROGRESS: 2,
 }
 
-# Whoever leaves does not wait longer than this to be told that it has.
+# The longest wait for the response of LeaveGroup.
 _LEAVE_S = 2.0
 
 
@@ -121,7 +121,7 @@ class GroupSession:
                 return
             finished, self._round = self._round, None
             assigned = finished.result()
-            # Since then a heartbeat may have told that the generation is over.
+            # A heartbeat may have ended the generation meanwhile.
             if assigned is not None and self.membership.state is State.STABLE:
                 await self._complete(assigned)
 
@@ -233,7 +233,7 @@ class GroupSession:
     async def _assignments(
         self, joined: JoinGroupResponse
     ) -> dict[str, list[TopicPartition]] | None:
-        """Everybody's partitions, if this member is the one to say and they are to change."""
+        """Return the partitions of all members, if this member is the leader and they change."""
         self._assigned_counts = None
         if not self.membership.is_leader(joined):
             return None

@@ -186,7 +186,7 @@ class Positions:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None
     ) -> None:
         """Commit the offsets of the *next* records to read, within `default_api_timeout_ms` unless
-        told otherwise. Raises as `Consumer.commit`."""
+        `timeout_ms` is given. Raises as `Consumer.commit`."""
         membership = self.membership
         if membership is None:
             raise IllegalStateError("commit needs a group: pass group_id=… to Consumer")

@@ -1,7 +1,7 @@
-"""Where the client's edges draw from: the computer's own chance.
+"""The randomness of the client's edges: that of the operating system.
 
-Never the module `random`: its generator is the user's, who may have seeded it to get the same
-numbers again, while the client draws from other threads (in Spark), and may be forked.
+The generator of the module `random` is the application's. It may be seeded for repeatable numbers,
+while the client draws from other threads (in Spark) and in forked processes.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ class Sender:
         """Wait until some batch is done, or something else has changed."""
         await asyncio.shield(self._progress)
 
-    def tell_progress(self) -> None:
-        """Let those who wait for progress look again."""
+    def wake_progressed(self) -> None:
+        """Wake the callers of `progressed`."""
         self._progress.set_result(None)
         self._progress = asyncio.get_running_loop().create_future()
 
@@ -216,7 +216,7 @@ class Sender:
         transaction = self._transaction
         if transaction is not None:
             if transaction.is_over and transaction.error is not None:
-                # Nothing of it will ever be sent: whoever waits for it would wait in vain.
+                # Nothing of it will ever be sent, so its deliveries fail now.
                 self.fail_all(transaction.error)
                 return
             if transaction.partitions_to_add():
@@ -272,7 +272,7 @@ class Sender:
                 connection.start_unanswered(request)
                 for batch in batches:
                     self._succeed(batch, -1, -1)
-                self.tell_progress()
+                self.wake_progressed()
                 return
             answer = connection.start(request, versions=_EXPLICIT if explicit else ANY_VERSION)
         except KafkaError as error:
@@ -358,7 +358,7 @@ class Sender:
                     self._transaction.fail_fatal(error)
                 self._accumulator.give_up(batch)
                 self.fail_tickets(batch, error)
-        self.tell_progress()
+        self.wake_progressed()
 
     def _all_failed(self, batches: list[Batch[Delivery]], error: KafkaError) -> None:
         self._cluster.refresh_soon()
@@ -428,9 +428,9 @@ class Sender:
             if not delivery.done():
                 delivery.set_exception(error)
                 if self._transaction is not None:
-                    # The commit raises it as well: nobody has to look at every future.
+                    # The commit raises it as well: the application need not look at each future.
                     delivery.exception()
-        self.tell_progress()
+        self.wake_progressed()
 
     def fail_all(self, error: KafkaError, *, in_flight: bool = False) -> None:
         """Give up all that is not in flight, or that as well."""

@@ -1,8 +1,8 @@
-"""A partition as the durable state of several processes: read to its end as it is, with what is
-open and with the markers; appended to by whole transactions of a producer that they share.
+"""A partition as the durable state of several processes. It is read to its end, with open
+transactions and markers, and appended to by whole transactions of a producer that they share.
 
-The producer speaks transaction version 1, so that its epoch stays from one process to the next, and
-whoever appends says the sequence number: it is read from the log.
+The producer speaks transaction version 1, so that its epoch stays from one process to the next. The
+caller gives the sequence number of an append: it is read from the log.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ class StateLog:
         """One transaction of `parent`: the records (keys and values) as one batch from that
         sequence number on, and offsets of a group. What was left open before becomes part of it.
 
-        Raises ProducerFencedError (nothing is committed) where the parent is no longer who it was,
-        CommitOutcomeUnknown where the last answer did not come, and KafkaError or RetriableError
-        otherwise, with nothing committed.
+        Raises ProducerFencedError (nothing is committed) if the parent has another producer id or
+        epoch, CommitOutcomeUnknown if the last response did not come, and KafkaError or
+        RetriableError otherwise, with nothing committed.
         """
         deadline_ms = monotonic_ms() + self._timeout_ms
         rows = list(offsets)

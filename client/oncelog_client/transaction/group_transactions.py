@@ -50,8 +50,8 @@ _NOT_ADDED_YET: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSA
 
 
 def check_feature(cluster: Cluster) -> None:
-    """Raises UnsupportedVersionError where transactions cannot belong to a group: the broker would
-    pass over what it does not know, and fence nobody."""
+    """Raise UnsupportedVersionError if transactions cannot belong to a group: the broker would
+    skip the tagged fields that it does not know, and fence no producer."""
     if cluster.features.get(GROUP_TRANSACTIONS, 0) < GROUP_TRANSACTIONS_LEVEL:
         raise UnsupportedVersionError(f"the broker does not announce {GROUP_TRANSACTIONS}")
 
@@ -210,8 +210,8 @@ async def _ask(
         raise _error(refused, group_id, request.transactional_id or "") from None
 
 
-def _error(refused: Refused, group_id: str, asker: str) -> KafkaError:
-    """What to raise. `asker` is the transactional id that the request is of."""
+def _error(refused: Refused, group_id: str, transactional_id: str) -> KafkaError:
+    """Return the error to raise; `transactional_id` is that of the request."""
     answer = refused.answer
     if isinstance(answer, EndTxnResponse) and answer.refused_member is not None:
         code = known_code(refused.code)
@@ -222,10 +222,10 @@ def _error(refused: Refused, group_id: str, asker: str) -> KafkaError:
         return IllegalStateError("the parent has nothing open, or was decided with other members")
     if refused.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
         return GroupCommitError(
-            f"the parent {asker} was not initialised with group {group_id}, or has got another "
-            "producer id since",
+            f"the parent {transactional_id} was not initialised with group {group_id}, or has got "
+            "another producer id since",
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-            member=asker,
+            member=transactional_id,
         )
     if refused.code in FENCES_IN_GROUP:
         return FencedInGroupError(refused.message, known_code(refused.code))

@@ -1,10 +1,10 @@
 """Transactions that processes share without a group: one process initialises the producer, another
 writes, a third decides. Any broker that has transactions will do.
 
-How an end is told depends on the cluster's `transaction.version`. From 2 on (KIP-890) every end
-brings a new epoch, and a repeated EndTxn is recognised by the old one: by EndTxn v5, until the
-transactional id is initialised again or used. Before, the epoch stays, and a repeated EndTxn is
-recognised until the next transaction begins.
+How the end of a transaction is seen depends on the `transaction.version` of the cluster. From 2 on
+(KIP-890) every end brings a new epoch, and EndTxn v5 recognises a repeated request by the epoch
+before, until the transactional id is initialised again or used. Before 2, the epoch stays, and a
+repeated EndTxn is recognised until the next transaction begins.
 """
 
 from __future__ import annotations

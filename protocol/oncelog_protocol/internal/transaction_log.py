@@ -68,7 +68,7 @@ class TransactionLogValue:
 
     `last_producer_epoch` is ours: Kafka keeps it in memory only, and forgets it on a fail-over. So
     are `decided_members`, as the request of a group commit named them, and `client_id` and
-    `client_address`: who has opened it, empty unless it is ONGOING.
+    `client_address`, the client that opened it, empty unless it is ONGOING.
     """
 
     producer_id: int = int64()

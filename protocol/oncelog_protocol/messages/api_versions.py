@@ -15,7 +15,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 @api_message(ApiKey.API_VERSIONS)
 class ApiVersionsRequest:
-    """Who asks."""
+    """The client's name and version."""
 
     client_software_name: str = string(since=3)
     client_software_version: str = string(since=3)

@@ -28,8 +28,9 @@ class TopicData:
 
 @struct
 class FenceData:
-    """Who was cut off: the producer with this id and epoch and all before it. Why, when, and by
-    whom (empty: by the coordinator itself); how often it came back since, and was refused."""
+    """A fence: the producer with this id and epoch, and with all epochs before, is refused. The
+    reason, the time, the client that caused it (empty: the coordinator itself), and the number of
+    requests that were refused since."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()

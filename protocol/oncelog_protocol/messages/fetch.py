@@ -103,7 +103,7 @@ class EpochEndOffset:
 
 @struct
 class LeaderIdAndEpoch:
-    """Who leads the partition now."""
+    """The leader of the partition now."""
 
     leader_id: int = int32(since=12, default=-1)
     leader_epoch: int = int32(since=12, default=-1)

@@ -29,7 +29,7 @@ class JoinGroupRequestProtocol:
 
 @api_message(ApiKey.JOIN_GROUP)
 class JoinGroupRequest:
-    """Who wants to join, with what."""
+    """A member that joins, with its protocols."""
 
     group_id: str = string()
     session_timeout_ms: int = int32()
@@ -43,7 +43,7 @@ class JoinGroupRequest:
 
 @struct
 class JoinGroupResponseMember:
-    """A member, told to the leader only."""
+    """A member; only the leader's response has them."""
 
     member_id: str = string()
     group_instance_id: str | None = string(since=5, nullable=True, default=None)

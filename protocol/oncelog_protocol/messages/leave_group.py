@@ -24,7 +24,7 @@ class MemberIdentity:
 
 @api_message(ApiKey.LEAVE_GROUP)
 class LeaveGroupRequest:
-    """Who leaves."""
+    """The members that leave."""
 
     group_id: str = string()
     member_id: str = string(until=2)

@@ -69,7 +69,7 @@ class BatchIndexAndErrorMessage:
 
 @struct
 class LeaderIdAndEpoch:
-    """Who leads the partition now."""
+    """The leader of the partition now."""
 
     leader_id: int = int32(since=10, default=-1)
     leader_epoch: int = int32(since=10, default=-1)

@@ -67,7 +67,7 @@ def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes
         return bytes(memoryview(cramjam.gzip.compress(data, level=level)))
     if codec == Compression.ZSTD:
         return bytes(memoryview(cramjam.zstd.compress(data, level=level)))
-    # Java's reader knows independent blocks only; cramjam links them unless told.
+    # Java's reader knows independent blocks only; cramjam links them by default.
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(memoryview(compressor.finish()))
