@@ -5,17 +5,35 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
-from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
+from oncelog_server.coordinator.shard import (
+    COMMITTED,
+    TAKEN,
+    CoordinatorRecord,
+    Decision,
+    Effect,
+    EffectRow,
+    EffectTable,
+    carry_out,
+)
+from oncelog_server.transaction.effects import CompleteLater, ReleaseResponse, WriteMarkers
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata
 from oncelog_server.transaction.results import TransactionResult
-from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.shard import EFFECTS, LiveTransaction, TransactionShard
 from tests.exploration.partition_model import shallow_copy
 
 WALL_MS = 1_000
 NOW_MS = 1_000
 TIMEOUT_MS = 60_000
 MAX_TIMEOUT_MS = 900_000
+
+# Markers and responses are steps of the model.
+_EFFECTS: EffectTable[TransactionShard] = {
+    **EFFECTS,
+    WriteMarkers: EffectRow(),
+    CompleteLater: EffectRow(),
+    ReleaseResponse: EffectRow(),
+}
 
 
 class Appended(NamedTuple):
@@ -28,13 +46,14 @@ class Appended(NamedTuple):
 class Waiting(NamedTuple):
     """A decision in the log that is not committed yet, and who is to be told what then.
 
-    `client` is None for decisions of the coordinator's own (time-outs, COMPLETE).
+    `client` is None for decisions of the coordinator's own (timeouts, COMPLETE).
     """
 
     transactional_id: str
     client: int | None
     request: object
     response: TransactionResult | None
+    effects: tuple[Effect, ...] = ()
 
     @property
     def asked(self) -> object:
@@ -64,7 +83,8 @@ class CoordinatorModel:
     def append(self, decision: Decision[TransactionResult] | Decision[None], who: Waiting) -> None:
         assert len(decision.records) == 1
         self.log += (Appended(decision.records[0], self.epoch),)
-        self.waiting += (who,)
+        carry_out(_EFFECTS, TAKEN, self.shard, decision.effects)
+        self.waiting += (who._replace(effects=decision.effects),)
 
     def commit_next(self) -> Waiting:
         """The high watermark passes one record: it is replayed."""
@@ -73,6 +93,7 @@ class CoordinatorModel:
         self.committed += 1
         first, *rest = self.waiting
         self.waiting = tuple(rest)
+        carry_out(_EFFECTS, COMMITTED, self.shard, first.effects)
         return first
 
     def restart(self, kept: int) -> list[MarkerWork]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import Decision
-from oncelog_server.deferred import Deferred
 from oncelog_server.log.errors import AppendError
 from oncelog_server.transaction.commands.add_partitions import AddPartitions, decide_add_partitions
 from oncelog_server.transaction.commands.end_txn import EndTxn, decide_end_txn
@@ -41,7 +40,8 @@ def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> N
         assert isinstance(decision.response, TransactionResult)
         answer(world, asker, request, decision.response)
         return
-    response = None if isinstance(decision.response, Deferred) else decision.response
+    # Parked: the response follows from the decision.
+    response = decision.response if isinstance(decision.response, TransactionResult) else None
     who = Waiting(client.transactional_id, asker, request, response)
     world.coordinator.append(decision, who)
 
@@ -57,11 +57,7 @@ def decide(world: WorldModel, client: ClientModel, request: object) -> Decision[
         return ask_to_add(world, client, request.producer, request.partition)
     assert isinstance(request, End)
     end = EndTxn(name, *request.producer, request.committed, client.version == 2)
-    decision = decide_end_txn(shard, end, wall_ms=WALL_MS, new_producer_id=world.new_producer_id)
-    live = shard.get(name)
-    if live is not None:
-        live.waiting.clear()  # whom to tell, and what, the model knows
-    return decision
+    return decide_end_txn(shard, end, wall_ms=WALL_MS, new_producer_id=world.new_producer_id)
 
 
 def ask_to_add(

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import AppendError
-from oncelog_server.transaction.commands.fencing import abort_overdue
+from oncelog_server.transaction.commands.end_txn import decide_complete
+from oncelog_server.transaction.commands.fencing import decide_overdue
 from oncelog_server.transaction.markers import MarkerOutcome, marker_outcome
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.shard import decided
@@ -139,7 +140,9 @@ def begin_markers(world: WorldModel, transactional_id: str) -> None:
 
 def complete(world: WorldModel, transactional_id: str) -> None:
     coordinator = world.coordinator
-    decision = coordinator.shard.complete(transactional_id, WALL_MS, lambda: None)
+    work = coordinator.shard.marker_work(transactional_id)
+    assert work is not None
+    decision = decide_complete(coordinator.shard, work, attempt=0, wall_ms=WALL_MS)
     if decision is not None:
         coordinator.append(decision, Waiting(transactional_id, None, COMPLETING, None))
 
@@ -179,14 +182,13 @@ def deliver_marker(world: WorldModel, index: int, *, is_answered: bool) -> None:
 
 def time_out(world: WorldModel) -> None:
     coordinator = world.coordinator
-    overdue = abort_overdue(
-        coordinator.shard,
-        now_ms=NOW_MS + 2 * TIMEOUT_MS,
-        wall_ms=WALL_MS,
-        at_most=10,
-        new_producer_id=world.new_producer_id,
-    )
-    for transactional_id, decision in overdue:
+    shard = coordinator.shard
+    for transactional_id in shard.overdue(NOW_MS + 2 * TIMEOUT_MS, at_most=10):
+        decision = decide_overdue(
+            shard.ongoing[transactional_id],
+            wall_ms=WALL_MS,
+            new_producer_id=world.new_producer_id,
+        )
         fenced = TransactionResult(ErrorCode.PRODUCER_FENCED)
         coordinator.append(decision, Waiting(transactional_id, None, "time-out", fenced))
 

@@ -108,12 +108,12 @@ MUTANTS: Final = (
         "M9",
         "an answer does not wait for the high watermark",
         _RUNTIME,
-        "            pass_on(response, parked)\n\n"
+        "            pass_on(final, parked)\n\n"
         "        loaded.partition.when_committed(end_offset, settled)\n"
         "        return parked\n",
-        "            pass_on(response, parked)\n\n"
+        "            pass_on(final, parked)\n\n"
         "        loaded.partition.when_committed(end_offset, settled)\n"
-        "        return decision.response\n",
+        "        return response\n",
         _COORDINATION,
     ),
     Mutant(
@@ -121,7 +121,7 @@ MUTANTS: Final = (
         "markers leave before PREPARE is committed",
         _RUNTIME,
         "        if loaded.partition.high_watermark >= end_offset:\n",
-        "        if on_committed or loaded.partition.high_watermark >= end_offset:\n",
+        "        if decision.effects or loaded.partition.high_watermark >= end_offset:\n",
         _COORDINATION,
     ),
     Mutant(
@@ -136,11 +136,11 @@ MUTANTS: Final = (
         "M12",
         "a retry of markers drops one partition",
         _TRANSACTIONS,
-        "        _Finishing(self, index, shard, work, attempt).start()\n",
+        "        _Finishing(self, shard, work, attempt).start()\n",
         "        if attempt and work.partitions:\n"
         "            shard.marker_written(work, work.partitions[-1])\n"
         "            work = shard.marker_work(transactional_id) or work\n"
-        "        _Finishing(self, index, shard, work, attempt).start()\n",
+        "        _Finishing(self, shard, work, attempt).start()\n",
         _COORDINATION,
     ),
     Mutant(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from oncelog_client import Producer
 from oncelog_server.broker import Broker
 from oncelog_server.coordinator.shard import Decision
+from oncelog_server.deferred import Deferred
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, to_record
 from tests.simulation.workloads.client import BROKER
 
@@ -45,6 +46,8 @@ async def _make(world: World, names: list[str]) -> None:
 async def _skip_to(broker: Broker, name: str, epoch: int) -> None:
     index, shard = broker.transactions.owner(name)
     old = replace(shard.transactions[name].metadata, producer_epoch=epoch)
-    committed = asyncio.Event()
-    broker.transactions.runtime.run(index, Decision(None, (to_record(old),)), committed.set)
-    await committed.wait()
+    answer = broker.transactions.runtime.run(index, Decision(None, (to_record(old),)))
+    if isinstance(answer, Deferred):
+        committed = asyncio.Event()
+        answer.on_complete(lambda _: committed.set())
+        await committed.wait()

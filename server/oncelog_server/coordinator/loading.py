@@ -7,7 +7,7 @@ from typing import Final
 from oncelog_protocol.records.batch import BatchHeader, read_records, split_batches
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_server.coordinator.shard import CoordinatorRecord, Shard, TransactionOfRecords
+from oncelog_server.coordinator.shard import CoordinatorRecord, Replica, TransactionOfRecords
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.results import FileRange
@@ -18,7 +18,7 @@ LOAD_BYTES: Final = 4 << 20
 LARGEST_BATCH_BYTES: Final = 64 << 20
 
 
-def replay_log(log: PartitionLog, shard: Shard) -> Steps[int]:
+def replay_log(log: PartitionLog, shard: Replica) -> Steps[int]:
     """Replay everything from the log's start, in slices; the number of records.
 
     Records of open transactions are replayed with their producer and become state at its marker.
@@ -79,7 +79,7 @@ def _check_offsets(header: BatchHeader, least: int, offset: int, end: int) -> No
         raise ValueError(f"offsets {begin}..{last}, where {max(least, offset)}..{end - 1} may be")
 
 
-def _replay_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> Steps[int]:
+def _replay_batch(shard: Replica, data: bytes, position: int, header: BatchHeader) -> Steps[int]:
     transaction = None
     if header.is_transactional:
         transaction = TransactionOfRecords(header.producer_id, header.producer_epoch)

@@ -18,7 +18,16 @@ from oncelog_protocol.records.batch import build_batch, build_single_record_batc
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.coordinator.load_times import LoadTimes
 from oncelog_server.coordinator.loading import replay_log
-from oncelog_server.coordinator.shard import Decision, Shard
+from oncelog_server.coordinator.shard import (
+    COMMITTED,
+    FAILED,
+    TAKEN,
+    Decision,
+    EffectTable,
+    Park,
+    Shard,
+    carry_out,
+)
 from oncelog_server.deferred import Deferred, pass_on
 from oncelog_server.log.results import Origin
 from oncelog_server.partition.partition import Partition
@@ -62,20 +71,22 @@ class _Load:
 
 
 class ShardRuntime(Generic[S]):
-    """`new_shard(coordinator_epoch)` makes an empty one; `on_loaded` is called after its replay,
-    `on_unloaded` when this broker stops leading its partition. `work` does what takes long, in
-    slices if it can."""
+    """`new_shard(partition, coordinator_epoch)` makes an empty shard; `on_loaded` is called after
+    its replay, `on_unloaded` when this broker stops leading its partition. `effects` says what each
+    effect of a decision does. `work` does what takes long, in slices if it can."""
 
     def __init__(
         self,
         *,
         replay_at: ReplayAt,
-        new_shard: Callable[[int], S],
+        new_shard: Callable[[int, int], S],
         on_loaded: Callable[[int, S], None],
         on_unloaded: Callable[[S], None],
+        effects: EffectTable[S],
         wall_ms: Callable[[], int],
         work: Work = at_its_end,
     ) -> None:
+        self._effects = effects
         self._replay_at = replay_at
         self._new_shard = new_shard
         self._on_loaded = on_loaded
@@ -108,7 +119,7 @@ class ShardRuntime(Generic[S]):
         return self._work(self._load(index, partition, load))
 
     def _load(self, index: int, partition: Partition, load: _Load) -> Steps[None]:
-        shard = self._new_shard(load.epoch)
+        shard = self._new_shard(index, load.epoch)
         began_ms = self._wall_ms()
         steps = replay_log(partition.log, shard)
         while True:
@@ -187,42 +198,49 @@ class ShardRuntime(Generic[S]):
 
     # --- decisions
 
-    def run(
-        self,
-        index: int,
-        decision: Decision[R],
-        on_committed: Callable[[], None] | None = None,
-    ) -> R | Deferred[R]:
-        """Append what was decided; the answer, or the Deferred that gets it once that is committed.
-
-        `on_committed` is called then, after the records' replay and before the answer.
-        """
+    def run(self, index: int, decision: Decision[R]) -> R | Deferred[R]:
+        """Take a decision: append its records, carry out its effects. Return the response, or the
+        Deferred that gets it once the records are committed."""
         loaded = self._shards[index]
+        response = self._take(loaded, decision)
         if not decision.records:
-            return self._once_state_is_committed(loaded, decision.response)
+            carry_out(self._effects, COMMITTED, loaded.shard, decision.effects)
+            return self._once_state_is_committed(loaded, response)
         try:
             end_offset = self._append(loaded, decision)
         except Refused as refused:
-            return self._failed(decision, refused.code)
+            return self._failed(loaded, decision, response, refused.code)
         if loaded.partition.high_watermark >= end_offset:
-            return self._committed(loaded, decision, end_offset, on_committed)
+            self._committed(loaded, decision, end_offset)
+            return response
         parked: Deferred[R] = Deferred()
 
         def settled(code: ErrorCode) -> None:
             try:
                 if code is ErrorCode.NONE:
-                    response = self._committed(loaded, decision, end_offset, on_committed)
+                    self._committed(loaded, decision, end_offset)
+                    final = response
                 else:
                     # Not committed, and never will be while this broker leads.
-                    response = self._failed(decision, code)
+                    final = self._failed(loaded, decision, response, code)
             except Exception as failure:
                 # A defect: it must not fail the request whose append has just been committed.
                 parked.abandon(failure)
                 return
-            pass_on(response, parked)
+            pass_on(final, parked)
 
         loaded.partition.when_committed(end_offset, settled)
         return parked
+
+    def _take(self, loaded: LoadedShard[S], decision: Decision[R]) -> R | Deferred[R]:
+        """Mark what the decision is about, before anything else can be decided; its response."""
+        carry_out(self._effects, TAKEN, loaded.shard, decision.effects)
+        response = decision.response
+        if not isinstance(response, Park):
+            return response
+        answer: Deferred[R] = Deferred()
+        loaded.shard.park(response, answer)
+        return answer
 
     def _once_state_is_committed(
         self, loaded: LoadedShard[S], response: R | Deferred[R]
@@ -278,23 +296,25 @@ class ShardRuntime(Generic[S]):
                 record, offset=base_offset + index, transaction=decision.transaction
             )
 
-    def _failed(self, decision: Decision[R], code: ErrorCode) -> R | Deferred[R]:
-        if decision.on_failure is None:
-            return decision.response
-        return decision.on_failure(code)
-
-    def _committed(
+    def _failed(
         self,
         loaded: LoadedShard[S],
         decision: Decision[R],
-        end_offset: int,
-        on_committed: Callable[[], None] | None,
+        response: R | Deferred[R],
+        code: ErrorCode,
     ) -> R | Deferred[R]:
+        """The records are not in the log, or never committed by this broker."""
+        if isinstance(decision.response, Park) and isinstance(response, Deferred):
+            loaded.shard.unpark(decision.response, response)
+        carry_out(self._effects, FAILED, loaded.shard, decision.effects)
+        if decision.on_failure is not None:
+            return decision.on_failure(code)
+        return response if decision.failed is None else decision.failed(code)
+
+    def _committed(self, loaded: LoadedShard[S], decision: Decision[R], end_offset: int) -> None:
         """The high watermark has passed the decision's records."""
         if self._replay_at is ReplayAt.COMMIT:
             self._replay(loaded, decision, end_offset - len(decision.records))
         if decision.on_committed is not None:
             decision.on_committed()
-        if on_committed is not None:
-            on_committed()
-        return decision.response
+        carry_out(self._effects, COMMITTED, loaded.shard, decision.effects)

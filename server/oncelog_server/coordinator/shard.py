@@ -9,14 +9,15 @@ are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from oncelog_server.deferred import Deferred
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class CoordinatorRecord(NamedTuple):
@@ -34,11 +35,46 @@ class TransactionOfRecords(msgspec.Struct, frozen=True):
     producer_epoch: int
 
 
-class Decision(msgspec.Struct, Generic[R], frozen=True):
-    """What a core decided: records to append as one batch (none: answer at once), the response (or
-    the Deferred that will get it), and what to do if the append fails or once it is committed."""
+class Park(msgspec.Struct, frozen=True):
+    """In place of a response that comes later: the shard keeps it under `key`, and an effect of
+    another decision releases it."""
 
-    response: R | Deferred[R]
+    key: tuple[str, ...]
+
+
+# A frozen value of the coordinator's own.
+Effect = msgspec.Struct
+
+
+class EffectRow(NamedTuple, Generic[S]):
+    """What an effect does at each moment of its decision: `taken`, before its records are appended;
+    `failed`, where they are not appended or never committed; `committed`, after they are replayed
+    (without records at once), before the response."""
+
+    taken: Callable[[S, Any], None] | None = None
+    failed: Callable[[S, Any], None] | None = None
+    committed: Callable[[S, Any], None] | None = None
+
+
+# A missing row is an error.
+EffectTable = Mapping[type[Effect], EffectRow[S]]
+TAKEN, FAILED, COMMITTED = range(3)
+
+
+def carry_out(table: EffectTable[S], moment: int, shard: S, effects: Iterable[Effect]) -> None:
+    """Do what the effects have in the column of `moment`, in their order. Raise KeyError if one has
+    no row."""
+    for effect in effects:
+        action = table[type(effect)][moment]
+        if action is not None:
+            action(shard, effect)
+
+
+class Decision(msgspec.Struct, Generic[R], frozen=True):
+    """What a core decided: the response, or where it is parked; records to append as one batch
+    (none: respond at once); effects. To decide changes nothing."""
+
+    response: R | Deferred[R] | Park
     records: tuple[CoordinatorRecord, ...] = ()
     transaction: TransactionOfRecords | None = None
     # Called when the records' append failed (argument: the error code) and nothing was applied:
@@ -49,10 +85,13 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
     # those who wait for it elsewhere (the followers' parked SyncGroups). May complete `response`
     # itself.
     on_committed: Callable[[], None] | None = None
+    effects: tuple[Effect, ...] = ()
+    # The response where the append failed, from its error code. None: `response`. It only reads.
+    failed: Callable[[int], R] | None = None
 
 
-class Shard(Protocol):
-    """What the runtime needs of a coordinator's state, whichever coordinator it is."""
+class Replica(Protocol):
+    """State that is built from the records of a partition."""
 
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
@@ -65,4 +104,16 @@ class Shard(Protocol):
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """A transaction's end marker in this partition (only group shards hold transactional
         records)."""
+        ...
+
+
+class Shard(Replica, Protocol):
+    """What the runtime needs of a coordinator's state, whichever coordinator it is."""
+
+    def park(self, place: Park, answer: Deferred[Any]) -> None:
+        """Keep a response that a decision has parked."""
+        ...
+
+    def unpark(self, place: Park, answer: Deferred[Any]) -> None:
+        """Forget it: the decision has failed, and the runtime gives the response."""
         ...

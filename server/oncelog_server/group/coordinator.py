@@ -50,7 +50,8 @@ class GroupCoordinator:
         self._due_ms: int | None = None
         self.runtime: ShardRuntime[GroupShard] = ShardRuntime(
             replay_at=ReplayAt.APPEND,
-            new_shard=lambda _: GroupShard(config, new_member_id=new_member_id),
+            new_shard=lambda index, epoch: GroupShard(config, new_member_id=new_member_id),
+            effects={},
             on_loaded=self._on_loaded,
             on_unloaded=GroupShard.on_unloaded,
             wall_ms=wall_ms,

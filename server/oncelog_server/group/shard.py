@@ -7,6 +7,7 @@ memory, and is rebuilt at load from the last record of each group, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from typing import Any
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.group_metadata import (
@@ -30,7 +31,8 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, Park, TransactionOfRecords
+from oncelog_server.deferred import Deferred
 from oncelog_server.group import listing
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.join import Join
@@ -210,6 +212,11 @@ class GroupShard:
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """The end of a producer's transaction: its offsets are committed, or forgotten."""
         self.table.offsets.end_transaction(producer_id, committed=committed)
+
+    def park(self, place: Park, answer: Deferred[Any]) -> None:
+        raise NotImplementedError
+
+    unpark = park
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> None:
         """The log is replayed: from now on members have to beat, and offsets expire."""

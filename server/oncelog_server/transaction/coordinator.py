@@ -1,10 +1,10 @@
-"""The transaction coordinator of this broker: commands to shards, decided transactions to their
-end.
+"""The transaction coordinator of this broker: it passes commands to shards and finishes decided
+transactions.
 
 For every decision: append PREPARE, and once it is committed send the markers, and once they all are
-written append COMPLETE. Where all leaders are local this happens within one turn of the loop (the
-markers of very many partitions take slices), before EndTxn is answered; where one is not, the
-answer goes out after PREPARE.
+written append COMPLETE. If all leaders are local this happens within one turn of the loop (the
+markers of very many partitions take slices), before the response to EndTxn; else the response
+leaves after PREPARE.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS, partition_for
 from oncelog_server.coordinator.runtime import ReplayAt, ShardRuntime, Work
-from oncelog_server.coordinator.shard import Decision
+from oncelog_server.coordinator.shard import EffectRow
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
@@ -25,35 +25,43 @@ from oncelog_server.timers import Timers
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Caller
 from oncelog_server.transaction.commands.add_partitions import AddPartitions, decide_add_partitions
-from oncelog_server.transaction.commands.end_txn import EndTxn, decide_end_txn
-from oncelog_server.transaction.commands.fencing import abort_overdue
+from oncelog_server.transaction.commands.end_txn import EndTxn, decide_complete, decide_end_txn
+from oncelog_server.transaction.commands.fencing import decide_overdue
 from oncelog_server.transaction.commands.init_producer_id import (
     InitProducerId,
     decide_init_producer_id,
 )
+from oncelog_server.transaction.effects import CompleteLater, WriteMarkers
 from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
 from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
 from oncelog_server.transaction.marker_delivery import MarkerSender
 from oncelog_server.transaction.markers import MarkerOutcome, MarkerWork, marker_outcome
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
-from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.shard import (
+    EFFECTS,
+    LiveTransaction,
+    TransactionShard,
+    is_overdue,
+)
 
 if TYPE_CHECKING:
     from oncelog_server.transaction.grouped.coordinator import GroupTransactions
 
 Answer = TransactionResult | Deferred[TransactionResult]
 
-# Back-off between attempts to write a marker that some leader could not take (T7: no busy loop).
+# Back-off between attempts to write a marker that a leader could not take (T7: no busy loop).
 RETRY_MS: Final = 100
 RETRY_MAX_MS: Final = 2_000
+# Transactions of one decision whose markers are written in one turn of the loop.
+FINISHED_PER_TURN: Final = 64
 
 
 class Leaders(Protocol):
-    """Who leads a partition, by the newest metadata image."""
+    """The leaders of partitions, by the newest metadata image."""
 
     def marker_sender(self, partition: TopicPartition) -> MarkerSender | None:
-        """How to reach its leader; None while it has none."""
+        """Return the way to its leader; None while it has none."""
         ...
 
     def is_gone(self, partition: TopicPartition) -> bool:
@@ -63,7 +71,8 @@ class Leaders(Protocol):
 
 class TransactionCoordinator:
     """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not
-    created); `on_stray_markers` is told of control records in one, which are passed over."""
+    created); `on_stray_markers` gets the number of control records in a partition, which are
+    skipped."""
 
     def __init__(
         self,
@@ -93,19 +102,25 @@ class TransactionCoordinator:
         # Every transactional id here that is in a consumer group.
         grouped: set[str] = set()
         self._grouped = grouped
-        # Who was cut off and refused, by cause.
+        # Fences and refusals, by cause.
         self.fences = Fences() if fences is None else fences
         self.runtime: ShardRuntime[TransactionShard] = ShardRuntime(
             replay_at=ReplayAt.COMMIT,
-            new_shard=lambda epoch: TransactionShard(
+            new_shard=lambda index, epoch: TransactionShard(
                 epoch,
+                index=index,
                 max_timeout_ms=max_timeout_ms,
                 grouped=grouped,
                 fences=self.fences,
                 is_given_id=is_given_id,
             ),
             on_loaded=self._on_loaded,
-            on_unloaded=lambda shard: shard.on_unloaded(),
+            on_unloaded=TransactionShard.on_unloaded,
+            effects={
+                **EFFECTS,
+                WriteMarkers: EffectRow(committed=self._write_markers),
+                CompleteLater: EffectRow(failed=self._complete_later),
+            },
             wall_ms=wall_ms,
             work=work,
         )
@@ -118,10 +133,8 @@ class TransactionCoordinator:
         return GroupTransactions(
             self.runtime,
             owner=self.owner,
-            finish=self._finish,
             new_producer_id=self._new_producer_id,
             wall_ms=self._wall_ms,
-            call_soon=self._timers.call_soon,
         )
 
     # --- leadership
@@ -142,7 +155,7 @@ class TransactionCoordinator:
             self._on_stray_markers(index, shard.stray_markers)
         for work in shard.marker_works():
             # Not now: other partitions of this broker may not have been taken over yet.
-            self._finish_later(index, shard, work, 0)
+            self._finish_later(shard, work, 0)
 
     # --- look-ups
 
@@ -160,28 +173,28 @@ class TransactionCoordinator:
         return self._find(transactional_id)[1]
 
     def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
-        """Where it lives: with a group it is in the shard of that."""
-        _, shard = self.owner(transactional_id)
-        shards = [shard]
+        """Return the id with its shard: that of its group, if it has one."""
+        _, own = self.owner(transactional_id)
+        shards = [own]
         if transactional_id in self._grouped:
-            shards = [one for _, one in self.runtime.shards()]
-        for one in shards:
-            live = one.get(transactional_id)
+            shards = [shard for _, shard in self.runtime.shards()]
+        for shard in shards:
+            live = shard.get(transactional_id)
             if live is not None and live.is_listed:
-                return one, live
+                return shard, live
         raise Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 
     # --- commands
 
     def owner(self, key: str) -> tuple[int, TransactionShard]:
-        """Of a transactional id, or the id of the group it belongs to. Raises Refused
+        """Return the shard of a transactional id, or of the group it belongs to. Raise Refused
         (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = partition_for(key, count)
         if self.runtime.is_loading:
-            # An id with a group is in the shard of that: which ids are is known with all of them.
+            # An id with a group is in the group's shard; which ids these are, all shards know.
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return index, self.runtime.shard(index)
 
@@ -202,7 +215,7 @@ class TransactionCoordinator:
         decision = decide_init_producer_id(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
         )
-        return self._run(index, shard, command.transactional_id, decision)
+        return self.runtime.run(index, decision)
 
     def add_partitions(self, command: AddPartitions) -> Answer:
         """Raises Refused."""
@@ -212,8 +225,6 @@ class TransactionCoordinator:
         decision = decide_add_partitions(
             shard, command, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
         )
-        if not decision.records:
-            return decision.response
         return self.runtime.run(index, decision)
 
     def end_txn(self, command: EndTxn) -> Answer:
@@ -222,11 +233,11 @@ class TransactionCoordinator:
         if self._grouped and shard.groups.is_outdated(command.transactional_id):
             return self._outdated(shard, command)
         if command.members:
-            return self._groups.end_txn(index, shard, command)
+            return self._groups.end_txn(shard, command)
         decision = decide_end_txn(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
         )
-        return self._run(index, shard, command.transactional_id, decision)
+        return self.runtime.run(index, decision)
 
     def abort_older(self, producer_ids: frozenset[int], caller: Caller | None) -> Answer:
         """Another producer commits offsets of their input partitions (KIP-447, early draft)."""
@@ -236,23 +247,26 @@ class TransactionCoordinator:
         live = shard.get(command.transactional_id)
         if live is not None:
             producer = command.producer_id, command.producer_epoch
-            return refuse_outdated(shard, live, producer, self._wall_ms())
+            decision = refuse_outdated(shard, live, producer, self._wall_ms())
+            return self.runtime.run(shard.index, decision)
         return ILLEGAL_GENERATION
 
     def refused_by_group(
         self, transactional_id: str, producer: tuple[int, int], reason: Reason, caller: Caller
     ) -> None:
-        """Its group has gone on without it, and refused `caller`'s request (KIP-447)."""
+        """Count a request of `caller` that the group of the id has refused, as it has gone on
+        without the id (KIP-447)."""
         try:
             shard, live = self._find(transactional_id)
         except Refused:
             self.fences.refuse_unremembered(reason.cause)
         else:
-            refuse_in_group(shard, live, producer, reason, self._wall_ms(), caller=caller)
+            decision = refuse_in_group(live, producer, reason, self._wall_ms(), caller=caller)
+            self.runtime.run(shard.index, decision)
 
     def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: Caller) -> None:
-        """Somebody has aborted a transaction in one partition, past the coordinator, which may not
-        know of it (KIP-664)."""
+        """Count a transaction that an operator has aborted in one partition, past the coordinator,
+        which may not know it (KIP-664)."""
         lives = (
             transaction
             for _, shard in self.runtime.shards()
@@ -267,53 +281,52 @@ class TransactionCoordinator:
             aborted=True,
             wall_ms=self._wall_ms(),
         )
-        # Nobody is refused for that: the producer keeps its epoch.
+        # No producer is refused for that: it keeps its epoch.
         if live is None:
-            self.fences.tell(fence)
+            self.fences.log_abort(fence)
         else:
             live.fences = self.fences.remember_abort(live.fences, fence)
         self.decided[False] += 1
 
     def abort_overdue(self, at_most: int) -> list[str]:
-        """Abort transactions that are past their time-out; their ids, less those
-        whose record could not be appended: the next scan finds them. `at_most`: each
-        takes time on the loop, so that many are aborted in several turns (T9)."""
+        """Abort transactions that are past their timeout. Return their ids, less those whose record
+        could not be appended: the next scan finds them. `at_most`: each takes time on the loop, so
+        that many are aborted in several turns (T9)."""
         aborted: list[str] = []
+        now_ms = self._monotonic_ms()
         for index, shard in self.runtime.shards():
-            overdue = abort_overdue(
-                shard,
-                now_ms=self._monotonic_ms(),
-                wall_ms=self._wall_ms(),
-                at_most=at_most - len(aborted),
-                new_producer_id=self._new_producer_id,
-            )
-            for transactional_id, decision in overdue:
-                self._run(index, shard, transactional_id, decision)
+            for transactional_id in shard.overdue(now_ms, at_most - len(aborted)):
+                live = shard.ongoing.get(transactional_id)
+                # The abort of another id may have let its producer go on.
+                if live is None or not is_overdue(live, now_ms):
+                    continue
+                decision = decide_overdue(
+                    live, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
+                )
+                self.runtime.run(index, decision)
                 live = shard.ongoing.get(transactional_id)
                 if live is None or live.pending is not None:
                     aborted.append(transactional_id)
         return aborted
 
-    def _run(
-        self,
-        index: int,
-        shard: TransactionShard,
-        transactional_id: str,
-        decision: Decision[TransactionResult],
-    ) -> Answer:
-        """Run a decision that may leave markers to write."""
-        if not decision.records:
-            return decision.response
-        return self.runtime.run(
-            index, decision, lambda: self._finish(index, shard, transactional_id)
-        )
-
     # --- from PREPARE to COMPLETE
 
+    def _write_markers(self, shard: TransactionShard, effect: WriteMarkers) -> None:
+        ids = effect.transactional_ids
+        for transactional_id in ids[:FINISHED_PER_TURN]:
+            self._finish(shard, transactional_id)
+        rest = WriteMarkers(ids[FINISHED_PER_TURN:])
+        if rest.transactional_ids:
+            self._timers.call_soon(lambda: self._write_rest(shard, rest))
+
+    def _write_rest(self, shard: TransactionShard, rest: WriteMarkers) -> None:
+        if self.runtime.is_in_service(shard.index, shard):
+            self._write_markers(shard, rest)
+
     def _finish(
-        self, index: int, shard: TransactionShard, transactional_id: str, attempt: int | None = None
+        self, shard: TransactionShard, transactional_id: str, attempt: int | None = None
     ) -> None:
-        """`attempt`: None where it has been decided just now."""
+        """`attempt`: None if PREPARE has just been committed."""
         work = shard.marker_work(transactional_id)
         if work is None:
             return
@@ -321,41 +334,45 @@ class TransactionCoordinator:
             attempt = 0
             if work.partitions:
                 self.decided[work.committed] += 1
-        _Finishing(self, index, shard, work, attempt).start()
+        _Finishing(self, shard, work, attempt).start()
 
-    def _finish_later(
-        self, index: int, shard: TransactionShard, work: MarkerWork, attempt: int
-    ) -> None:
+    def _finish_later(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
         delay_ms = min(RETRY_MS << min(attempt, 8), RETRY_MAX_MS) if attempt else 0
 
         def again() -> None:
-            if self._is_due(index, shard, work):
-                self._finish(index, shard, work.transactional_id, attempt)
+            if self._is_due(shard, work):
+                self._finish(shard, work.transactional_id, attempt)
 
         self._timers.call_later(delay_ms, again)
 
-    def _is_due(self, index: int, shard: TransactionShard, work: MarkerWork) -> bool:
-        """Not where the shard is gone, or the transaction complete: the id may have another one."""
-        return self.runtime.is_in_service(index, shard) and shard.is_due(work)
+    def _complete_later(self, shard: TransactionShard, effect: CompleteLater) -> None:
+        self._try_again(shard, effect.work, effect.attempt)
+
+    def _try_again(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
+        """Later. The response does not wait for it: the decision stands."""
+        if self._is_due(shard, work):
+            shard.release(work.transactional_id)
+            self._finish_later(shard, work, attempt + 1)
+
+    def _is_due(self, shard: TransactionShard, work: MarkerWork) -> bool:
+        """False if the shard was unloaded, or the transaction is complete: the id may have another
+        one."""
+        return self.runtime.is_in_service(shard.index, shard) and shard.is_due(work)
 
 
 class _Finishing:
-    """One attempt to get all markers of one transaction written."""
+    """One attempt to write all markers of one transaction."""
 
-    __slots__ = (
-        "attempt", "coordinator", "index", "retry", "shard", "stale", "unsettled", "work",
-    )  # fmt: skip
+    __slots__ = ("attempt", "coordinator", "retry", "shard", "stale", "unsettled", "work")
 
     def __init__(
         self,
         coordinator: TransactionCoordinator,
-        index: int,
         shard: TransactionShard,
         work: MarkerWork,
         attempt: int,
     ) -> None:
         self.coordinator = coordinator
-        self.index = index
         self.shard = shard
         self.work = work
         self.attempt = attempt
@@ -375,16 +392,17 @@ class _Finishing:
         if len(senders) > SMALL:
             self.coordinator._work(sending)
         else:
-            at_its_end(sending)
+            for _ in sending:
+                pass
 
     def _send(self, senders: list[MarkerSender | None]) -> Steps[None]:
         leaders = self.coordinator._leaders
         for partition, sender in zip(self.work.partitions, senders, strict=True):
             yield
-            if not self.coordinator._is_due(self.index, self.shard, self.work):
+            if not self.coordinator._is_due(self.shard, self.work):
                 return  # another broker leads the shard meanwhile
             if partition.topic in NEVER_IN_TRANSACTIONS:
-                # In the log of an older release: nothing is owed there.
+                # In the log of an older release: no marker is owed there.
                 self._settled(partition, ErrorCode.NONE)
             elif sender is not None:
                 sender.send(self.work, [partition], self._settled)
@@ -406,24 +424,17 @@ class _Finishing:
             self._all_settled()
 
     def _all_settled(self) -> None:
-        coordinator, transactional_id = self.coordinator, self.work.transactional_id
-        if not coordinator._is_due(self.index, self.shard, self.work):
+        coordinator, shard, work = self.coordinator, self.shard, self.work
+        if not coordinator._is_due(shard, work):
             return
         if self.retry:
-            self._try_again()
+            coordinator._try_again(shard, work, self.attempt)
         elif self.stale:
-            # Another coordinator has taken over and will finish; it also answers (Z14).
-            self.shard.give_up(transactional_id)
+            # Another coordinator has taken over and will finish; it also responds (Z14).
+            shard.give_up(work.transactional_id)
         else:
-            decision = self.shard.complete(
-                transactional_id, coordinator._wall_ms(), self._try_again
+            decision = decide_complete(
+                shard, work, attempt=self.attempt, wall_ms=coordinator._wall_ms()
             )
             if decision is not None:
-                coordinator.runtime.run(self.index, decision)
-
-    def _try_again(self) -> None:
-        """Later, and the producer need not wait for it: what is decided stays decided."""
-        if not self.coordinator._is_due(self.index, self.shard, self.work):
-            return
-        self.shard.release(self.work.transactional_id)
-        self.coordinator._finish_later(self.index, self.shard, self.work, self.attempt + 1)
+                coordinator.runtime.run(shard.index, decision)

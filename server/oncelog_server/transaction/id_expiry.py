@@ -1,4 +1,4 @@
-"""The sweep over all transactional ids, in slices that hold nobody up (X5, D10)."""
+"""The sweep over all transactional ids, in slices that do not hold the loop (X5, D10)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLOCK_WAS_SET_MS: Final = 3_600_000
 
 class IdExpiry:
     """`expiration_ms`: `transactional.id.expiration.ms`, by the wall clock, which records carry; a
-    clock that jumps ahead while the broker runs expires nobody (K3)."""
+    clock that jumps ahead while the broker runs expires no id (K3)."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class IdExpiry:
         self._sweep: Iterator[int] | None = None
 
     def step(self) -> tuple[int, bool]:
-        """One slice of the sweep that is under way, or of a new one: how many ids were found to be
-        expired, and whether the sweep goes on."""
+        """Do one slice of the current sweep, or of a new one. Return the number of expired ids that
+        it found, and whether the sweep goes on."""
         if self._sweep is None:
             self._sweep = self._ids()
         found = next(self._sweep, None)
@@ -68,7 +68,7 @@ class IdExpiry:
                     break
                 expired, position = _slice(ids, position, before_ms)
                 if expired:
-                    self._runtime.run(index, decide_expiry(shard, expired))
+                    self._runtime.run(index, decide_expiry(expired, shard.groups))
                 yield len(expired)
 
 

@@ -1,20 +1,17 @@
 """The state of one partition of `__transaction_state`: every transactional id that hashes to it.
 
-Inputs are commands with the time; outputs are `Decision`s. `replay` alone changes what is durable;
-a decision whose record is not committed yet only marks its id as pending, and the next command on
-that id is told CONCURRENT_TRANSACTIONS (the error is part of the protocol, so nothing ever has to
-be rolled back). The commands themselves are in `init_producer_id`, `add_partitions`, `end_txn`,
-`fencing`, `expiry` and the `group_` modules.
+`replay` alone changes what is durable. A decision whose record is not committed yet only marks its
+id as pending, and the next command on that id gets CONCURRENT_TRANSACTIONS (the error is part of
+the protocol, so nothing has to be rolled back). The rest changes by the effects of decisions
+(`EFFECTS`). The decisions are in `commands` and `grouped`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, TypeVar
-
-from msgspec.structs import replace
+from typing import Any, Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.transaction_log import (
@@ -23,38 +20,38 @@ from oncelog_protocol.internal.transaction_log import (
     decode_transaction_log_value,
 )
 from oncelog_protocol.internal.versions import UnknownRecordVersion
-from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, TransactionOfRecords
+from oncelog_server.coordinator.shard import (
+    CoordinatorRecord,
+    EffectRow,
+    EffectTable,
+    Park,
+    TransactionOfRecords,
+)
 from oncelog_server.deferred import Deferred
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
-from oncelog_server.transaction.fences import Fence, FenceCause, Fences, Reason, fence_for, fence_of
+from oncelog_server.transaction.effects import (
+    ClientKnown,
+    Fenced,
+    GenerationPending,
+    Pending,
+    ProducerRefused,
+    RefusalCounted,
+    ReleaseResponse,
+    StartTimer,
+)
+from oncelog_server.transaction.fences import Fence, Fences
 from oncelog_server.transaction.grouped.groups import TransactionGroups
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import (
+    NO_PRODUCER_EPOCH,
     TransactionMetadata,
     client_in,
     from_value,
-    to_record,
 )
-from oncelog_server.transaction.results import (
-    CONCURRENT_COMMIT,
-    FENCED,
-    UNKNOWN_PRODUCER,
-    TransactionResult,
-)
-from oncelog_server.transaction.states import COMPLETED
+from oncelog_server.transaction.results import TransactionResult
 
-R = TypeVar("R")
-
-# What a producer is told when the append of a decision fails, where it is not
-# COORDINATOR_NOT_AVAILABLE (Kafka's TransactionStateManager).
-APPEND_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-# What most ids owe, most of the time: one set for all of them, as there may be very many (D10).
+# The markers that most ids owe, most of the time: one set, as there may be very many ids (D10).
 _NONE_LEFT: Final[set[TopicPartition]] = set()
 
 
@@ -63,22 +60,22 @@ class LiveTransaction:
     """A transactional id and what is only true while this coordinator lives."""
 
     metadata: TransactionMetadata
-    # Decided, but its record is not committed: nothing else may be decided for this id.
+    # Decided, but its record is not committed: until then nothing else is decided for this id.
     pending: TransactionMetadata | None = None
     # Monotonic ms at which an ongoing transaction is aborted; counted from its first partition.
     deadline_ms: int | None = None
     # Partitions that have not got their marker yet. Not empty only while PREPARE_*.
     markers_left: set[TopicPartition] = field(default_factory=lambda: _NONE_LEFT)
-    # EndTxn answers that wait until the transaction is complete.
+    # EndTxn responses, parked until the transaction is complete.
     waiting: list[Deferred[TransactionResult]] = field(default_factory=list)
-    # Who has its producer, as far as it said so to this coordinator; and who had, and lost it.
+    # The client that has its producer, if this coordinator knows it; and the producers before.
     client: Client | None = None
     fences: tuple[Fence, ...] = ()
 
     @property
     def is_listed(self) -> bool:
-        """Whether it exists for others: not before its first record is committed, and not where it
-        has moved away."""
+        """Whether it exists for clients: not before its first record is committed, and not after it
+        has moved to another coordinator."""
         return self.metadata.last_update_ms >= 0 and (
             self.metadata.state is not TransactionState.DEAD
         )
@@ -89,17 +86,20 @@ class LiveTransaction:
 
 
 class TransactionShard:
-    """`coordinator_epoch` is the leader epoch of the shard's partition; every marker carries it."""
+    """`coordinator_epoch` is the leader epoch of the shard's partition, `index` its number; every
+    marker carries the epoch."""
 
     def __init__(
         self,
         coordinator_epoch: int,
         *,
+        index: int = 0,
         max_timeout_ms: int,
         grouped: set[str] | None = None,
         fences: Fences | None = None,
         is_given_id: Callable[[int], bool] = lambda producer_id: True,
     ) -> None:
+        self.index = index
         self._is_given_id = is_given_id
         self.fences = Fences() if fences is None else fences
         self.coordinator_epoch = coordinator_epoch
@@ -109,84 +109,88 @@ class TransactionShard:
         # Ids in PREPARE_*: what a new coordinator has to finish, in the order they were decided.
         self.prepared: dict[str, LiveTransaction] = {}
         self.ongoing: dict[str, LiveTransaction] = {}
-        # How many control records the log had, where none belong.
+        # Number of control records in the log, where none belong.
         self.stray_markers = 0
-        # What the records say that were decided here and are not committed yet: replay need not
-        # decode what was encoded a moment ago.
+        # The metadata of records that were decided here and are not committed yet: replay does not
+        # decode them.
         self._decided: dict[CoordinatorRecord, TransactionMetadata] = {}
 
     def get(self, transactional_id: str) -> LiveTransaction | None:
         return self.transactions.get(transactional_id)
 
-    def decide(
-        self,
-        live: LiveTransaction,
-        target: TransactionMetadata,
-        response: R | Deferred[R],
-        failed: Callable[[ErrorCode], R],
-        *,
-        opened_by: Client | None = None,
-    ) -> Decision[R]:
-        """Make `target` the pending state of `live`; `failed` gives the answer if it cannot be
-        appended. `opened_by`: who has the transaction, to be known after a restart too."""
-        record = to_record(target, opened_by)
+    # --- effects
+
+    def begin(self, effect: Pending) -> None:
+        """The id is busy with a decision."""
+        target = effect.target
+        live = self.transactions.get(target.transactional_id)
+        if live is None:
+            live = self.transactions[target.transactional_id] = LiveTransaction(_unwritten(target))
         live.pending = target
-        self._decided[record] = target
+        if effect.record.value is not None:
+            self._decided[effect.record] = target
 
-        def on_failure(code: int) -> R:
-            live.pending = None
-            self._decided.pop(record, None)
-            self._forget_if_new(live)
-            return failed(APPEND_ERRORS.get(ErrorCode(code), ErrorCode.COORDINATOR_NOT_AVAILABLE))
-
-        return Decision(response, (record,), on_failure=on_failure)
-
-    def cut_off(
-        self, live: LiveTransaction, reason: Reason, wall_ms: int, *, aborts: bool = True
-    ) -> Callable[[], None]:
-        """What to do once the decision that cuts off the producer of `live`, as it is now, is
-        committed. `aborts`: it is not left as it is, if it is open."""
-        metadata = live.metadata
-        fence = fence_for(
-            metadata.transactional_id,
-            metadata.owner,
-            live.client,
-            reason,
-            aborted=aborts and metadata.state is TransactionState.ONGOING,
-            wall_ms=wall_ms,
-        )
-
-        def remember() -> None:
-            live.fences = self.fences.remember(live.fences, fence)
-
-        return remember
-
-    def refuse(
-        self,
-        live: LiveTransaction,
-        producer_id: int,
-        producer_epoch: int,
-        result: TransactionResult = FENCED,
-        *,
-        in_group: bool = False,
-    ) -> TransactionResult:
-        """The answer to a producer that has been cut off. `in_group`: it knows codes of ours."""
-        message = self.fences.refuse(live.fences, producer_id, producer_epoch)
-        if in_group:
-            fence = fence_of(live.fences, producer_id, producer_epoch)
-            if fence is not None and fence.cause is FenceCause.CONCURRENT_COMMIT:
-                result = CONCURRENT_COMMIT
-        return replace(result, message=message)
-
-    def refuse_unknown(self) -> TransactionResult:
-        """The answer to a producer of an id that is not here, or not in its group."""
-        self.fences.refused_unknown += 1
-        return UNKNOWN_PRODUCER
-
-    def _forget_if_new(self, live: LiveTransaction) -> None:
-        """An id whose very first record was not written never existed."""
+    def take_back(self, effect: Pending) -> None:
+        """The decision failed. An id whose very first record was not written never existed."""
+        self._decided.pop(effect.record, None)
+        transactional_id = effect.target.transactional_id
+        live = self.transactions.get(transactional_id)
+        if live is None or live.pending is not effect.target:
+            return
+        live.pending = None
         if live.metadata.last_update_ms < 0:
-            self.transactions.pop(live.metadata.transactional_id, None)
+            del self.transactions[transactional_id]
+
+    def remember_fence(self, effect: Fenced) -> None:
+        live = self.transactions.get(effect.fence.transactional_id)
+        fences = self.fences.remember(() if live is None else live.fences, effect.fence)
+        if live is not None:
+            live.fences = fences
+
+    def count_refusal(self, effect: ProducerRefused) -> None:
+        live = self.transactions[effect.transactional_id]
+        live.fences = self.fences.refuse(live.fences, effect.producer_id, effect.producer_epoch)
+
+    def count_unknown(self, effect: RefusalCounted) -> None:
+        if effect.cause is None:
+            self.fences.refused_unknown += 1
+        else:
+            self.fences.refuse_unremembered(effect.cause)
+
+    def know_client(self, effect: ClientKnown) -> None:
+        live = self.transactions.get(effect.transactional_id)
+        if live is not None:
+            live.client = effect.client
+
+    def start_timer(self, effect: StartTimer) -> None:
+        live = self.ongoing.get(effect.transactional_id)
+        if live is not None:
+            live.deadline_ms = effect.deadline_ms
+
+    def expect_generation(self, effect: GenerationPending) -> None:
+        self.groups.expect(effect.membership)
+
+    def forget_generation(self, effect: GenerationPending) -> None:
+        self.groups.settle(effect.membership)
+
+    def note_generation(self, effect: GenerationPending) -> None:
+        self.groups.settle(effect.membership)
+        self.groups.note(effect.membership, effect.at_ms, effect.client)
+
+    def release_response(self, effect: ReleaseResponse) -> None:
+        live = self.transactions.get(effect.transactional_id)
+        if live is not None:
+            _release(live, effect.result)
+
+    # --- parked responses: EndTxn until its transaction is complete
+
+    def park(self, place: Park, answer: Deferred[Any]) -> None:
+        (transactional_id,) = place.key
+        self.transactions[transactional_id].waiting.append(answer)
+
+    def unpark(self, place: Park, answer: Deferred[Any]) -> None:
+        (transactional_id,) = place.key
+        self.transactions[transactional_id].waiting.remove(answer)
 
     # --- replay: live and at load
 
@@ -202,16 +206,14 @@ class TransactionShard:
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
-            # Or of a later kind: Kafka's loader passes over it too (S15).
+            # Also of a later kind: Kafka's loader skips it too (S15).
             self.groups.replay(record)
             return
         if record.value is None:
-            live = self.transactions.pop(transactional_id, None)
+            self.transactions.pop(transactional_id, None)
             self.prepared.pop(transactional_id, None)
             self.ongoing.pop(transactional_id, None)
             self.groups.forget(transactional_id)
-            if live is not None:
-                _release(live, TransactionResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
         value = decode_transaction_log_value(record.value)
         metadata = from_value(transactional_id, value)
@@ -220,8 +222,8 @@ class TransactionShard:
         self.transactions[transactional_id].client = client_in(value)
 
     def _check_given(self, metadata: TransactionMetadata) -> None:
-        """Raise ValueError for a producer id that was never given out, as the metadata says that is
-        restored from before: it would be given out again."""
+        """Raise ValueError for a producer id that was never given out, according to metadata that
+        was restored from an older copy: it would be given out again."""
         for producer_id in (metadata.producer_id, metadata.next_producer_id):
             if not self._is_given_id(producer_id):
                 raise ValueError(
@@ -231,8 +233,8 @@ class TransactionShard:
                 )
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """There are no transactions in the transaction log itself: a marker says nothing. Skipped,
-        so that one which got there does not keep the shard from ever being served."""
+        """Count a marker in the transaction log, which has no transactions. It is skipped, so that
+        a stray marker does not keep the shard out of service."""
         self.stray_markers += 1
 
     def _assign(self, metadata: TransactionMetadata) -> None:
@@ -253,20 +255,16 @@ class TransactionShard:
             return
         live.markers_left = _NONE_LEFT
         self.prepared.pop(transactional_id, None)
-        _release(
-            live,
-            TransactionResult(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch),
-        )
 
     def on_loaded(self, *, now_ms: int, wall_ms: int) -> None:
-        """Give reloaded transactions what is left of their time-out, never a fresh one (T5)."""
+        """Give reloaded transactions the rest of their timeout, never a fresh one (T5)."""
         for live in self.ongoing.values():
             timeout_ms = live.metadata.timeout_ms
             elapsed_ms = wall_ms - live.metadata.start_ms
             live.deadline_ms = now_ms + min(max(timeout_ms - elapsed_ms, 0), timeout_ms)
 
     def on_unloaded(self) -> None:
-        """This broker does not lead the partition any more: whoever waits asks the new
+        """This broker does not lead the partition any more: parked requests are retried at the new
         coordinator."""
         for live in self.prepared.values():
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
@@ -297,37 +295,25 @@ class TransactionShard:
         )
 
     def is_due(self, work: MarkerWork) -> bool:
-        """Whether that transaction is not complete yet. By identity: two of one producer epoch may
-        have the same partitions, and were decided in the same millisecond."""
+        """Whether that transaction is not complete yet. By identity: two transactions of one
+        producer epoch may have the same partitions and the same millisecond."""
         live = self.prepared.get(work.transactional_id)
         return live is not None and live.metadata is work.decision
 
     def marker_written(self, work: MarkerWork, partition: TopicPartition) -> None:
-        """That partition has its marker (or is gone for good). Ignored if the work is out of
-        date."""
+        """That partition has its marker, or is deleted. Ignored if the work is stale."""
         if self.is_due(work):
             self.prepared[work.transactional_id].markers_left.discard(partition)
 
-    def complete(
-        self, transactional_id: str, wall_ms: int, failed: Callable[[], None]
-    ) -> Decision[None] | None:
-        """The COMPLETE record, once every marker is written; None while some are missing. `failed`
-        is called if it cannot be appended: then the id stays prepared and owes this record."""
-        live = self.prepared.get(transactional_id)
-        if live is None or live.markers_left or live.pending is not None:
-            return None
-        target = live.metadata.completed(COMPLETED[live.metadata.state], wall_ms)
-        return self.decide(live, target, None, lambda code: failed())
-
     def release(self, transactional_id: str) -> None:
-        """Answer EndTxn now: the decision is durable, some marker needs longer (another broker, a
-        retry)."""
+        """Respond to EndTxn now: the decision is durable, some marker needs longer (another broker,
+        a retry)."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, decided(live.metadata))
 
     def give_up(self, transactional_id: str) -> None:
-        """A newer coordinator is at work on this id: whoever waits here asks there."""
+        """A newer coordinator is at work on this id: its parked requests are retried there."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
@@ -335,23 +321,28 @@ class TransactionShard:
     # --- time
 
     def overdue(self, now_ms: int, at_most: int) -> list[str]:
-        """Ids whose transaction is older than its time-out and not being decided right now (T3)."""
+        """Ids whose transaction is past its timeout and not being decided right now (T3)."""
         overdue = (
             transactional_id
-            for transactional_id, due in self._deadlines()
-            if due <= now_ms and self.ongoing[transactional_id].pending is None
+            for transactional_id, live in self.ongoing.items()
+            if is_overdue(live, now_ms)
         )
         return list(islice(overdue, at_most))
 
-    def _deadlines(self) -> Iterator[tuple[str, int]]:
-        for transactional_id, live in self.ongoing.items():
-            # A participant in two-phase commit waits for its decision however long (KIP-939).
-            if live.deadline_ms is not None and not live.metadata.is_two_phase:
-                yield transactional_id, live.deadline_ms
+
+def is_overdue(live: LiveTransaction, now_ms: int) -> bool:
+    """Whether an open transaction is to be aborted. A participant in two-phase commit waits for its
+    decision however long (KIP-939)."""
+    return (
+        live.deadline_ms is not None
+        and live.deadline_ms <= now_ms
+        and live.pending is None
+        and not live.metadata.is_two_phase
+    )
 
 
 def decided(metadata: TransactionMetadata) -> TransactionResult:
-    """What the producer is told once PREPARE is committed: the ids it goes on with (EndTxn v5)."""
+    """Return the response once PREPARE is committed: the ids to go on with (EndTxn v5)."""
     if metadata.next_producer_id >= 0:
         epoch = max(metadata.next_producer_epoch, 0)
         return TransactionResult(ErrorCode.NONE, metadata.next_producer_id, epoch)
@@ -362,3 +353,26 @@ def _release(live: LiveTransaction, result: TransactionResult) -> None:
     waiting, live.waiting = live.waiting, []
     for deferred in waiting:
         deferred.complete(result)
+
+
+def _unwritten(target: TransactionMetadata) -> TransactionMetadata:
+    """Return the metadata of an id that has no record yet."""
+    return TransactionMetadata(
+        target.transactional_id, target.producer_id, NO_PRODUCER_EPOCH, target.timeout_ms
+    )
+
+
+EFFECTS: Final[EffectTable[TransactionShard]] = {
+    Pending: EffectRow(taken=TransactionShard.begin, failed=TransactionShard.take_back),
+    GenerationPending: EffectRow(
+        taken=TransactionShard.expect_generation,
+        failed=TransactionShard.forget_generation,
+        committed=TransactionShard.note_generation,
+    ),
+    Fenced: EffectRow(committed=TransactionShard.remember_fence),
+    ProducerRefused: EffectRow(committed=TransactionShard.count_refusal),
+    RefusalCounted: EffectRow(committed=TransactionShard.count_unknown),
+    ClientKnown: EffectRow(committed=TransactionShard.know_client),
+    StartTimer: EffectRow(committed=TransactionShard.start_timer),
+    ReleaseResponse: EffectRow(committed=TransactionShard.release_response),
+}

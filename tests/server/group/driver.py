@@ -39,7 +39,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from oncelog_server.coordinator.shard import Decision
+from oncelog_server.coordinator.shard import Decision, Park
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.states import GroupState
@@ -112,6 +112,7 @@ class Driver:
             if isinstance(decision.response, Deferred):
                 decision.response.on_complete(answer.complete)
             else:
+                assert not isinstance(decision.response, Park)
                 answer.complete(decision.response)
 
         def fail(code: int) -> None:

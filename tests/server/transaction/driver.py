@@ -8,31 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
+from oncelog_server.coordinator.shard import (
+    COMMITTED,
+    FAILED,
+    TAKEN,
+    CoordinatorRecord,
+    Decision,
+    EffectRow,
+    EffectTable,
+    Park,
+    carry_out,
+)
 from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.commands.add_partitions import AddPartitions, decide_add_partitions
-from oncelog_server.transaction.commands.end_txn import EndTxn, decide_end_txn
-from oncelog_server.transaction.commands.fencing import abort_overdue
+from oncelog_server.transaction.commands.end_txn import EndTxn, decide_complete, decide_end_txn
+from oncelog_server.transaction.commands.fencing import decide_overdue
 from oncelog_server.transaction.commands.init_producer_id import (
     InitProducerId,
     decide_init_producer_id,
 )
+from oncelog_server.transaction.effects import CompleteLater, WriteMarkers
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.results import TransactionResult
-from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.shard import EFFECTS, LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import State
+from tests.server.coordinator.frozen import reading
 
 WALL_MS = 1_700_000_000_000
 ID = "t"
 P0, P1, P2 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Answer = Deferred[TransactionResult]
 
 
@@ -51,8 +65,16 @@ class Driver:
     markers: list[tuple[MarkerWork, TopicPartition]] = field(default_factory=list)
     max_timeout_ms: int = 900_000
     has_ids: bool = True
+    # False where states are too many, or too large, to compare them around each decision.
+    compares: bool = True
 
     def __post_init__(self) -> None:
+        # What the coordinator does, without time and a network.
+        self.effects: EffectTable[TransactionShard] = {
+            **EFFECTS,
+            WriteMarkers: EffectRow(committed=self._write_markers),
+            CompleteLater: EffectRow(),
+        }
         self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.shard = TransactionShard(0, max_timeout_ms=self.max_timeout_ms)
 
@@ -68,14 +90,27 @@ class Driver:
 
     # --- what a runtime does
 
-    def run(self, decision: Decision[TransactionResult], transactional_id: str) -> Answer:
+    def decide(self, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Every decision of these tests is made here: it only reads."""
+        if not self.compares:
+            return decide(*args, **kwargs)
+        return reading(self.shard, decide, *args, **kwargs)
+
+    def run(self, decision: Decision[TransactionResult] | Decision[None]) -> Answer:
+        """Take the decision. The answer comes once it is committed."""
         answer: Answer = Deferred()
+        carry_out(self.effects, TAKEN, self.shard, decision.effects)
+        response: Any = decision.response
+        if isinstance(decision.response, Park):
+            response = Deferred()
+            self.shard.park(decision.response, response)
 
         def fail(code: ErrorCode) -> None:
-            assert decision.on_failure is not None
-            response = decision.on_failure(code)
-            assert isinstance(response, TransactionResult)
-            answer.complete(response)
+            if isinstance(decision.response, Park):
+                self.shard.unpark(decision.response, response)
+            carry_out(self.effects, FAILED, self.shard, decision.effects)
+            failed: Any = decision.failed
+            answer.complete(response if failed is None else failed(code))
 
         if decision.records and self.append_error is not None:
             fail(self.append_error)
@@ -86,20 +121,22 @@ class Driver:
             for record in decision.records:
                 self.shard.replay(record, offset=self.committed, transaction=None)
                 self.committed += 1
-            if decision.on_committed is not None:
-                decision.on_committed()
-            if self.finishes and decision.records:
-                self.finish(transactional_id)
-            if isinstance(decision.response, Deferred):
-                decision.response.on_complete(answer.complete)
+            carry_out(self.effects, COMMITTED, self.shard, decision.effects)
+            if isinstance(response, Deferred):
+                response.on_complete(answer.complete)
             else:
-                answer.complete(decision.response)
+                answer.complete(response)
 
         if decision.records and self.holds_commits:
             self._held.append((commit, lambda: fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
         else:
             commit()
         return answer
+
+    def _write_markers(self, shard: TransactionShard, effect: WriteMarkers) -> None:
+        if self.finishes:
+            for transactional_id in effect.transactional_ids:
+                self.finish(transactional_id)
 
     def release(self) -> None:
         """Everything on its way is committed."""
@@ -129,24 +166,15 @@ class Driver:
     def finish(self, transactional_id: str) -> None:
         """All markers, and COMPLETE."""
         self.write_markers(transactional_id)
-        decision = self.shard.complete(transactional_id, self.wall_ms, lambda: None)
-        if decision is None:
-            return
-        if self.append_error is not None:
-            assert decision.on_failure is not None
-            decision.on_failure(self.append_error)
-            return
-        self.log += decision.records
+        decision = self.complete(transactional_id)
+        if decision is not None:
+            self.run(decision)
 
-        def commit() -> None:
-            for record in decision.records:
-                self.shard.replay(record, offset=self.committed, transaction=None)
-                self.committed += 1
-
-        if self.holds_commits:
-            self._held.append((commit, lambda: None))
-        else:
-            commit()
+    def complete(self, transactional_id: str) -> Decision[None] | None:
+        work = self.shard.marker_work(transactional_id)
+        if work is None:
+            return None
+        return self.decide(decide_complete, self.shard, work, attempt=0, wall_ms=self.wall_ms)
 
     # --- commands
 
@@ -155,7 +183,8 @@ class Driver:
         transactional_id: str = ID, two_phase: bool = False, keep: bool = False,
         caller: Client | None = None, by_operator: bool = False,
     ) -> Answer:  # fmt: skip
-        decision = decide_init_producer_id(
+        decision = self.decide(
+            decide_init_producer_id,
             self.shard,
             InitProducerId(
                 transactional_id,
@@ -170,7 +199,7 @@ class Driver:
             wall_ms=self.wall_ms,
             new_producer_id=self.new_producer_id,
         )
-        return self.run(decision, transactional_id)
+        return self.run(decision)
 
     def add(
         self, producer_id: int, producer_epoch: int, *partitions: TopicPartition,
@@ -181,34 +210,35 @@ class Driver:
             transactional_id, producer_id, producer_epoch, frozenset(partitions), version,
             verify_only, caller=caller,
         )  # fmt: skip
-        decision = decide_add_partitions(
-            self.shard, command, now_ms=self.now_ms, wall_ms=self.wall_ms
+        decision = self.decide(
+            decide_add_partitions, self.shard, command, now_ms=self.now_ms, wall_ms=self.wall_ms
         )
-        return self.run(decision, transactional_id)
+        return self.run(decision)
 
     def end(
         self, producer_id: int, producer_epoch: int, committed: bool, *, bumps_epoch: bool = True,
         transactional_id: str = ID,
     ) -> Answer:  # fmt: skip
-        decision = decide_end_txn(
+        decision = self.decide(
+            decide_end_txn,
             self.shard,
             EndTxn(transactional_id, producer_id, producer_epoch, committed, bumps_epoch),
             wall_ms=self.wall_ms,
             new_producer_id=self.new_producer_id,
         )
-        return self.run(decision, transactional_id)
+        return self.run(decision)
 
     def abort_overdue(self) -> list[str]:
-        overdue = abort_overdue(
-            self.shard,
-            now_ms=self.now_ms,
-            wall_ms=self.wall_ms,
-            at_most=100,
-            new_producer_id=self.new_producer_id,
-        )
-        for transactional_id, decision in overdue:
-            self.run(decision, transactional_id)
-        return [transactional_id for transactional_id, _ in overdue]
+        overdue = self.shard.overdue(self.now_ms, 100)
+        for transactional_id in overdue:
+            decision = self.decide(
+                decide_overdue,
+                self.shard.ongoing[transactional_id],
+                wall_ms=self.wall_ms,
+                new_producer_id=self.new_producer_id,
+            )
+            self.run(decision)
+        return overdue
 
     # --- states, as if they had been reached long ago
 

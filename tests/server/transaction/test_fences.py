@@ -69,7 +69,8 @@ def test_a_newer_instance_is_named_once_though_it_asks_twice() -> None:
         assert refused.code is FENCED
         assert "new at /10.0.0.2: newer instance" in refused.message
     assert [one.cause for one in heard.refused] == [NEWER]
-    assert heard.refused[0].refusals == heard.fences.refused[NEWER] == 3
+    (fence,) = heard.driver.live.fences
+    assert fence.refusals == heard.fences.refused[NEWER] == 3
 
 
 def test_a_newer_instance_with_nothing_open_aborts_nothing() -> None:
@@ -123,7 +124,7 @@ def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() 
     heard.begin()
     admin = Client("adminclient-1", "/10.0.0.9")
     decision = decide_departure(heard.driver.shard, ID, admin, wall_ms=1)
-    heard.driver.run(decision, ID)
+    heard.driver.run(decision)
     assert heard.told() == [(OPERATOR, admin, True)]
 
 
@@ -206,7 +207,7 @@ def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
     heard = Heard()
     producer = heard.begin()
     for _ in range(2):
-        refuse_in_group(heard.driver.shard, heard.driver.live, producer, Reason(GENERATION), 5)
+        heard.driver.run(refuse_in_group(heard.driver.live, producer, Reason(GENERATION), 5))
     assert heard.told() == [(GENERATION, None, False)]
     assert [one.cause for one in heard.refused] == [GENERATION]
     heard.driver.now_ms += 60_000
@@ -229,7 +230,7 @@ def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
             (GENERATION, NEW, aborted)
         ]
         producer = member.producer_id, member.producer_epoch
-        refused = refuse_outdated(driver.shard, live, producer, 5)
+        refused = driver.run(refuse_outdated(driver.shard, live, producer, 5)).value
         assert "new at /10.0.0.2: newer generation" in refused.message
     assert driver.shard.fences.refused[GENERATION] == 2
 
@@ -238,7 +239,7 @@ def test_a_client_that_takes_an_id_into_a_group_is_named_where_it_was() -> None:
     driver = GroupDriver()
     before = driver.init(caller=OLD).value
     decision = decide_departure(driver.shard, ID, NEW, wall_ms=driver.wall_ms)
-    driver.run_all(decision, [ID])
+    driver.run(decision)
     refused = driver.end(before.producer_id, before.producer_epoch, True).value
     assert "new at /10.0.0.2" in refused.message
 

@@ -325,7 +325,7 @@ class World:
             group_id=GROUP, topics=[OffsetFetchRequestTopics(name="in", partition_indexes=[0])]
         )
         (shard,) = self.groups.shards()
-        found = value_of(shard.offset_fetch(request, require_stable=require_stable).response)
+        found: Any = shard.offset_fetch(request, require_stable=require_stable).response
         (partition,) = found.topics[0].partitions
         return ErrorCode(partition.error_code), partition.committed_offset
 

@@ -1,5 +1,5 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, and the same by the leader that received the data (KIP-890
-part 2)."""
+"""AddPartitionsToTxn and AddOffsetsToTxn, from the client or from the leader that received the data
+(KIP-890 part 2)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import msgspec
 from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordinator.shard import Decision
+from oncelog_server.coordinator.shard import Decision, Effect
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Caller, client_of
+from oncelog_server.transaction.decisions import REFUSE_UNKNOWN, change, refuse
+from oncelog_server.transaction.effects import ClientKnown, StartTimer
 from oncelog_server.transaction.results import (
     BUSY,
     INVALID_REQUEST,
@@ -45,25 +47,21 @@ def decide_add_partitions(
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)
     if live is None:
-        return Decision(shard.refuse_unknown())
+        return REFUSE_UNKNOWN
     metadata = live.metadata
     # First of all (KAFKA-18660): while a change of producer id is pending, the producer may already
     # use the new one.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
         return Decision(BUSY)
-    # By the owner too: without one that has kept the transaction, nobody's next id is -1.
+    # Also the owner's: it differs if a newer instance has kept the transaction.
     if command.producer_id not in (metadata.producer_id, metadata.owner[0]):
-        return Decision(
-            shard.refuse(live, command.producer_id, command.producer_epoch, UNKNOWN_PRODUCER)
-        )
+        return refuse(live, command.producer_id, command.producer_epoch, UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
-        return Decision(
-            shard.refuse(
-                live,
-                command.producer_id,
-                command.producer_epoch,
-                in_group=command.group_id is not None,
-            )
+        return refuse(
+            live,
+            command.producer_id,
+            command.producer_epoch,
+            in_group=command.group_id is not None,
         )
     ongoing = metadata.state is State.ONGOING
     if ongoing and metadata.next_producer_epoch >= 0:
@@ -85,9 +83,12 @@ def decide_add_partitions(
     )
     if target.decided_members:
         target = replace(target, decided_members=())
+    client = live.client
+    effects: tuple[Effect, ...] = ()
     if not ongoing:
-        if live.client is None and command.caller is not None:
-            # Since this coordinator took over nobody has initialised the id.
-            live.client = client_of(command.caller)
-        live.deadline_ms = now_ms + metadata.timeout_ms
-    return shard.decide(live, target, SUCCESS, TransactionResult, opened_by=live.client)
+        effects = (StartTimer(command.transactional_id, now_ms + metadata.timeout_ms),)
+        if client is None and command.caller is not None:
+            # The id was initialized at another coordinator.
+            client = client_of(command.caller)
+            effects = (*effects, ClientKnown(command.transactional_id, client))
+    return change(target, SUCCESS, *effects, opened_by=client)

@@ -1,5 +1,5 @@
-"""EndTxn: the decision (KIP-98), with a new epoch for every transaction from v5 on (KIP-890 part
-2)."""
+"""EndTxn: PREPARE (KIP-98), with a new epoch for every transaction from v5 on (KIP-890 part 2); and
+COMPLETE, once all markers are written."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ import msgspec
 from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordinator.shard import Decision
-from oncelog_server.deferred import Deferred
+from oncelog_server.coordinator.shard import Decision, Park
+from oncelog_server.transaction.decisions import REFUSE_UNKNOWN, change, refuse
+from oncelog_server.transaction.effects import (
+    CompleteLater,
+    Pending,
+    ReleaseResponse,
+    WriteMarkers,
+)
+from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
     Member,
     TransactionMetadata,
+    to_record,
 )
 from oncelog_server.transaction.results import (
     BUSY,
@@ -28,6 +36,7 @@ from oncelog_server.transaction.results import (
 )
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard, decided
 from oncelog_server.transaction.states import (
+    COMPLETED,
     END_CURRENT_EPOCH,
     END_PREVIOUS_EPOCH,
     END_SAME_EPOCH,
@@ -38,7 +47,7 @@ from oncelog_server.transaction.states import (
 
 class EndTxn(msgspec.Struct, frozen=True):
     """`bumps_epoch`: the client speaks EndTxn v5 or later. `group_id` as in AddPartitions;
-    `members`: what is decided together with it, sorted."""
+    `members`: the transactions that are decided together with it, sorted."""
 
     transactional_id: str
     producer_id: int
@@ -56,16 +65,17 @@ def decide_end_txn(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """The answer is given when the transaction is complete, or earlier by `shard.release`."""
+    """Decide PREPARE. The response is parked until the transaction is complete, or `shard.release`
+    is called."""
     if not command.transactional_id:
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)
     if live is None:
-        return Decision(shard.refuse_unknown())
+        return REFUSE_UNKNOWN
     verdict = verdict_on(live, command)
     if isinstance(verdict, TransactionResult):
         if verdict in (FENCED, UNKNOWN_PRODUCER):
-            verdict = shard.refuse(
+            return refuse(
                 live,
                 command.producer_id,
                 command.producer_epoch,
@@ -74,18 +84,32 @@ def decide_end_txn(
             )
         return Decision(verdict)
     target = target_of(live.metadata, command, verdict, wall_ms, new_producer_id)
-    answer: Deferred[TransactionResult] = Deferred()
-    live.waiting.append(answer)
+    ids = (command.transactional_id,)
+    return change(target, Park(ids), WriteMarkers(ids))
 
-    def failed(code: ErrorCode) -> TransactionResult:
-        live.waiting.remove(answer)
-        return TransactionResult(code)
 
-    return shard.decide(live, target, answer, failed)
+def decide_complete(
+    shard: TransactionShard, work: MarkerWork, *, attempt: int, wall_ms: int
+) -> Decision[None] | None:
+    """Decide COMPLETE, once every marker is written; None while some are missing. If it cannot be
+    appended, the id stays prepared and owes this record."""
+    transactional_id = work.transactional_id
+    live = shard.prepared.get(transactional_id)
+    if live is None or live.markers_left or live.pending is not None:
+        return None
+    target = live.metadata.completed(COMPLETED[live.metadata.state], wall_ms)
+    record = to_record(target)
+    result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
+    effects = (
+        Pending(target, record),
+        ReleaseResponse(transactional_id, result),
+        CompleteLater(work, attempt),
+    )
+    return Decision(None, (record,), effects=effects)
 
 
 def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionResult:
-    """PREPARE or PREPARE_EMPTY, or the answer that is given at once."""
+    """Return PREPARE or PREPARE_EMPTY, or the response that is given at once."""
     metadata = live.metadata
     is_current = metadata.is_held_by(command.producer_id, command.producer_epoch)
     row = (metadata.state, command.committed)
@@ -97,9 +121,9 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
         elif _is_retry(metadata, command):
             verdict = END_PREVIOUS_EPOCH.get(row)
         else:
-            return _stranger(metadata, command)
+            return _fenced_or_unknown(metadata, command)
     elif not is_current:
-        return _stranger(metadata, command)
+        return _fenced_or_unknown(metadata, command)
     elif live.pending is not None:
         return BUSY
     else:
@@ -107,27 +131,27 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
     if verdict is None:
         return INVALID_STATE
     if verdict is Verdict.DONE and metadata.owner[1] > LAST_PRODUCER_EPOCH:
-        # The epoch after the last one is handed to nobody: there was no id to go on with (E6).
+        # The epoch after the last one is never given out: there was no id to go on with (E6).
         return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
-        # It was decided together with others than this retry says.
+        # It was decided together with other members than those of this retry.
         return INVALID_STATE
-    return _ANSWERS.get(verdict) or (decided(metadata) if verdict is Verdict.DONE else verdict)
+    return _RESPONSES.get(verdict) or (decided(metadata) if verdict is Verdict.DONE else verdict)
 
 
-_ANSWERS = {Verdict.BUSY: BUSY, Verdict.FENCED: FENCED}
+_RESPONSES = {Verdict.BUSY: BUSY, Verdict.FENCED: FENCED}
 
 
-def _stranger(metadata: TransactionMetadata, command: EndTxn) -> TransactionResult:
-    """Fenced even where the epoch is higher than ours: nobody was given it (Z18)."""
+def _fenced_or_unknown(metadata: TransactionMetadata, command: EndTxn) -> TransactionResult:
+    """Fenced even if the epoch is higher than the stored one: it was never given out (Z18)."""
     known = command.producer_id in (metadata.producer_id, metadata.owner[0])
     return FENCED if known else UNKNOWN_PRODUCER
 
 
 def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:
-    """The same call again after its decision bumped the epoch, or took a new producer id at the
-    last one. `last_producer_epoch` is -1 where a newer instance made the bump: then it is a zombie,
-    not a retry, and who names -1 is nobody."""
+    """Whether it is the same call again after its decision bumped the epoch, or took a new producer
+    id at the last one. `last_producer_epoch` is -1 if a newer instance bumped the epoch. The caller
+    is then a zombie, not a retry. A request with epoch -1 is never a retry."""
     if command.producer_epoch < 0 or metadata.last_producer_epoch != command.producer_epoch:
         return False
     owner_id, owner_epoch = metadata.owner
@@ -147,6 +171,7 @@ def target_of(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
+    """Return the metadata of the prepared transaction."""
     if verdict is Verdict.PREPARE_EMPTY:
         metadata = replace(metadata, partitions=NO_PARTITIONS, start_ms=wall_ms)
     if metadata.decided_members != command.members:
@@ -174,7 +199,7 @@ def _end_of_kept(
 ) -> TransactionMetadata:
     """The end of a transaction that a newer instance has kept (KIP-939, "Persisted Data Format
     Changes"): its markers carry the id it was begun with and the epoch after that, so that its
-    first producer is shut out everywhere; the producer that ends it goes on with its own id."""
+    first producer is fenced everywhere; the producer that ends it goes on with its own id."""
     owner_id, owner_epoch = target.owner
     target = replace(
         target, producer_epoch=target.producer_epoch + 1, previous_producer_id=owner_id

@@ -1,7 +1,7 @@
-"""Forgetting transactional ids that nobody used for `transactional.id.expiration.ms` (KIP-98).
+"""The expiry of transactional ids that were unused for `transactional.id.expiration.ms` (KIP-98).
 
-A tombstone is a decision like any other: until it is committed its id is busy, and where it cannot
-be written the id goes on as before.
+A tombstone is a decision like any other: until it is committed its id is busy, and if it cannot be
+written the id stays as it was.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
-from oncelog_server.transaction.metadata import TransactionMetadata, tombstone
-from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.coordinator.shard import Decision
+from oncelog_server.transaction.effects import Pending
+from oncelog_server.transaction.grouped.groups import TransactionGroups
+from oncelog_server.transaction.metadata import tombstone
+from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State
 
-# Where nothing is open and nothing is owed.
+# No transaction is open, and no marker is owed.
 AT_REST: Final = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT, State.DEAD})
 
 
 def is_expired(live: LiveTransaction, *, before_ms: int) -> bool:
-    """`before_ms`: wall clock ms; what was used later stays."""
+    """Whether the id was last used at `before_ms` (wall clock) or earlier, and is at rest."""
     metadata = live.metadata
     return (
         metadata.state in AT_REST
@@ -30,22 +32,12 @@ def is_expired(live: LiveTransaction, *, before_ms: int) -> bool:
     )
 
 
-def decide_expiry(shard: TransactionShard, expired: Iterable[LiveTransaction]) -> Decision[None]:
-    """Their tombstones, as one batch. `expired` are those of `is_expired`, just now."""
-    pending: list[LiveTransaction] = []
-    records: list[CoordinatorRecord] = []
-    for live in expired:
-        live.pending = _dead(live.metadata)
-        pending.append(live)
-        records.append(tombstone(live.metadata.transactional_id))
-    records += shard.groups.removal(live.metadata.transactional_id for live in pending)
-
-    def on_failure(_: int) -> None:
-        for live in pending:
-            live.pending = None
-
-    return Decision(None, tuple(records), on_failure=on_failure)
-
-
-def _dead(metadata: TransactionMetadata) -> TransactionMetadata:
-    return replace(metadata, state=State.DEAD)
+def decide_expiry(expired: Iterable[LiveTransaction], groups: TransactionGroups) -> Decision[None]:
+    """Decide the tombstones of `expired`, which `is_expired` has just found, as one batch."""
+    effects = tuple(
+        Pending(replace(live.metadata, state=State.DEAD), tombstone(live.metadata.transactional_id))
+        for live in expired
+    )
+    records = [effect.record for effect in effects]
+    records += groups.removal(effect.target.transactional_id for effect in effects)
+    return Decision(None, tuple(records), effects=effects)

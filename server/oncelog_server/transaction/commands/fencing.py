@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.refusal import Refused
+from oncelog_server.transaction.decisions import change, fenced
+from oncelog_server.transaction.effects import WriteMarkers
 from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.metadata import (
     NO_PRODUCER_EPOCH,
@@ -16,12 +18,11 @@ from oncelog_server.transaction.metadata import (
     TransactionMetadata,
 )
 from oncelog_server.transaction.results import FENCED, TransactionResult
-from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State
 
 
 def fence(
-    shard: TransactionShard,
     live: LiveTransaction,
     response: TransactionResult,
     *,
@@ -30,13 +31,13 @@ def fence(
     reason: Reason | None,
     new_producer_id: Callable[[], int] | None = None,
 ) -> Decision[TransactionResult]:
-    """PREPARE_ABORT with the next epoch, so that nothing late of the old one is accepted anywhere.
+    """Decide PREPARE_ABORT with the next epoch, so that no late request of the old one is accepted.
 
-    `keep_owner`: the producer may come back for the bumped epoch by naming its old one (its
-    transaction timed out, KIP-588); false when a newer instance has taken over. `reason`: None
-    where it asked for it itself. If the append fails nothing has changed, so fencing again cannot
-    run through the epochs (KAFKA-9666). `new_producer_id`: at the last epoch the id is another one
-    after the abort, which the owner's retry of EndTxn v5 is told (KAFKA-20090).
+    `keep_owner`: the producer may come back for the bumped epoch with its old one (its transaction
+    timed out, KIP-588); false if a newer instance has taken over. `reason`: None if the producer
+    asked for it itself. If the append fails nothing has changed, so fencing again cannot run
+    through the epochs (KAFKA-9666). `new_producer_id`: at the last epoch, gives the id after the
+    abort, which the owner's retry of EndTxn v5 gets (KAFKA-20090).
     """
     metadata = live.metadata
     owner_id, owner_epoch = metadata.owner
@@ -51,44 +52,32 @@ def fence(
         target = replace(target, previous_producer_id=owner_id, next_producer_epoch=owner_epoch + 1)
     elif new_producer_id is not None:
         target = replace(target, next_producer_id=_next_id(metadata, new_producer_id))
-    decision = shard.decide(live, target, response, TransactionResult)
+    markers = WriteMarkers((metadata.transactional_id,))
     if reason is None:
-        return decision
-    return replace(decision, on_committed=shard.cut_off(live, reason, wall_ms))
+        return change(target, response, markers)
+    return change(target, response, fenced(live, reason, wall_ms), markers)
 
 
 def _next_id(metadata: TransactionMetadata, new_producer_id: Callable[[], int]) -> int:
-    """The id that the producer goes on with, if its epochs run out with this abort."""
+    """Return the id that the producer goes on with, if its epochs run out with this abort."""
     if not metadata.is_epoch_exhausted:
         return NO_PRODUCER_ID
     try:
         return new_producer_id()
     except Refused:
-        # None left right now. The abort does not wait for one: InitProducerId brings it.
+        # None is left right now. The abort does not wait: InitProducerId takes an id later.
         return NO_PRODUCER_ID
 
 
-def abort_overdue(
-    shard: TransactionShard,
-    *,
-    now_ms: int,
-    wall_ms: int,
-    at_most: int,
-    new_producer_id: Callable[[], int],
-) -> list[tuple[str, Decision[TransactionResult]]]:
-    """Abort `at_most` so many transactions that are past their time-out: the scan of
-    `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
-    aborts = []
-    for transactional_id in shard.overdue(now_ms, at_most):
-        live = shard.ongoing[transactional_id]
-        decision = fence(
-            shard,
-            live,
-            FENCED,
-            wall_ms=wall_ms,
-            keep_owner=True,
-            reason=Reason(FenceCause.TIMED_OUT),
-            new_producer_id=new_producer_id,
-        )
-        aborts.append((transactional_id, decision))
-    return aborts
+def decide_overdue(
+    live: LiveTransaction, *, wall_ms: int, new_producer_id: Callable[[], int]
+) -> Decision[TransactionResult]:
+    """Decide the abort of a transaction that `is_overdue` has just found past its timeout."""
+    return fence(
+        live,
+        FENCED,
+        wall_ms=wall_ms,
+        keep_owner=True,
+        reason=Reason(FenceCause.TIMED_OUT),
+        new_producer_id=new_producer_id,
+    )

@@ -1,4 +1,4 @@
-"""InitProducerId for a transactional id: who is the one live producer (KIP-98, KIP-360, KIP-890,
+"""InitProducerId for a transactional id: which producer is the live one (KIP-98, KIP-360, KIP-890,
 KIP-939)."""
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import msgspec
 from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordinator.shard import Decision
+from oncelog_server.coordinator.shard import Decision, Effect
 from oncelog_server.transaction.caller import Caller, client_of, is_admin_tool
 from oncelog_server.transaction.caller_role import CallerRole, caller_role
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.commands.keep_prepared import keep
+from oncelog_server.transaction.decisions import change, fenced, refuse
+from oncelog_server.transaction.effects import ClientKnown
 from oncelog_server.transaction.fences import Reason, taken_over_by
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
@@ -35,8 +37,9 @@ from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
 
 class InitProducerId(msgspec.Struct, frozen=True):
     """`producer_id` and `producer_epoch` are -1 unless a producer asks for its own next epoch
-    (KIP-360). `two_phase`: its transactions have no time-out, whatever `timeout_ms` says.
-    `keep_prepared`: an open transaction stays open, for the caller to end it (KIP-939)."""
+    (KIP-360). `two_phase`: its transactions have no timeout, whatever `timeout_ms` says.
+    `keep_prepared`: an open transaction stays open, for the caller to end it (KIP-939).
+    `by_operator`: the caller only ends what is open."""
 
     transactional_id: str
     timeout_ms: int
@@ -44,7 +47,6 @@ class InitProducerId(msgspec.Struct, frozen=True):
     producer_epoch: int = NO_PRODUCER_EPOCH
     two_phase: bool = False
     keep_prepared: bool = False
-    # Who asks; and whether an operator does, to end what is open.
     caller: Caller | None = None
     by_operator: bool = False
 
@@ -56,11 +58,11 @@ def decide_init_producer_id(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """`new_producer_id` hands out an id nobody had before; it may raise Refused (none left right
-    now)."""
+    """Decide the next epoch, or the abort of what is open. `new_producer_id` gives an id that was
+    never used; it may raise Refused (none is left right now)."""
     refused = refusal(shard, command)
     if refused is not None:
-        return Decision(refused)
+        return refused
     if command.two_phase:
         command = replace(command, timeout_ms=NO_TIMEOUT_MS)
     live = shard.get(command.transactional_id)
@@ -83,11 +85,10 @@ def decide_init_producer_id(
         and role is CallerRole.PREVIOUS_EPOCH
         and not (command.keep_prepared and metadata.is_kept)
     ):
-        # A late call of its own past.
-        return Decision(shard.refuse(live, command.producer_id, command.producer_epoch))
+        # A late request from before the transaction began.
+        return refuse(live, command.producer_id, command.producer_epoch)
     if verdict is Verdict.FENCE and command.keep_prepared:
         return keep(
-            shard,
             live,
             role,
             reason=_reason(command),
@@ -96,48 +97,43 @@ def decide_init_producer_id(
             new_producer_id=new_producer_id,
         )
     if verdict is Verdict.FENCE:
-        return _end_open(shard, live, command, role, wall_ms, new_producer_id)
+        return _end_open(live, command, role, wall_ms, new_producer_id)
     if verdict is not Verdict.INITIALISE:
         return Decision(INVALID_STATE)
     target = _next_epoch(metadata, command, role, wall_ms, new_producer_id)
     result = TransactionResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
-    decision = shard.decide(live, target, result, TransactionResult)
-    # Not before: of an id that cannot be written down nothing is left.
-    shard.transactions[command.transactional_id] = live
-    return replace(decision, on_committed=_taken_over(shard, live, command, role, wall_ms))
+    return change(target, result, *_taken_over(live, command, role, wall_ms))
 
 
-def refusal(shard: TransactionShard, command: InitProducerId) -> TransactionResult | None:
-    """Why it will not be done, however often it is asked; None where it may be. The id itself need
-    not be here."""
+def refusal(shard: TransactionShard, command: InitProducerId) -> Decision[TransactionResult] | None:
+    """Refuse a call that no retry would change; None if it may be done. The id itself need not be
+    here."""
     if not command.transactional_id or _is_half_named(command):
-        return INVALID_REQUEST
+        return Decision(INVALID_REQUEST)
     if not (command.two_phase or 0 < command.timeout_ms <= shard.max_timeout_ms):
-        return TransactionResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        return Decision(TransactionResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
     live = shard.get(command.transactional_id)
     if live is None or live.is_busy:
         return None
     if caller_role(live.metadata, command.producer_id, command.producer_epoch) is CallerRole.FENCED:
-        return shard.refuse(live, command.producer_id, command.producer_epoch)
+        return refuse(live, command.producer_id, command.producer_epoch)
     return None
 
 
 def _end_open(
-    shard: TransactionShard,
     live: LiveTransaction,
     command: InitProducerId,
     role: CallerRole,
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """For the current producer and a newer one; nobody else may touch what is open.
+    """Abort what is open, for the current producer or a newer one; no other may touch it.
 
-    The caller comes back when the abort is done. A newer producer gets one more epoch then; the one
-    that asked by its name gets this one.
+    The caller comes back when the abort is done. A newer producer gets one more epoch then; the
+    current one gets the epoch of the abort.
     """
     by_its_own = role is CallerRole.CURRENT
     return fence(
-        shard,
         live,
         BUSY,
         wall_ms=wall_ms,
@@ -152,42 +148,33 @@ def _reason(command: InitProducerId) -> Reason:
 
 
 def _taken_over(
-    shard: TransactionShard,
-    live: LiveTransaction,
-    command: InitProducerId,
-    role: CallerRole,
-    wall_ms: int,
-) -> Callable[[], None]:
-    """What to do once the caller has the id: remember it, and whom it cut off."""
+    live: LiveTransaction, command: InitProducerId, role: CallerRole, wall_ms: int
+) -> tuple[Effect, ...]:
+    """Return the effects once the caller has the id: the fence of the producer before it, if any,
+    and the client that has it now."""
     metadata = live.metadata
     # A newer instance that aborted a transaction first, and so fenced its producer, comes back.
     comes_back = (
         metadata.state is State.COMPLETE_ABORT
         and metadata.last_producer_epoch == NO_PRODUCER_EPOCH
         and any(
-            one.aborted
-            and one.refuses
-            and (one.producer_id, one.producer_epoch + 1) == metadata.owner
-            for one in live.fences
+            fence.aborted
+            and fence.refuses
+            and (fence.producer_id, fence.producer_epoch + 1) == metadata.owner
+            for fence in live.fences
         )
     )
-    cut_off: Callable[[], None] | None = None
-    if role is CallerRole.NEW_INSTANCE and metadata.producer_epoch >= 0 and not comes_back:
-        cut_off = shard.cut_off(live, _reason(command), wall_ms)
     caller = command.caller
     if command.by_operator or (caller is not None and is_admin_tool(caller)):
         caller = None
-
-    def on_committed() -> None:
-        if cut_off is not None:
-            cut_off()
-        live.client = None if caller is None else client_of(caller)
-
-    return on_committed
+    known = ClientKnown(metadata.transactional_id, None if caller is None else client_of(caller))
+    if role is CallerRole.NEW_INSTANCE and metadata.producer_epoch >= 0 and not comes_back:
+        return fenced(live, _reason(command), wall_ms), known
+    return (known,)
 
 
 def _is_half_named(command: InitProducerId) -> bool:
-    """A producer id without an epoch or the other way round (Z10)."""
+    """Whether it names a producer id without an epoch, or an epoch without an id (Z10)."""
     return (command.producer_id == NO_PRODUCER_ID) != (command.producer_epoch == NO_PRODUCER_EPOCH)
 
 
@@ -198,7 +185,7 @@ def _next_epoch(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
-    """The id's next state, for anybody but a stranger."""
+    """Return the next state of the id. `role` is not FENCED."""
     empty = replace(
         metadata,
         state=State.EMPTY,
@@ -209,8 +196,8 @@ def _next_epoch(
         decided_members=(),
     )
     if role is CallerRole.PREVIOUS_EPOCH and metadata.owner[1] <= LAST_PRODUCER_EPOCH:
-        # A repeated call whose answer was lost (R14), or a producer whose transaction timed out:
-        # the epoch is there already, and may be the last one.
+        # A retry after a lost response (R14), or a producer whose transaction timed out: the epoch
+        # is bumped already, and may be the last one.
         return empty
     if not metadata.is_epoch_exhausted:
         owner = metadata.producer_epoch if role is CallerRole.CURRENT else NO_PRODUCER_EPOCH

@@ -1,4 +1,4 @@
-"""InitProducerId that keeps an open transaction, which its caller means to end: the recovery of a
+"""InitProducerId that keeps an open transaction, so that its caller can end it: the recovery of a
 participant in two-phase commit (KIP-939)."""
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordinator.shard import Decision
+from oncelog_server.coordinator.shard import Decision, Effect
 from oncelog_server.transaction.caller import client_of
 from oncelog_server.transaction.caller_role import CallerRole
+from oncelog_server.transaction.decisions import change, fenced
+from oncelog_server.transaction.effects import ClientKnown, StartTimer
 from oncelog_server.transaction.fences import Reason
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
@@ -19,11 +21,10 @@ from oncelog_server.transaction.metadata import (
     TransactionMetadata,
 )
 from oncelog_server.transaction.results import TransactionResult
-from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.shard import LiveTransaction
 
 
 def keep(
-    shard: TransactionShard,
     live: LiveTransaction,
     role: CallerRole,
     *,
@@ -32,14 +33,15 @@ def keep(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """The transaction stays as it is, and its markers will carry its own producer id and epoch; the
-    caller gets an epoch of its own to end it with, so that everybody before it is fenced.
+    """Decide that the transaction stays open: its markers will carry its own producer id and epoch,
+    and the caller gets another epoch to end it with, so that every producer before it is fenced.
 
-    A transaction without a time-out never gets one this way: somebody may have voted to commit.
+    A transaction without a timeout never gets one this way: its participant may have voted to
+    commit.
     """
     metadata = live.metadata
     if role is CallerRole.PREVIOUS_EPOCH:
-        # The answer was lost: it is given again.
+        # The response was lost: it is given again.
         return Decision(_kept(metadata))
     owner_id, owner_epoch = metadata.owner
     exhausted = owner_epoch >= LAST_PRODUCER_EPOCH
@@ -53,21 +55,15 @@ def keep(
         timeout_ms=timeout_ms,
         last_update_ms=wall_ms,
     )
-    later_ms = timeout_ms - metadata.timeout_ms
-    cut_off = None
-    if role is CallerRole.NEW_INSTANCE:
-        cut_off = shard.cut_off(live, reason, wall_ms, aborts=False)
+    transactional_id = metadata.transactional_id
     client = None if reason.by is None else client_of(reason.by)
-
-    def on_committed() -> None:
-        if cut_off is not None:
-            cut_off()
-        live.client = client
-        if live.deadline_ms is not None:
-            live.deadline_ms += later_ms
-
-    decision = shard.decide(live, target, _kept(target), TransactionResult, opened_by=client)
-    return replace(decision, on_committed=on_committed)
+    effects: list[Effect] = [ClientKnown(transactional_id, client)]
+    if role is CallerRole.NEW_INSTANCE:
+        effects.insert(0, fenced(live, reason, wall_ms, aborts=False))
+    if live.deadline_ms is not None:
+        deadline_ms = live.deadline_ms + timeout_ms - metadata.timeout_ms
+        effects.append(StartTimer(transactional_id, deadline_ms))
+    return change(target, _kept(target), *effects, opened_by=client)
 
 
 def _kept(metadata: TransactionMetadata) -> TransactionResult:

@@ -18,7 +18,7 @@ from oncelog_server.transaction.states import State
 def transactions_of(
     shard: TransactionShard, producer_ids: Collection[int]
 ) -> list[LiveTransaction]:
-    """Those of these producers that are open here, or decided and not finished."""
+    """Return the transactions of these producers that are open, or decided and not finished."""
     return [
         live
         for transactions in (shard.ongoing, shard.prepared)
@@ -28,16 +28,15 @@ def transactions_of(
 
 
 def decide_concurrent_commit(
-    shard: TransactionShard,
     older: LiveTransaction,
     caller: Caller | None,
     *,
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """SUCCESS where the older transaction is aborted, CONCURRENT_PRODUCER_COMMIT where that can no
-    longer be: it is the newer producer that has to give way then. The older one may come back for
-    the next epoch by naming its own, as after a time-out."""
+    """Respond with SUCCESS once the older transaction is aborted, with CONCURRENT_PRODUCER_COMMIT
+    if it no longer can be: then the newer producer has to wait. The older producer may come back
+    for the next epoch with its own, as after a timeout."""
     target = older.metadata if older.pending is None else older.pending
     if target.state is State.PREPARE_COMMIT or target.is_two_phase:
         return Decision(CONCURRENT_COMMIT)
@@ -47,7 +46,6 @@ def decide_concurrent_commit(
         return Decision(BUSY)
     reason = Reason(FenceCause.CONCURRENT_COMMIT, caller)
     return fence(
-        shard,
         older,
         SUCCESS,
         wall_ms=wall_ms,

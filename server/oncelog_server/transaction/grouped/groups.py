@@ -9,7 +9,7 @@ are on their way.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from oncelog_protocol.internal.transaction_group import (
@@ -177,19 +177,17 @@ class TransactionGroups:
         left = self.removal((transactional_id,)) if moves else ()
         return (*left, to_record(transactional_id, membership))
 
-    def expect(self, membership: Membership) -> Callable[[], None]:
-        """Its registration is on its way; what to call when it has come, or will not."""
-        group_id, generation_id, _ = membership
-        coming = self._coming.setdefault(group_id, [])
-        coming.append(generation_id)
+    def expect(self, membership: Membership) -> None:
+        """A record with this generation is appended, and not committed yet."""
+        self._coming.setdefault(membership.group_id, []).append(membership.generation_id)
 
-        def settled() -> None:
-            coming.remove(generation_id)
-            # Another one, or none, where the shard was emptied meanwhile.
-            if not coming and self._coming.get(group_id) is coming:
-                del self._coming[group_id]
-
-        return settled
+    def settle(self, membership: Membership) -> None:
+        """That record is committed, or never will be. An unloaded shard has forgotten it."""
+        coming = self._coming.get(membership.group_id, [])
+        if membership.generation_id in coming:
+            coming.remove(membership.generation_id)
+            if not coming:
+                del self._coming[membership.group_id]
 
     def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
         """The tombstones that go with ids, or make them nobody's members; none for those that are

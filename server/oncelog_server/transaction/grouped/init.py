@@ -1,5 +1,5 @@
-"""InitProducerId of a producer in a consumer group (KIP-447, early draft): whoever stands in the
-way of its input partitions is aborted and fenced first; and how an id changes its coordinator."""
+"""InitProducerId of a producer in a consumer group (KIP-447, early draft): producers of the same
+input partitions are aborted and fenced first; and how an id changes its coordinator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.coordinator.shard import Decision
+from oncelog_server.coordinator.shard import Decision, Effect
+from oncelog_server.deferred import Deferred
 from oncelog_server.transaction.caller import Caller, client_of
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.commands.init_producer_id import (
@@ -16,16 +17,18 @@ from oncelog_server.transaction.commands.init_producer_id import (
     decide_init_producer_id,
     refusal,
 )
+from oncelog_server.transaction.decisions import change, fenced
+from oncelog_server.transaction.effects import GenerationPending
 from oncelog_server.transaction.fences import FenceCause, Reason, taken_over_by
 from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.grouped.refusals import newest_generation, refuse_call
-from oncelog_server.transaction.grouped.together import decide_each, together
+from oncelog_server.transaction.grouped.together import together
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_EPOCH,
 )
-from oncelog_server.transaction.results import BUSY, ILLEGAL_GENERATION, SUCCESS, TransactionResult
+from oncelog_server.transaction.results import BUSY, SUCCESS, TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 from oncelog_server.transaction.states import State
 
@@ -37,18 +40,16 @@ def decide_init_in_group(
     *,
     wall_ms: int,
     new_producer_id: Callable[[], int],
-) -> tuple[Decision[TransactionResult], list[str]]:
-    """The decision, and the ids whose transactions it aborts: their markers are to be written.
-
-    CONCURRENT_TRANSACTIONS until every transaction of the group that has one of the same input
-    partitions is finished. Those of older generations are aborted at once, whatever their
-    partitions: nobody can commit them any more, and readers would wait for their time-outs.
+) -> Decision[TransactionResult]:
+    """Respond with CONCURRENT_TRANSACTIONS until every transaction of the group that has one of the
+    same input partitions is finished. Transactions of older generations are aborted at once,
+    whatever their partitions: no producer can commit them any more, and readers would wait for
+    their timeouts.
     """
     groups, own_id = shard.groups, command.transactional_id
     refused = refusal_in_group(shard, command, membership, wall_ms=wall_ms)
     if refused is not None:
-        return Decision(refused), []
-    # Before anything is decided: it may be that there is no record of it.
+        return refused
     registration = groups.registration(own_id, membership)
     conflicting, to_abort = _open_transactions(shard, own_id, membership)
     own = shard.get(own_id)
@@ -59,55 +60,45 @@ def decide_init_in_group(
             shard, command, wall_ms=wall_ms, new_producer_id=new_producer_id
         )
         if not mine.records and mine.response != BUSY:
-            return mine, []
+            return mine
     reason = Reason(FenceCause.NEWER_GENERATION, command.caller)
-    # A participant in two-phase commit is only ended by whoever decides it (KIP-939).
-    abortable = [
-        live
+    # The outcome of a participant in two-phase commit is decided elsewhere (KIP-939).
+    aborts = [
+        fence(live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
         for live in (*conflicting, *to_abort)
         if not live.is_busy and not live.metadata.is_two_phase
     ]
-    fences = decide_each(
-        (
-            fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
-            for live in abortable
-            if live.metadata.state is State.ONGOING
-        ),
-        beside=[mine],
-    )
     response = BUSY if conflicting else mine.response
-    if not (registration or fences or mine.records):
-        return Decision(response), []
-    ids = [live.metadata.transactional_id for live in abortable]
-    decision = together([*fences, mine], response, also=registration)
-    idle = _left_behind(shard, own_id, membership) if registration else []
+    assert not isinstance(response, Deferred)
+    if not (registration or aborts or mine.records):
+        return Decision(response)
+    effects: list[Effect] = []
     if registration:
-        decision = _expected(shard, decision, membership, command.caller, wall_ms)
-    if mine.records:
-        # Only then: where its markers are being written already, nobody may begin once more.
-        ids.append(own_id)
-    return _cutting_off(shard, decision, idle, reason, wall_ms), ids
+        client = None if command.caller is None else client_of(command.caller)
+        effects.append(GenerationPending(membership, wall_ms, client))
+        idle = _left_behind(shard, own_id, membership)
+        effects += [fenced(live, reason, wall_ms) for live in idle]
+    return together([*aborts, mine], response, also=registration, effects=tuple(effects))
 
 
 def refusal_in_group(
     shard: TransactionShard, command: InitProducerId, membership: Membership, *, wall_ms: int
-) -> TransactionResult | None:
-    """Why the call will not be done, or not yet; None where it may be. To be asked before the id
-    departs from where it was."""
+) -> Decision[TransactionResult] | None:
+    """Refuse the call, or make it wait; None if it may be done. Asked before the id departs from
+    where it was."""
     if membership.generation_id < shard.groups.newest_generation(membership.group_id):
         reason = newest_generation(shard, membership.group_id)
-        refuse_call(shard, command, reason, wall_ms)
-        return ILLEGAL_GENERATION
+        return refuse_call(shard, command, reason, wall_ms)
     if membership.generation_id < shard.groups.coming_generation(membership.group_id):
-        # Let in now it would come after the newer one, and make the id an older member again.
-        return BUSY
+        # Accepted now, it would come after the newer generation, and make the id an older member.
+        return Decision(BUSY)
     return refusal(shard, command)
 
 
 def _left_behind(
     shard: TransactionShard, own_id: str, membership: Membership
 ) -> list[LiveTransaction]:
-    """Ids of older generations with nothing open, which were not left behind before."""
+    """Return the ids of older generations with nothing open, which were not left behind before."""
     found = []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
@@ -121,56 +112,10 @@ def _left_behind(
     return found
 
 
-def _expected(
-    shard: TransactionShard,
-    decision: Decision[TransactionResult],
-    membership: Membership,
-    caller: Caller | None,
-    wall_ms: int,
-) -> Decision[TransactionResult]:
-    """The decision, of whose generation the group knows until it has come, or will not."""
-    settled = shard.groups.expect(membership)
-    client = None if caller is None else client_of(caller)
-
-    def on_committed() -> None:
-        settled()
-        shard.groups.note(membership, wall_ms, client)
-        if decision.on_committed is not None:
-            decision.on_committed()
-
-    def on_failure(code: int) -> TransactionResult:
-        settled()
-        assert decision.on_failure is not None
-        return decision.on_failure(code)
-
-    return replace(decision, on_committed=on_committed, on_failure=on_failure)
-
-
-def _cutting_off(
-    shard: TransactionShard,
-    decision: Decision[TransactionResult],
-    lives: list[LiveTransaction],
-    reason: Reason,
-    wall_ms: int,
-) -> Decision[TransactionResult]:
-    """The decision, which once it is committed refuses these too."""
-    if not lives:
-        return decision
-    cut_offs = [shard.cut_off(live, reason, wall_ms) for live in lives]
-
-    def on_committed() -> None:
-        if decision.on_committed is not None:
-            decision.on_committed()
-        for cut_off in cut_offs:
-            cut_off()
-
-    return replace(decision, on_committed=on_committed)
-
-
 def _open_transactions(
     shard: TransactionShard, own_id: str, membership: Membership
 ) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
-    """Transactions of others in the group that are not finished: those that have one of the input
+    """Return the unfinished transactions of other ids in the group: those with one of the input
     partitions, and others of an older generation."""
     conflicting, to_abort = [], []
     for other_id, other in shard.groups.others(membership, own_id):
@@ -187,8 +132,8 @@ def _open_transactions(
 def decide_departure(
     shard: TransactionShard, transactional_id: str, caller: Caller | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Another coordinator becomes the owner of the id: abort what is open here, then fence its
-    producers for good. SUCCESS once nobody holds its epoch any more, until then
+    """Decide that another coordinator becomes the owner of the id: abort what is open here, then
+    fence its producers for good. SUCCESS once its epoch is given to no producer, until then
     CONCURRENT_TRANSACTIONS."""
     live = shard.get(transactional_id)
     if live is None or live.metadata.state is State.DEAD:
@@ -197,17 +142,15 @@ def decide_departure(
         return Decision(BUSY)
     reason = taken_over_by(caller)
     if live.metadata.state is State.ONGOING:
-        return fence(shard, live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
-    gone = detach(shard, live, reason, wall_ms=wall_ms)
+        return fence(live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
+    gone = detach(live, reason, wall_ms=wall_ms)
     return together([gone], SUCCESS, also=shard.groups.removal((transactional_id,)))
 
 
-def detach(
-    shard: TransactionShard, live: LiveTransaction, reason: Reason, *, wall_ms: int
-) -> Decision[TransactionResult]:
-    """Dead: the next epoch is nobody's, as that of an initialisation whose answer was never
-    given. It may be the one after the last, which nobody has already where it ended what was
-    open."""
+def detach(live: LiveTransaction, reason: Reason, *, wall_ms: int) -> Decision[TransactionResult]:
+    """Decide that the id is dead here. Its next epoch is given to no producer, as that of an
+    initialization whose response was lost. It may be the epoch after the last one, which ended what
+    was open and no producer has either."""
     target = replace(
         live.metadata,
         state=State.DEAD,
@@ -218,10 +161,7 @@ def detach(
         start_ms=-1,
         last_update_ms=wall_ms,
     )
-    return replace(
-        shard.decide(live, target, SUCCESS, TransactionResult),
-        on_committed=shard.cut_off(live, reason, wall_ms),
-    )
+    return change(target, SUCCESS, fenced(live, reason, wall_ms))
 
 
 def decide_init_outside_group(
@@ -231,8 +171,8 @@ def decide_init_outside_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """InitProducerId without a group, for an id that is in a group of this very shard: with the new
-    epoch it leaves the group."""
+    """Decide InitProducerId without a group, for an id that is in a group of this very shard: with
+    the new epoch it leaves the group."""
     mine = decide_init_producer_id(shard, command, wall_ms=wall_ms, new_producer_id=new_producer_id)
     result = mine.response
     if not (isinstance(result, TransactionResult) and result.code is ErrorCode.NONE):

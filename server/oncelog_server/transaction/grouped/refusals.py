@@ -1,5 +1,5 @@
 """Producers that are refused because their group has gone on without them (KIP-447): why, since
-when, and by whom, as far as the group tells."""
+when, and by which client, as far as the group knows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from oncelog_server.coordinator.shard import Decision, Effect
 from oncelog_server.transaction.caller import Caller, client_of
-from oncelog_server.transaction.fences import Fence, FenceCause, Reason, fence_for, fence_of
+from oncelog_server.transaction.effects import Fenced, ProducerRefused, RefusalCounted
+from oncelog_server.transaction.fences import (
+    Fence,
+    FenceCause,
+    Reason,
+    describe,
+    fence_for,
+    fence_of,
+    with_fence,
+)
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
@@ -18,7 +28,6 @@ if TYPE_CHECKING:
 
 
 def refuse_in_group(
-    shard: TransactionShard,
     live: LiveTransaction,
     producer: tuple[int, int],
     reason: Reason,
@@ -26,11 +35,13 @@ def refuse_in_group(
     *,
     caller: Caller | None = None,
     for_good: bool = False,
-) -> str:
-    """Remembered and counted: why, for a person. `for_good`: until its producer is initialised
-    again; else it may join the group again, and go on. `caller`: whom it is about where no producer
-    is named (-1, -1)."""
-    known = fence_of(live.fences, *producer)
+) -> Decision[TransactionResult]:
+    """Refuse with ILLEGAL_GENERATION, remember why and count it. `for_good`: until the producer is
+    initialized again; else it may join the group again, and go on. `caller`: the client that is
+    refused, if the request names no producer (-1, -1)."""
+    effects: tuple[Effect, ...] = ()
+    fences = live.fences
+    known = fence_of(fences, *producer)
     if known is None or not (known.for_good or _is_same(known, reason)):
         owner = live.client
         if producer[0] == NO_PRODUCER_ID:
@@ -42,10 +53,14 @@ def refuse_in_group(
             reason,
             aborted=False,
             wall_ms=wall_ms,
+            for_good=for_good,
         )
-        fence.for_good = for_good
-        live.fences = shard.fences.remember(live.fences, fence)
-    return shard.fences.refuse(live.fences, *producer)
+        effects = (Fenced(fence),)
+        fences = with_fence(fences, fence)
+    refusing = fence_of(fences, *producer)
+    message = "" if refusing is None else describe(refusing)
+    counted = ProducerRefused(live.metadata.transactional_id, *producer)
+    return Decision(replace(ILLEGAL_GENERATION, message=message), effects=(*effects, counted))
 
 
 def _is_same(fence: Fence, reason: Reason) -> bool:
@@ -54,29 +69,28 @@ def _is_same(fence: Fence, reason: Reason) -> bool:
 
 def refuse_outdated(
     shard: TransactionShard, live: LiveTransaction, producer: tuple[int, int], wall_ms: int
-) -> TransactionResult:
-    """Its id is in a group that has a newer generation: it may only be initialised (KIP-447, early
-    draft)."""
+) -> Decision[TransactionResult]:
+    """Refuse a request of an id whose group has a newer generation: the id may only be initialized
+    (KIP-447, early draft)."""
     group_id = shard.groups.memberships[live.metadata.transactional_id].group_id
     reason = newest_generation(shard, group_id)
-    message = refuse_in_group(shard, live, producer, reason, wall_ms, for_good=True)
-    return replace(ILLEGAL_GENERATION, message=message)
+    return refuse_in_group(live, producer, reason, wall_ms, for_good=True)
 
 
 def refuse_call(
     shard: TransactionShard, command: InitProducerId, reason: Reason, wall_ms: int
-) -> None:
-    """An InitProducerId of an older generation."""
+) -> Decision[TransactionResult]:
+    """Refuse an InitProducerId of an older generation."""
     live = shard.get(command.transactional_id)
     if live is None:
-        shard.fences.refuse_unremembered(reason.cause)
-        return
+        return Decision(ILLEGAL_GENERATION, effects=(RefusalCounted(reason.cause),))
     producer = command.producer_id, command.producer_epoch
-    refuse_in_group(shard, live, producer, reason, wall_ms, caller=command.caller)
+    decision = refuse_in_group(live, producer, reason, wall_ms, caller=command.caller)
+    return replace(decision, response=ILLEGAL_GENERATION)
 
 
 def newest_generation(shard: TransactionShard, group_id: str) -> Reason:
-    """That of the group's transactional ids."""
+    """Return why older generations of the group's transactional ids are refused."""
     brought = shard.groups.brought(group_id)
     if brought is None:
         return Reason(FenceCause.NEWER_GENERATION)

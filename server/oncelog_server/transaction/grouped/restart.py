@@ -1,5 +1,5 @@
-"""A consumer group that was made anew counts its generations from 1 again: its coordinator says so,
-and what was known of the one before it must not refuse it for ever."""
+"""A consumer group that was created again counts its generations from 1: its coordinator says so,
+and the generations of the old group must not refuse it for ever."""
 
 from __future__ import annotations
 
@@ -10,38 +10,36 @@ from oncelog_server.transaction.caller import Caller
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.grouped.init import detach
-from oncelog_server.transaction.grouped.together import decide_each, together
+from oncelog_server.transaction.grouped.together import together
 from oncelog_server.transaction.results import BUSY, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import State
 
-# Ids that are let go by one batch.
+# Ids that leave the group by one batch.
 AT_ONCE: Final = 500
 
 
 def decide_start_over(
     shard: TransactionShard, group_id: str, caller: Caller | None, *, wall_ms: int
-) -> tuple[Decision[TransactionResult], list[str]]:
-    """CONCURRENT_TRANSACTIONS, and the ids whose transactions are aborted. First what is open is
-    ended, then every id of the group is fenced and let go; once none is left it begins anew."""
+) -> Decision[TransactionResult]:
+    """Respond with CONCURRENT_TRANSACTIONS. First the open transactions are aborted, then every id
+    of the group is fenced and leaves it; once none is left the group begins anew."""
     names = shard.groups.ids_of(group_id)
     lives = [live for name in names if (live := shard.get(name)) is not None]
     unfinished = [live for live in lives if live.is_busy or live.metadata.state is State.ONGOING]
     reason = Reason(FenceCause.NEWER_GENERATION, caller)
     if unfinished:
-        # A participant in two-phase commit is only ended by whoever decides it (KIP-939).
-        abortable = [one for one in unfinished if not one.is_busy and not one.metadata.is_two_phase]
-        if not abortable:
-            return Decision(BUSY), []
-        fences = decide_each(
-            fence(shard, one, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
-            for one in abortable
-        )
-        return together(fences, BUSY), [one.metadata.transactional_id for one in abortable]
+        # The outcome of a participant in two-phase commit is decided elsewhere (KIP-939).
+        aborts = [
+            fence(live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
+            for live in unfinished
+            if not live.is_busy and not live.metadata.is_two_phase
+        ]
+        return together(aborts, BUSY) if aborts else Decision(BUSY)
     leaving = set(names[:AT_ONCE])
-    gone = decide_each(
-        detach(shard, live, reason, wall_ms=wall_ms)
+    detached = [
+        detach(live, reason, wall_ms=wall_ms)
         for live in lives
         if live.metadata.transactional_id in leaving and live.metadata.state is not State.DEAD
-    )
-    return together(gone, BUSY, also=shard.groups.removal(sorted(leaving))), []
+    ]
+    return together(detached, BUSY, also=shard.groups.removal(sorted(leaving)))

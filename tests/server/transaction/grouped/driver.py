@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
@@ -32,18 +30,12 @@ class GroupDriver(Driver):
         super().__post_init__()
         self.batches: dict[int, int] = {}
 
-    def run_all(self, decision: Decision[TransactionResult], ids: Sequence[str]) -> Answer:
-        before = len(self.log)
-        finishes, self.finishes = self.finishes, False
-        answer = self.run(decision, "")
-        self.finishes = finishes
-        self.last_batch = len(self.log) - before
-        if self.last_batch > 1:
-            self.batches[before] = self.last_batch
-        if finishes and decision.records:
-            for transactional_id in ids:
-                self.finish(transactional_id)
-        return answer
+    def run(self, decision: Decision[TransactionResult] | Decision[None]) -> Answer:
+        if decision.response is not None:
+            self.last_batch = 0 if self.append_error else len(decision.records)
+            if self.last_batch > 1:
+                self.batches[len(self.log)] = self.last_batch
+        return super().run(decision)
 
     def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
         """A batch survives whole or not at all."""
@@ -62,14 +54,15 @@ class GroupDriver(Driver):
         group_id: str = GROUP, caller: Client | None = None,
     ) -> Answer:  # fmt: skip
         """InitProducerId of a producer in the group."""
-        decision, ids = decide_init_in_group(
+        decision = self.decide(
+            decide_init_in_group,
             self.shard,
             InitProducerId(transactional_id, 60_000, caller=caller),
             Membership(group_id, generation_id, frozenset(partitions)),
             wall_ms=self.wall_ms,
             new_producer_id=self.new_producer_id,
         )
-        return self.run_all(decision, ids)
+        return self.run(decision)
 
     def member(
         self, transactional_id: str, generation_id: int, *partitions: TopicPartition
@@ -95,15 +88,20 @@ class GroupDriver(Driver):
         command = EndTxn(
             *parent, committed, bumps_epoch, group_id=group_id, members=tuple(sorted(members))
         )
-        decision = decide_group_commit(
-            self.shard, command, wall_ms=self.wall_ms, new_producer_id=self.new_producer_id
+        decision = self.decide(
+            decide_group_commit,
+            self.shard,
+            command,
+            wall_ms=self.wall_ms,
+            new_producer_id=self.new_producer_id,
         )
-        ids = [one.transactional_id for one in (*members, parent)]
-        return self.run_all(decision, ids)
+        return self.run(decision)
 
     def depart(self, transactional_id: str) -> Answer:
-        decision = decide_departure(self.shard, transactional_id, None, wall_ms=self.wall_ms)
-        return self.run_all(decision, [transactional_id])
+        decision = self.decide(
+            decide_departure, self.shard, transactional_id, None, wall_ms=self.wall_ms
+        )
+        return self.run(decision)
 
     def live_of(self, transactional_id: str) -> LiveTransaction:
         live = self.shard.get(transactional_id)

@@ -33,14 +33,14 @@ def meet(driver: GroupDriver, older: Member) -> ErrorCode | None:
     found = transactions_of(driver.shard, {older.producer_id})
     if not found:
         return None
-    decision = decide_concurrent_commit(
-        driver.shard,
+    decision = driver.decide(
+        decide_concurrent_commit,
         found[0],
         None,
         wall_ms=driver.wall_ms,
         new_producer_id=driver.new_producer_id,
     )
-    return driver.run_all(decision, []).value.code
+    return driver.run(decision).value.code
 
 
 def test_its_transaction_is_aborted_and_the_newer_one_goes_on() -> None:

@@ -50,16 +50,17 @@ def test_the_newest_generation_of_any_id_is_the_groups() -> None:
 
 def test_generations_on_their_way_are_the_coordinators_that_has_the_shard() -> None:
     groups = TransactionGroups()
-    old_settled, new_settled = groups.expect(OLD), groups.expect(NEW)
+    groups.expect(OLD)
+    groups.expect(NEW)
     assert groups.coming_generation("g") == 2
-    new_settled()
+    groups.settle(NEW)
     assert groups.coming_generation("g") == 1
     groups.on_unloaded()
     assert groups.coming_generation("g") == -1
-    again_settled = groups.expect(NEW)
-    old_settled()
+    groups.expect(NEW)
+    groups.settle(OLD)
     assert groups.coming_generation("g") == 2
-    again_settled()
+    groups.settle(NEW)
     assert groups.coming_generation("g") == -1
 
 

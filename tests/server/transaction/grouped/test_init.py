@@ -189,14 +189,15 @@ def test_a_refused_call_fences_no_producer(timeout_ms: int) -> None:
     driver = GroupDriver()
     older = driver.member("a", 1, IN0)
     driver.begin(older, P0)
-    decision, ids = decide_init_in_group(
+    decision = driver.decide(
+        decide_init_in_group,
         driver.shard,
         InitProducerId("b", timeout_ms),
         Membership(GROUP, 2, frozenset({IN0})),
         wall_ms=driver.wall_ms,
         new_producer_id=driver.new_producer_id,
     )
-    assert (decision.records, ids) == ((), [])
+    assert (decision.records, decision.effects) == ((), ())
     assert driver.end(*older[1:], True, transactional_id="a").value.code is NONE
 
 

@@ -18,10 +18,10 @@ BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def start_over(driver: GroupDriver) -> ErrorCode:
-    decision, ids = group_restart.decide_start_over(
-        driver.shard, GROUP, None, wall_ms=driver.wall_ms
+    decision = driver.decide(
+        group_restart.decide_start_over, driver.shard, GROUP, None, wall_ms=driver.wall_ms
     )
-    return driver.run_all(decision, ids).value.code
+    return driver.run(decision).value.code
 
 
 def test_what_is_open_is_aborted_and_every_older_producer_fenced() -> None:
@@ -72,7 +72,7 @@ def test_where_one_cannot_be_written_down_no_other_stays_busy() -> None:
 
 
 def test_very_many_are_let_go_in_several_batches() -> None:
-    driver = GroupDriver()
+    driver = GroupDriver(compares=False)
     names = [f"t-{number:04}" for number in range(group_restart.AT_ONCE + 3)]
     for name in names:
         driver.member(name, 57)
