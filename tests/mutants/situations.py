@@ -107,9 +107,11 @@ SITUATION_MUTANTS: Final = (
         "B11",
         "a transaction with offsets alone has no deadline",
         f"{_TRANSACTION}/commands/add_partitions.py",
-        "        live.deadline_ms = now_ms + metadata.timeout_ms\n",
+        "        effects = (StartTimer(command.transactional_id, now_ms + metadata.timeout_ms),)\n",
         '        if {place.topic for place in command.partitions} != {"__consumer_offsets"}:\n'
-        "            live.deadline_ms = now_ms + metadata.timeout_ms\n",
+        "            effects = (\n"
+        "                StartTimer(command.transactional_id, now_ms + metadata.timeout_ms),\n"
+        "            )\n",
         _OFFSETS_ALONE,
     ),
     Mutant(
@@ -137,8 +139,8 @@ SITUATION_MUTANTS: Final = (
         "B14",
         "the attempts to write a marker are not counted",
         f"{_TRANSACTION}/coordinator.py",
-        "self.coordinator._finish_later(self.index, self.shard, self.work, self.attempt + 1)",
-        "self.coordinator._finish_later(self.index, self.shard, self.work, self.attempt)",
+        "self._finish_later(shard, work, attempt + 1)",
+        "self._finish_later(shard, work, attempt)",
         _RETRIES,
     ),
     Mutant(
