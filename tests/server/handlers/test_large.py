@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from types import GeneratorType
 from typing import Any
@@ -28,17 +30,27 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import (
     add_partitions_to_txn,
+    create_topics,
+    delete_topics,
     describe_configs,
+    describe_groups,
+    describe_topic_partitions,
     fetch,
     list_offsets,
     metadata,
+    offset_commit,
+    offset_for_leader_epoch,
     produce,
+    txn_offset_commit,
 )
 from oncelog_server.producing.large import PART
 from oncelog_server.request_limits import max_elements
+from oncelog_server.security.authorizer import AllowAll, Subject
+from oncelog_server.security.resources import Operation, Resource
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import SLICE_MS, SMALL, Slices, at_its_end
 from tests.server.between_steps import Calls
+from tests.server.handlers import requests as requests_about
 from tests.server.handlers.nodes import ask, broker, context
 from tests.server.log.driver import batch
 from tests.server.manual_timers import ManualTimers
@@ -101,6 +113,50 @@ async def test_a_large_request_is_answered_in_slices(at: int) -> None:
         assert decode(api, version, encode(answer.value, version)) == whole
         rows = whole.results if handler is describe_configs else whole.topics
         assert len(rows) == COUNT
+
+
+class CountedRights(AllowAll):
+    """Counts how often a handler has asked for a right."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def authorize(self, subject: Subject, operation: Operation, resource: Resource) -> bool:
+        self.asked += 1
+        return True
+
+
+# Handler, a request about one thing, the array that grows, version.
+WIDE = [
+    (describe_groups, requests_about.describe_groups_request, "groups", 6),
+    (delete_topics, requests_about.delete_request, "topics", 6),
+    (create_topics, requests_about.create_request, "topics", 7),
+    (describe_topic_partitions, requests_about.describe_topic_request, "topics", 0),
+    (offset_commit, requests_about.commit_request, "topics", 9),
+    (txn_offset_commit, requests_about.txn_commit_request, "topics", 5),
+    (offset_for_leader_epoch, requests_about.epoch_request, "topics", 4),
+    (add_partitions_to_txn, requests_about.add_by_client, "v3_and_below_topics", 3),
+    (add_partitions_to_txn, requests_about.add_by_broker, "transactions", 5),
+]
+
+
+@pytest.mark.parametrize(
+    ("handler", "about", "array", "version"),
+    WIDE,
+    ids=[f"{handler.API.name}-{array}" for handler, _, array, _ in WIDE],
+)
+async def test_a_wide_request_is_work_for_slices(
+    handler: Any, about: Callable[[str], Any], array: str, version: int
+) -> None:
+    """Others have their turn between its steps, from the first on."""
+    request = copy(about("t"))
+    setattr(request, array, getattr(request, array) * COUNT)
+    rights = CountedRights()
+    async with broker(authorizer=rights) as services:
+        work = handler.handle(services, context(services, handler.API, version), request)
+        assert isinstance(work, GeneratorType)
+        # A broker that adds partitions for a client needs a right for the request as a whole.
+        assert rights.asked <= 1
 
 
 def test_a_request_may_name_every_partition_there_may_be() -> None:
