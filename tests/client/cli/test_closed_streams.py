@@ -28,6 +28,13 @@ def test_output_that_is_closed_is_a_failure_with_a_reason(arguments: tuple[str, 
     assert done.returncode == 1
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_output_to_a_full_device_is_a_failure_with_a_reason() -> None:
+    done = closed(">/dev/full", "completion", "bash")
+    assert done.stderr == "Error: cannot write to standard output: No space left on device\n"
+    assert done.returncode == 1
+
+
 def test_a_closed_error_output_takes_no_result_away() -> None:
     done = closed("2>&-", "completion", "bash")
     assert (done.returncode, "complete -o nosort" in done.stdout) == (0, True)

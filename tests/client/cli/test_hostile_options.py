@@ -132,6 +132,8 @@ def accepted(result: Result, arguments: list[str]) -> None:
     """A failure names what was called, cut to a length that can be read."""
     called = [argument[:60] for argument in arguments]
     assert result.exit_code in EXIT_CODES, (called, result.output[:2_000])
+    # The runner of click keeps an exception that would be a traceback of the program.
+    assert result.exception is None or isinstance(result.exception, SystemExit), called
     assert "Traceback" not in result.output, called
     assert "unexpected failure" not in result.output, (called, result.output[:2_000])
     for line in result.stderr.splitlines():
@@ -163,6 +165,28 @@ def test_no_value_of_an_option_is_a_traceback(
             arguments = arguments[:-2]
         arguments += [option, value] if option else ["--", value]
         accepted(CliRunner().invoke(oncelog, arguments, input="a\n", env=environment), arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("consume", "--include", "("),
+        ("consume", "--include", "ord["),
+        ("topics", "--describe", "--topic", "ord["),
+        ("topics", "--create", "--topic", "new", "--partitions", "9" * 11),
+        ("topic", "create", "new", "-p", "9" * 11),
+        ("consume", "--topic", "t", "--partition", "0", "--offset", "9" * 23),
+        ("groups", "--reset-offsets", "--group", "g", "--topic", "t", "--to-offset", "9" * 23),
+    ],
+    ids=" ".join,
+)
+def test_a_pattern_that_is_none_and_a_number_beyond_its_field_are_wrong_usage(
+    address: str, arguments: tuple[str, ...]
+) -> None:
+    """C1, in every run: the hands above deal a few values to each option."""
+    result = CliRunner().invoke(oncelog, arguments, env={"ONCELOG_BOOTSTRAP_SERVER": address})
+    accepted(result, list(arguments))
+    assert result.exit_code == 2, result.output
 
 
 @pytest.mark.parametrize(

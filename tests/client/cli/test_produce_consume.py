@@ -61,7 +61,7 @@ def test_an_aborted_transaction_is_not_read_committed(
     keyed = ("--transactional-id", topic, "--property", "parse.key=true")
     result = command_line.call("produce", "--topic", topic, *keyed, lines="k\tgood\nno key\n")
     assert result.exit_code == 1
-    assert "key.separator" in result.output
+    assert "line 2: no key.separator" in result.output
     flags = ("--from-beginning", "--timeout-ms", "1500", "--isolation-level", "read_committed")
     assert command_line.text("consume", "--topic", topic, *flags) == ""
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+from oncelog_client.cli.transactions import STATES
+from oncelog_protocol.errors import ErrorCode
+from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
+from tests.conformance.wire import Wire
+from tests.conformance.writing import batch, new_identity, produce
 
 
 def test_a_transactional_id_is_listed_and_described(command_line: CommandLine, topic: str) -> None:
@@ -37,7 +45,28 @@ def test_states_can_be_picked(command_line: CommandLine, topic: str) -> None:
     command_line.text("produce", "--topic", topic, "--transactional-id", topic, lines="a\n")
     ongoing = command_line.json("transactions", "list", "--state", "Ongoing")
     assert topic not in {row["transactional_id"] for row in ongoing}
-    assert "Nothing" in command_line.refused("transactions", "list", "--state", "Nothing")
+    said = command_line.refused("transactions", "list", "--state", "Nothing")
+    assert all(state.lower() in said.lower() for state in ("Nothing", *STATES))
+
+
+def test_a_state_is_known_in_any_case(command_line: CommandLine, topic: str) -> None:
+    command_line.text("produce", "--topic", topic, "--transactional-id", topic, lines="a\n")
+
+    def is_listed(rows: list[dict[str, Any]]) -> bool:
+        return topic in {row["transactional_id"] for row in rows}
+
+    command_line.settled(is_listed, "transactions", "list", "--state", "completecommit")
+
+
+def test_the_list_says_since_when_and_by_which_client(tmp_path: Path, name: str) -> None:
+    with Oncelog(tmp_path) as broker, Wire(broker.address, "the-client") as wire:
+        here = CommandLine(broker.address)
+        here.create(name)
+        who = new_identity(wire, name)
+        assert produce(wire, name, batch(who, 0), who=who).error_code == ErrorCode.NONE
+        (row,) = here.json("transactions", "list")
+        assert row["client_id"] == "the-client"
+        assert row["age_ms"] >= 0
 
 
 def test_abort_wants_to_know_which(command_line: CommandLine) -> None:
