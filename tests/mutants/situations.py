@@ -98,9 +98,9 @@ SITUATION_MUTANTS: Final = (
     Mutant(
         "B10",
         "a min_bytes above max_bytes is waited for",
-        f"{_SERVER}/handlers/fetch.py",
-        "    min_bytes = min(request.min_bytes, max_bytes)\n",
-        "    min_bytes = request.min_bytes\n",
+        f"{_SERVER}/fetching/fetch.py",
+        "    min_bytes = min(limits.min_bytes, limits.max_bytes)\n",
+        "    min_bytes = limits.min_bytes\n",
         _FETCH,
     ),
     Mutant(

@@ -63,8 +63,14 @@ def faults_of(seed: int) -> list[Fault]:
 
 def run_seed(seed: int, *, without: Collection[int] = (), kind: type[World] = World) -> Verdict:
     """`without`: numbers of faults that are left out."""
-    options = options_of(seed)
-    faults = [one for one in faults_of(seed) if one.number not in without]
+    faults = [fault for fault in faults_of(seed) if fault.number not in without]
+    return run_world(seed, options_of(seed), faults, kind=kind)
+
+
+def run_world(
+    seed: int, options: Options, faults: list[Fault], *, kind: type[World] = World
+) -> Verdict:
+    """A world that a test has built: the seed draws the rest."""
     loop = SimLoop(seed, options.scheduling, step_us=options.step_us)
     capture = LogCapture(lambda: loop.now_us)
     started = time.process_time()

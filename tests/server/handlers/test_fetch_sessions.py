@@ -121,6 +121,20 @@ async def test_a_partition_that_gave_nothing_keeps_its_turn(services: BrokerServ
     assert given == [QUIET, LAST, BUSY]
 
 
+async def test_a_partition_whose_position_the_reader_moves_keeps_its_turn(
+    services: BrokerServices,
+) -> None:
+    for number in PARTITIONS:
+        fill(services, number, 3)
+    reader = Reader(services)
+    assert reader.fetch(SIZE)[BUSY].records
+    reader.positions[QUIET] = 1
+    reader.changed.add(QUIET)
+    rows = reader.fetch(SIZE)
+    assert [number for number, row in rows.items() if row.records] == [QUIET]
+    assert reader.positions == {BUSY: 1, QUIET: 2, LAST: 0}
+
+
 async def test_a_response_of_a_session_has_what_moved_and_nothing_else(
     services: BrokerServices,
 ) -> None:
