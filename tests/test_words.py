@@ -54,7 +54,6 @@ UNREAD: tuple[str, ...] = (
     "server/oncelog_server/fetching/",
     "server/oncelog_server/group/",
     "server/oncelog_server/log/",
-    "server/oncelog_server/metadata/",
     "server/oncelog_server/newer_logs.py",
     "server/oncelog_server/offline/",
     "server/oncelog_server/producing/",

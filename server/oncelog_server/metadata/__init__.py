@@ -1,1 +1,1 @@
-"""The edge to the cluster's metadata: stores, and the image kept up to date from one."""
+"""The metadata store on disk, and the image that follows it."""

@@ -1,7 +1,8 @@
-"""This broker's view of the cluster, kept up to date from the store; and the one way to change it.
+"""This broker's view of the cluster's metadata, and the only way to change it.
 
-Admin requests write by conditional transactions and return when the image has reached their
-revision. Runs on the event loop; the store works elsewhere.
+The view is an image that follows the store. Admin requests write by conditional transactions and
+return when the image has reached their revision. All of it runs on the event loop; the store has
+its own thread.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ from oncelog_server.settings.model import Settings
 T = TypeVar("T")
 Settled = Callable[[Collection[str]], Awaitable[None]]
 
+# Kafka's broker.session.timeout.ms.
 LEASE_TTL_MS: Final = 9000
+# How often a write is decided again when the metadata changed meanwhile.
 ATTEMPTS: Final = 20
-# How often the records of a topic that could not be kept on disk are tried to be removed.
+# Interval between attempts to delete the records of a topic that has no room on disk.
 UNDO_RETRY_S: Final = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -68,14 +71,15 @@ async def _result(work: Awaitable[T]) -> T | Refused:
 
 
 async def _all(settled: Sequence[Settled], topics: Collection[str]) -> None:
-    for one in settled:
-        await one(topics)
+    for wait in settled:
+        await wait(topics)
 
 
 class ClusterMetadata:
-    """`start`, or `load` and later `register`, before anything else; `stop` at the end.
+    """The cluster's metadata as this broker sees and changes it.
 
-    Methods that change something raise Refused, also when the store fails.
+    Call `start`, or `load` and later `register`, before anything else, and `stop` at the end.
+    Methods that change something raise Refused, also if the store fails.
     """
 
     def __init__(
@@ -94,31 +98,31 @@ class ClusterMetadata:
         self._created: list[Settled] = []
         self._deleted: list[Settled] = []
         self._give_up: list[Callable[[str], bool]] = []
-        # Topics that the disk refused and whose metadata are still in the store: name -> id.
+        # Topics without room on disk whose records are still in the store: name -> id.
         self._not_undone: dict[str, bytes] = {}
         self._undoing: asyncio.Task[None] | None = None
-        # Deleted topics of which this broker still has folders, by id.
+        # Returns the ids of deleted topics of which this broker still has folders.
         self.undropped: Callable[[], Set[bytes]] = frozenset
-        # One writer at a time: what is decided on an image is rarely out of date then.
+        # With one writer at a time, a decision rarely meets a newer image.
         self._writing = asyncio.Lock()
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster as of the newest revision that this broker has seen."""
+        """Return the metadata at the newest revision that this broker has seen."""
         return self._follower.image
 
     # ── Life ─────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self, endpoints: Sequence[Endpoint], *, cluster_id: str | None = None) -> None:
-        """`load` and `register` in one."""
+        """Load the metadata and join the cluster: `load`, then `register`."""
         await self.load(cluster_id=cluster_id)
         await self.register(endpoints)
 
     async def load(self, *, cluster_id: str | None = None, founds: bool = True) -> None:
-        """Read the image and follow the store. A new cluster gets `cluster_id`, or one at random.
+        """Read the image and follow the store from then on.
 
-        Raises OSError if the store cannot be read, ValueError for records that are none, or if
-        there is no cluster and none may be founded.
+        A new cluster gets `cluster_id`, or a random id. Raises OSError if the store cannot be read,
+        ValueError if a record cannot be decoded, or if there is no cluster and `founds` is False.
         """
         if founds:
             await found_cluster(self._store, cluster_id or uuid_to_string(self._new_uuid()))
@@ -128,8 +132,10 @@ class ClusterMetadata:
         await self._remove_orphans()
 
     async def register(self, endpoints: Sequence[Endpoint]) -> BrokerImage:
-        """Join the cluster, and lead again what this broker led before. Raises OSError if its id is
-        taken."""
+        """Join the cluster and lead this broker's partitions again. Return its registration.
+
+        Raises OSError if the broker's id is taken.
+        """
         lease = self._lease = await self._store.lease(LEASE_TTL_MS)
         record = records.BrokerRecord(
             uuid_to_string(self._new_uuid()),
@@ -164,7 +170,11 @@ class ClusterMetadata:
             try:
                 await self._lease.revoke()
             except OSError as error:
-                _log.warning("the broker could not sign off", reason=str(error))
+                _log.warning(
+                    "the broker could not leave the cluster",
+                    broker=self._broker_id,
+                    reason=str(error),
+                )
         await self._store.close()
 
     def subscribe(
@@ -175,13 +185,13 @@ class ClusterMetadata:
         deleted: Settled | None = None,
         give_up: Callable[[str], bool] | None = None,
     ) -> None:
-        """Call `callback(old, new, delta)` on every new image, before a change that waits for it
-        returns.
+        """Call `callback(old, new, delta)` on every new image, before the change returns.
 
-        What the callback begins may take longer: `created(names)` returns when these topics can be
-        used, `deleted(names)` when nothing is left of them that a new topic of the same name could
-        meet. If `created` raises Refused, `give_up(name)` removes the new topic here, and its
-        metadata are removed then; it returns False if the topic holds data and has to stay.
+        The work that the callback starts may take longer. `created(names)` returns when these
+        topics can be used. `deleted(names)` returns when nothing is left that could conflict with a
+        new topic of the same name. If `created` raises Refused, `give_up(name)` removes the new
+        topic from this broker, and its records are deleted from the store afterwards. `give_up`
+        returns False if the topic holds data and must stay.
         """
         self._follower.subscribe(callback)
         if created is not None:
@@ -196,7 +206,7 @@ class ClusterMetadata:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[CreatedTopic | Refused]:
-        """One result for each, in their order."""
+        """Create topics. Return one result for each, in their order."""
         try:
             check_creation(self._settings, topics)
         except Refused as refused:
@@ -204,8 +214,10 @@ class ClusterMetadata:
         return await self._create_topics(topics, validate_only)
 
     async def create_missing_topic(self, name: str) -> TopicImage:
-        """The topic, created with the broker's defaults (an internal one as Kafka would) unless it
-        exists."""
+        """Return the topic; create it first if it does not exist.
+
+        It gets the broker's defaults; an internal topic gets Kafka's settings for it.
+        """
         refused = await self._create_missing([name])
         if name in refused:
             raise refused[name]
@@ -215,16 +227,16 @@ class ClusterMetadata:
         return topic
 
     async def create_missing_topics(self, names: Sequence[str]) -> dict[str, ErrorCode]:
-        """As `create_missing_topic` for each; the codes of those that are not there after it."""
+        """Create the topics that do not exist. Return the error codes of those still missing."""
         refused = await self._create_missing(names)
-        codes = {name: one.code for name, one in refused.items()}
+        codes = {name: refusal.code for name, refusal in refused.items()}
         for name in names:
             if name not in self.image.topics:
                 codes.setdefault(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return codes
 
     async def _create_missing(self, names: Sequence[str]) -> dict[str, Refused]:
-        """Why which could not be created."""
+        """Create the topics that do not exist. Return the refusals by name."""
         missing = [
             internal_topic(self.image, self._settings, name)
             if is_internal(name)
@@ -232,23 +244,23 @@ class ClusterMetadata:
             for name in names
             if name not in self.image.topics
         ]
-        made = await self._create_topics(missing, validate_only=False)
+        outcomes = await self._create_topics(missing, validate_only=False)
         return {
             new.name: outcome
-            for new, outcome in zip(missing, made, strict=True)
+            for new, outcome in zip(missing, outcomes, strict=True)
             if isinstance(outcome, Refused) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS
         }
 
     async def delete_topics(self, names: Sequence[str]) -> list[Refused | None]:
-        """One result for each, in their order; many in one transaction of the store."""
+        """Delete topics, many in one transaction of the store. Return one result for each."""
         ids = {name: topic.id for name in names if (topic := self.image.topics.get(name))}
         results: list[Refused | None] = []
         for start in range(0, len(names), MAX_DELETED_AT_ONCE):
             results += await self._delete(names[start : start + MAX_DELETED_AT_ONCE])
-        with suppress(Refused):  # they are deleted: a new topic of one of the names has to wait
+        with suppress(Refused):  # the topics are deleted; only a new topic of the same name waits
             await _all(self._deleted, names)
-        gone = [name for name, refused in zip(names, results, strict=True) if refused is None]
-        await self.forget_deletions({ids[name] for name in gone if name in ids})
+        deleted = [name for name, refused in zip(names, results, strict=True) if refused is None]
+        await self.forget_deletions({ids[name] for name in deleted if name in ids})
         return results
 
     async def _delete(self, names: Sequence[str]) -> list[Refused | None]:
@@ -267,24 +279,26 @@ class ClusterMetadata:
         return [refusals.get(name) for name in names]
 
     async def forget_deletions(self, topic_ids: Set[bytes]) -> None:
-        """No folder is left of these deleted topics, as far as this broker does not say otherwise:
-        their deletions need not be remembered any more."""
+        """Delete the deletion records of these topics, except of those with folders on this broker.
+
+        A deletion record is needed only until the topic's folders are deleted.
+        """
         forgotten = (self.image.deletions.keys() & topic_ids) - self.undropped()
         ids = sorted(forgotten)
         try:
             for start in range(0, len(ids), MAX_OPERATIONS):
-                some = ids[start : start + MAX_OPERATIONS]
-                keys = [records.deletion_key(uuid_to_string(one)) for one in some]
+                batch = ids[start : start + MAX_OPERATIONS]
+                keys = [records.deletion_key(uuid_to_string(topic_id)) for topic_id in batch]
                 for write in deletions(keys):
                     await self._store.txn(write.compare, write.operations)
         except OSError as error:
-            # They are forgotten at the next start.
-            _log.warning("deletions of topics stay remembered", reason=str(error))
+            # The next start deletes them.
+            _log.warning("the deletion records of topics could not be deleted", reason=str(error))
 
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False
     ) -> list[Refused | None]:
-        """One result for each, in their order."""
+        """Add partitions to topics. Return one result for each, in their order."""
 
         async def add(partitions: NewPartitions) -> None:
             await self._write(
@@ -293,15 +307,15 @@ class ClusterMetadata:
             try:
                 await _all(self._created, [partitions.topic])
             except Refused as refused:
-                # The count is not taken back. Clients have seen it since the write: they may have
-                # written to those of the new partitions that could be made, or placed keys by the
-                # new count, and neither a client nor a consumer group takes a smaller one. The
-                # others are made as soon as there is space.
+                # The new count stays. Clients have seen it since the write: they may have written
+                # to new partitions that exist, or placed keys by the new count. Neither a client
+                # nor a consumer group accepts a smaller count. The missing partitions are created
+                # as soon as there is room on the disk.
                 raise Refused(
                     refused.code,
-                    f"Topic '{partitions.topic}' has {partitions.count} partitions now, but not all"
-                    " of the new ones can be kept on disk yet. Free some space: they are made then,"
-                    f" and need not be asked for again. ({refused.message})",
+                    f"Topic '{partitions.topic}' has {partitions.count} partitions now, but the "
+                    "disk has no room for all of the new ones. Free some space: the broker then "
+                    f"creates them without another request. ({refused.message})",
                 ) from refused
 
         return [await _result(add(topic)) for topic in topics]
@@ -313,7 +327,7 @@ class ClusterMetadata:
         *,
         validate_only: bool = False,
     ) -> None:
-        """`change` maps the topic's own settings to the new ones. Raises Refused."""
+        """Replace a topic's own settings by what `change` returns for them. Raises Refused."""
 
         def decide(image: ClusterImage) -> list[Write]:
             topic = image.topics.get(name)
@@ -323,15 +337,17 @@ class ClusterMetadata:
         await self._write(decide, validate_only)
 
     async def next_producer_id(self) -> int:
-        """The first id that was never given out. Raises OSError, ValueError for a record that is
-        none."""
+        """Return the first producer id of the next block.
+
+        Raises OSError if the store fails, ValueError if the record cannot be decoded.
+        """
         entry = await self._store.get(records.PRODUCER_IDS)
         if entry is None:
             return 0
         return records.decode(records.ProducerIdsRecord, entry.value).next_producer_id
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """A block that nobody else has or will ever have. Raises Refused."""
+        """Take a block of producer ids that no other broker has or will have. Raises Refused."""
         try:
             for _ in range(ATTEMPTS):
                 block, write = next_block(await self._store.get(records.PRODUCER_IDS))
@@ -340,14 +356,16 @@ class ClusterMetadata:
                     return block
         except OSError as error:
             raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "too many brokers take producer ids at once")
+        raise Refused(
+            ErrorCode.REQUEST_TIMED_OUT, "too many brokers allocate producer ids at once: retry"
+        )
 
     # ── How ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _create_topics(
         self, topics: Sequence[NewTopic], validate_only: bool
     ) -> list[CreatedTopic | Refused]:
-        """One result for each, in their order; many in one transaction of the store."""
+        """Create topics, many in one transaction of the store. Return one result for each."""
         results: list[CreatedTopic | Refused] = []
         for batch in at_once(self._settings, topics):
             results += await self._create_at_once(batch, validate_only)
@@ -358,43 +376,43 @@ class ClusterMetadata:
     ) -> list[CreatedTopic | Refused]:
         results: dict[int, CreatedTopic | Refused] = {}
         if not validate_only:
-            for place, new in enumerate(topics):
+            for index, new in enumerate(topics):
                 if new.name in self._not_undone:
                     try:
                         await self._undo(new.name)
                     except Refused as refused:
-                        results[place] = refused
-        ids = {place: self._new_uuid() for place in range(len(topics)) if place not in results}
+                        results[index] = refused
+        ids = {index: self._new_uuid() for index in range(len(topics)) if index not in results}
 
         def decide(image: ClusterImage) -> list[Write]:
-            wanted = [(topics[place], topic_id) for place, topic_id in ids.items()]
-            outcomes, writes = create_topics(image, self._settings, wanted)
+            new_topics = [(topics[index], topic_id) for index, topic_id in ids.items()]
+            outcomes, writes = create_topics(image, self._settings, new_topics)
             results.update(zip(ids, outcomes, strict=True))
             return writes
 
         try:
-            await self._write(decide, validate_only, creates=[topics[place].name for place in ids])
+            await self._write(decide, validate_only, creates=[topics[index].name for index in ids])
         except Refused as failed:
-            for place in ids:
-                if not isinstance(results.get(place), Refused):
-                    results[place] = failed
+            for index in ids:
+                if not isinstance(results.get(index), Refused):
+                    results[index] = failed
         if not validate_only:
-            await self._keep(results)
-        return [results[place] for place in range(len(topics))]
+            await self._wait_until_usable(results)
+        return [results[index] for index in range(len(topics))]
 
-    async def _keep(self, results: dict[int, CreatedTopic | Refused]) -> None:
-        """Wait until what was created can be used; nothing stays of what cannot be kept on disk."""
-        for place, created in list(results.items()):
+    async def _wait_until_usable(self, results: dict[int, CreatedTopic | Refused]) -> None:
+        """Wait until the created topics can be used, and delete those without room on disk."""
+        for index, created in list(results.items()):
             if isinstance(created, Refused):
                 continue
             try:
                 await _all(self._created, [created.name])
             except Refused as refused:
                 await self._take_back(created.name, created.id)
-                results[place] = refused
+                results[index] = refused
 
     async def _take_back(self, name: str, topic_id: bytes) -> None:
-        """A new topic cannot be kept on disk: nothing of it stays, if need be later."""
+        """Delete a new topic that has no room on disk. If the store fails too, retry later."""
         topic = self.image.topics.get(name)
         if topic is None or topic.id != topic_id:
             return
@@ -404,12 +422,16 @@ class ClusterMetadata:
         try:
             await self._undo(name)
         except Refused as refused:
-            _log.error("a topic that cannot be kept on disk stays", topic=name, reason=str(refused))
+            _log.error(
+                "a new topic without room on disk could not be deleted yet",
+                topic=name,
+                reason=str(refused),
+            )
             if self._undoing is None or self._undoing.done():
                 self._undoing = asyncio.create_task(self._undo_all(), name="undo of creations")
 
     async def _undo(self, name: str) -> None:
-        """Remove the records of a topic that could not be kept on disk. Raises Refused."""
+        """Delete the records of a topic that has no room on disk. Raises Refused."""
 
         def decide(image: ClusterImage) -> list[Write]:
             topic = image.topics.get(name)
@@ -428,7 +450,7 @@ class ClusterMetadata:
             for name in list(self._not_undone):
                 with suppress(Refused):
                     await self._undo(name)
-                    _log.info("a topic that could not be kept on disk is gone", topic=name)
+                    _log.info("a new topic without room on disk was deleted", topic=name)
 
     async def _write(
         self,
@@ -437,9 +459,10 @@ class ClusterMetadata:
         *,
         creates: Collection[str] = (),
     ) -> None:
-        """Do what `decide` says for the current image; if that turns out to be old, decide again.
+        """Write what `decide` returns for the image; decide again if the store is ahead of it.
 
-        Returns when the image shows it. Raises what `decide` raises, and Refused.
+        Returns when the image shows the change. `creates` names the topics that it creates: their
+        deleted predecessors are waited for first. Raises what `decide` raises, and Refused.
         """
         async with self._writing:
             for _ in range(ATTEMPTS):
@@ -456,10 +479,10 @@ class ClusterMetadata:
                     await self._follower.reached(revision)
                     return
                 await self._follower.reached(image.revision + 1)
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing")
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing: retry")
 
     async def _apply(self, writes: Sequence[Write]) -> int | None:
-        """The revision of the last write; None if one of them was too late."""
+        """Return the revision of the last write, None if the conditions of one did not hold."""
         revision = 0
         for write in writes:
             result = await self._store.txn(write.compare, write.operations)

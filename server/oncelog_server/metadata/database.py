@@ -1,7 +1,7 @@
-"""The sqlite file of the metadata store, and what shows that it is damaged or older than it was.
+"""The sqlite file of the metadata store, and the checks that find it damaged or out of date.
 
-The file has a checksum over its records, kept by every transaction. sqlite's own errors leave here
-as OSError; DamagedStore where the file itself is at fault.
+Every transaction updates a checksum over the file's records. sqlite's errors are raised as OSError,
+and as DamagedStore if the file itself is at fault.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from oncelog_server.metadata.text_copy import TextCopy
 T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 2
-# The first version had no checksum.
+# The first schema version had no checksum.
 _WITHOUT_CHECKSUM: Final = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (
@@ -49,25 +49,28 @@ INSERT OR IGNORE INTO counters VALUES ('revision', 0), ('lease', 0), ('checksum'
 """
 _COLUMNS = "key, value, create_revision, mod_revision"
 _SUM_BITS: Final = 62
-# What sqlite answers where the file is not what it was; everything else may pass.
+# sqlite's errors for a damaged file. Every other error may be temporary.
 _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT_READ", "SQLITE_FORMAT")
 _NO_TABLE: Final = "no such table"
-# What it answers where the disk has no room: for a write, and for the index of its log.
+# sqlite's errors for a full disk: of a write, and of the index of its write-ahead log.
 _FULL: Final = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
 
 
 class DamagedStore(OSError):
-    """The file is empty, damaged, or older than its copy."""
+    """The store's file is empty, damaged, or older than its text copy."""
 
 
 class FullStore(OSError):
-    """The disk has no room for what should be written."""
+    """The disk has no room for a transaction."""
 
 
 class Database:
-    """The connection, on the store's thread. `may_be_new`: whether an empty or missing file is a
-    new store rather than a lost one. `copy` is where its records are kept as text, `reserve` the
-    file that is given up for what must be written on a full disk."""
+    """The connection to the file; used from the store's thread only.
+
+    `may_be_new` says whether an empty or missing file is a new store rather than a lost one. `copy`
+    is the path of the text copy. `reserve` is the path of the file that gives its space to
+    transactions which must succeed on a full disk.
+    """
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class Database:
         self._copy = TextCopy(copy) if copy is not None else None
         self._reserve = Reserve(reserve) if reserve is not None else None
         try:
-            # Autocommit: transactions are begun and ended by `txn` alone.
+            # Autocommit, because only `txn` begins and ends transactions.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
             raise OSError(f"{path}: {error}") from error
@@ -94,7 +97,10 @@ class Database:
     def _prepare(self, may_be_new: bool) -> None:
         (version,) = self._execute("PRAGMA user_version").fetchone()
         if version not in (0, _WITHOUT_CHECKSUM, SCHEMA_VERSION):
-            raise OSError(f"{self._path}: written by another version of this broker ({version})")
+            raise OSError(
+                f"{self._path} has the schema {version} of another version of oncelog: start that "
+                "version"
+            )
         if version == 0 and not may_be_new:
             raise DamagedStore(f"{self._path} is empty")
         if version == SCHEMA_VERSION:
@@ -108,8 +114,8 @@ class Database:
             copied = self._copy.open(self.revision, self._lasting)
             if copied > self.revision:
                 raise DamagedStore(
-                    f"{self._path} is older than it was: it ends at revision {self.revision}, and "
-                    f"its copy {self._copy.path.name} at {copied}"
+                    f"{self._path} is older than it was: it ends at revision {self.revision}, its "
+                    f"copy {self._copy.path.name} at revision {copied}"
                 )
         self.end_lease(None)
 
@@ -125,7 +131,7 @@ class Database:
             raise DamagedStore(f"{self._path} is damaged: its records do not match their checksum")
 
     def fill(self, snapshot: Snapshot) -> None:
-        """Put records into a new store, with their revisions."""
+        """Insert the records of `snapshot` into a new store, with their revisions."""
         rows = [(*msgspec.structs.astuple(entry), 0) for entry in snapshot.entries]
         total = sum(map(_row_sum, snapshot.entries)) % (1 << _SUM_BITS)
         self._execute("BEGIN IMMEDIATE")
@@ -136,14 +142,16 @@ class Database:
         self.revision = snapshot.revision
 
     def close(self) -> None:
-        """The last connection to a file puts all of its log into it."""
+        """Close the file. As the last connection to it, this also moves the whole log into it."""
         if self._copy is not None:
             self._copy.close()
         self._connection.close()
 
     def settle(self) -> bool:
-        """Put everything into the file itself, so that a copy of that file alone is a whole one,
-        and sync the text. False: try again later."""
+        """Move the log into the file itself, sync the text copy and refill the reserve.
+
+        A copy of the file alone is then complete. Return False if it must be retried later.
+        """
         if self._copy is not None:
             if self._copy.failure is not None:
                 self._copy.refresh(self.revision, self._lasting)
@@ -155,14 +163,14 @@ class Database:
 
     @property
     def failure(self) -> OSError | None:
-        """Why the text does not show the last change, or why there is no reserve."""
+        """Return why the text copy lacks the last change or the reserve is missing, else None."""
         failure = None if self._copy is None else self._copy.failure
         if failure is None and self._reserve is not None:
             failure = self._reserve.failure
         return failure
 
     def _with_reserve(self, write: Callable[[], T]) -> T:
-        """Write; while the disk is full, give up part after part of the reserve and try again."""
+        """Call `write`. While the disk is full, release a part of the reserve and retry."""
         while True:
             try:
                 return write()
@@ -190,7 +198,7 @@ class Database:
             raise self._failed(error) from error
 
     def _lasting(self) -> list[Entry]:
-        """What outlives the process: no lease."""
+        """Return the records without a lease: they outlive the process."""
         rows = self._execute(f"SELECT {_COLUMNS} FROM records WHERE lease_id = 0 ORDER BY key")
         return [Entry(*row) for row in rows]
 
@@ -200,7 +208,7 @@ class Database:
         return self._counter("lease")
 
     def end_lease(self, lease_id: int | None) -> tuple[TxnResult, Changes | None]:
-        """Deletes the keys of a lease; of every lease if it is None."""
+        """Delete the keys of a lease, or of every lease if `lease_id` is None."""
         if lease_id is None:
             rows = self._execute("SELECT key FROM records WHERE lease_id != 0").fetchall()
         else:
@@ -210,8 +218,11 @@ class Database:
     def txn(
         self, compare: Sequence[Compare], operations: Sequence[Operation]
     ) -> tuple[TxnResult, Changes | None]:
-        """Do all operations if all conditions hold. Raises FullStore, but only a transaction that
-        adds to the store: any other one may have the reserve."""
+        """Carry out all operations if all conditions hold, else none.
+
+        Raises FullStore if the disk is full and the transaction adds to the store. Any other
+        transaction may use the reserve.
+        """
         if any(map(self._adds, operations)):
             result, changes = self._commit(compare, operations)
         else:
@@ -235,8 +246,11 @@ class Database:
         return result, changes
 
     def _adds(self, operation: Operation) -> bool:
-        """Whether it makes a key, other than that of a deletion or of a lease (a start), or gives
-        out producer ids."""
+        """Return whether the operation adds to the store: a new key, or a block of producer ids.
+
+        Deletion records are excepted, because a deletion frees space, and keys with a lease,
+        because a broker must be able to start.
+        """
         if isinstance(operation, Delete) or operation.lease_id:
             return False
         if operation.key.startswith(DELETIONS):
@@ -244,7 +258,7 @@ class Database:
         return operation.key == PRODUCER_IDS or self.get(operation.key) is None
 
     def _note(self, changes: Changes, operations: Sequence[Operation]) -> None:
-        """Add a transaction to the text."""
+        """Append a transaction to the text copy."""
         if self._copy is None:
             return
         leased = {
@@ -284,7 +298,7 @@ class Database:
         return (entry.mod_revision if entry else 0) == condition.mod_revision
 
     def _operate(self, operation: Operation, revision: int) -> tuple[Event | None, int]:
-        """What it changes, and by how much the checksum grows."""
+        """Carry out an operation. Return its event and the change of the checksum."""
         before = self.get(operation.key)
         removed = _row_sum(before) if before else 0
         if isinstance(operation, Put):
@@ -329,7 +343,10 @@ def _row_sum(entry: Entry) -> int:
 
 
 def write_store(path: Path, snapshot: Snapshot) -> None:
-    """A new store with these records, whole and synced in the file itself. Raises OSError."""
+    """Create a store with the records of `snapshot`, complete and synced in the file itself.
+
+    Raises OSError.
+    """
     database = Database(path)
     database.fill(snapshot)
     database.close()

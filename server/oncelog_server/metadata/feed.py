@@ -1,4 +1,4 @@
-"""The changes of a store in this process, for its watchers: in revision order, bounded."""
+"""The recent changes of a store, for its watchers: in the order of revisions, bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEPT_REVISIONS = 10_000
 
 
 class Feed:
-    """`revision` is the latest published; changes up to `_compacted` are not kept any more."""
+    """The last `kept` changes. `revision` is that of the latest; older ones are compacted."""
 
     def __init__(self, revision: int, kept: int = KEPT_REVISIONS) -> None:
         self.revision = revision
@@ -22,7 +22,7 @@ class Feed:
         self._published = asyncio.Event()
 
     def publish(self, changes: Changes) -> None:
-        """Revisions only grow: a change out of order is a fault of the store."""
+        """Append a change and wake the watchers. Raises RuntimeError if its revision is stale."""
         if changes.revision <= self.revision:
             raise RuntimeError(f"revision {changes.revision} follows {self.revision}")
         self.revision = changes.revision

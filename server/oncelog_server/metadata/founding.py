@@ -1,4 +1,4 @@
-"""What the metadata of a new cluster begins with, and the ids that it gives out."""
+"""The first records of a new cluster, and random ids for topics and clusters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION:
 
 
 def random_uuid() -> bytes:
-    """Return a topic or cluster id whose text does not begin with `-`: command lines would take
-    such an id for an option (as Kafka's Uuid.randomUuid)."""
+    """Return a random topic or cluster id whose text does not begin with `-`.
+
+    Command lines would take such an id for an option (Kafka's Uuid.randomUuid).
+    """
     while True:
         drawn = bytearray(os.urandom(16))
         drawn[6] = drawn[6] & 0x0F | 0x40
@@ -26,8 +28,10 @@ def random_uuid() -> bytes:
 
 
 async def found_cluster(store: MetadataStore, cluster_id: str) -> None:
-    """Write the first records of a new cluster; change nothing in an existing one. Raises
-    OSError."""
+    """Write the first records of a new cluster. An existing cluster stays as it is.
+
+    Raises OSError.
+    """
     levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
     await store.txn(
         [Created(records.CLUSTER, 0)],

@@ -1,4 +1,4 @@
-"""Keeps the image of the cluster at the newest revision of the store, and wakes its waiters."""
+"""The follower of the store: keeps the image at the newest revision and wakes its waiters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = structlog.get_logger("oncelog_server.metadata.cluster_metadata")
 
 
 class ImageFollower:
-    """`start` reads the store and watches it from then on; `stop` ends that."""
+    """The image of the cluster, advanced by the store's changes from `start` to `stop`."""
 
     def __init__(self, store: MetadataStore) -> None:
         self.image = ClusterImage()
@@ -30,14 +30,16 @@ class ImageFollower:
         self._failure: BaseException | None = None
 
     async def start(self) -> None:
-        """Read the image. Raises OSError if the store cannot be read, ValueError for damaged
-        records."""
+        """Read the image and follow the store from then on.
+
+        Raises OSError if the store cannot be read, ValueError if a record cannot be decoded.
+        """
         self._advance(ClusterImage.of(await self._store.range("")))
         self._watching = asyncio.create_task(self._watch(), name="metadata watch")
         self._watching.add_done_callback(self._watch_ended)
 
     async def stop(self) -> None:
-        """End the watch; what waits for a revision is refused."""
+        """Stop following the store. Calls of `reached` that still wait raise Refused."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -56,15 +58,18 @@ class ImageFollower:
             await future
 
     def _advance(self, new: ClusterImage, names: Collection[str] | None = None) -> None:
-        """`names`: of the topics that may have changed, if that is known."""
+        """Advance to the image `new`. `names` are the topics that may have changed, if known."""
         old, self.image = self.image, new
         delta = ImageDelta.between(old, new, names)
         for subscriber in self._subscribers:
             try:
                 subscriber(old, new, delta)
             except Exception:
-                # The image has advanced in any case, and the other subscribers must follow it.
-                _log.exception("a part of the broker could not follow the cluster's metadata")
+                # The image has advanced, so the other subscribers must see it.
+                _log.exception(
+                    "a part of the broker failed to follow the cluster's metadata",
+                    revision=new.revision,
+                )
         still: list[tuple[int, asyncio.Future[None]]] = []
         for revision, future in self._waiting:
             if revision > new.revision:
@@ -82,11 +87,13 @@ class ImageFollower:
                 self._advance(ClusterImage.of(await self._store.range("")))
 
     def _watch_ended(self, task: asyncio.Task[None]) -> None:
-        """Refuse all waits: no further image comes."""
+        """Refuse all calls of `reached` that wait, because the image advances no more."""
         error = None if task.cancelled() else task.exception()
         self._failure = error or ConnectionError("the broker is stopping")
         if error is not None:
-            _log.error("the cluster's metadata cannot be followed any more", error=str(error))
+            _log.error(
+                "the broker no longer follows the cluster's metadata: restart it", error=str(error)
+            )
         waiting, self._waiting = self._waiting, []
         for _, future in waiting:
             if not future.done():

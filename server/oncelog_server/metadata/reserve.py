@@ -1,7 +1,7 @@
-"""`oncelog-metadata.reserve`: space that the metadata store keeps on its disk.
+"""`oncelog-metadata.reserve`: disk space that the metadata store keeps for itself.
 
-A deletion has to be written before it frees anything. On a full disk the store shortens this file
-part by part until the transaction fits, and lets it grow again when there is room.
+The deletion of a topic must be written before it frees space. On a full disk the store shortens
+this file part by part until the transaction fits, and extends it again when there is room.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# The largest transaction (MAX_OPERATIONS) changes a page of 4 KiB for each operation, and some.
+# The largest transaction changes a page of 4 KiB for each of its MAX_OPERATIONS, and a few more.
 RESERVE_BYTES: Final = 1 << 20
-# Given up at a time: what a producer takes of it first leaves other parts.
+# Bytes released at a time. If a producer fills a released part first, others are left.
 PART_BYTES: Final = RESERVE_BYTES // 4
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NOT_OFFERED: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class Reserve:
-    """The file at `path`; used from the store's thread alone. `failure` is why it could not be
-    made, other than that there was no room."""
+    """The file at `path`; used from the store's thread only.
+
+    `failure` is the error of the last `refill`, None after success or if the disk had no room.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -36,7 +38,7 @@ class Reserve:
         return self._bytes >= RESERVE_BYTES
 
     def give(self) -> bool:
-        """Give up one part. False where nothing is left."""
+        """Release one part of the file. Return False if nothing is left."""
         if not self._bytes:
             return False
         left = max(0, self._bytes - PART_BYTES)
@@ -45,7 +47,7 @@ class Reserve:
         return True
 
     def refill(self) -> bool:
-        """Take what is missing from the disk. False where it has no room: try again later."""
+        """Extend the file to its full size. Return False if it must be retried later."""
         if self.whole:
             return True
         self.failure = None
@@ -61,7 +63,7 @@ class Reserve:
         return True
 
     def _allocate(self) -> None:
-        """Raises OSError; the file may then have any length."""
+        """Allocate the missing bytes. After an OSError the file may have any length."""
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             if not _preallocated(descriptor, self._bytes):
@@ -74,7 +76,10 @@ class Reserve:
 
 
 def _preallocated(descriptor: int, position: int) -> bool:
-    """False where the system or the file system cannot. Raises OSError."""
+    """Preallocate from `position` on. Return False if the system or file system cannot do it.
+
+    Raises OSError.
+    """
     allocate = getattr(os, "posix_fallocate", None)
     if allocate is None:
         return False

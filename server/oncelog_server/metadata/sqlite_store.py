@@ -1,8 +1,8 @@
 """The embedded MetadataStore: one sqlite file, for a cluster of one broker.
 
-The database is used from one thread of its own. WAL with synchronous=FULL: a transaction that was
-answered survives power loss. Leases live as long as the process: what the one before left is
-removed when the store opens. A second after a change everything is in the file itself.
+The database has a thread of its own. It uses WAL with synchronous=FULL, so that a completed
+transaction survives power loss. Leases end with the process: opening the store deletes the keys
+that the previous process leased. One second after a change, the whole log is in the file itself.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from oncelog_server.metadata.feed import Feed
 
 T = TypeVar("T")
 
-# How long after a change its file is checkpointed: once for all changes of that time.
+# Time between a change and the checkpoint of the file. One checkpoint covers all changes meanwhile.
 SETTLE_S: Final = 1.0
 
 log = structlog.get_logger("oncelog.storage")
 
 
 class SqliteStore:
-    """Open with `await SqliteStore.open(path)`. An executor that is given must have one thread."""
+    """A MetadataStore in a sqlite file. Open it with `await SqliteStore.open(path)`."""
 
     def __init__(self, database: Database, executor: Executor, owned: bool) -> None:
         self._database = database
@@ -46,7 +46,7 @@ class SqliteStore:
         self._owned = owned
         self._feed = Feed(database.revision)
         self._settling: asyncio.TimerHandle | None = None
-        self._told = ""
+        self._logged_failure = ""
         self._closed = False
 
     @classmethod
@@ -59,10 +59,11 @@ class SqliteStore:
         copy: Path | None = None,
         reserve: Path | None = None,
     ) -> SqliteStore:
-        """Opens the file, or creates it if it `may_be_new`; its records are kept as text in `copy`,
-        and space for deletions on a full disk in `reserve`.
+        """Open the store at `path`. A missing or empty file is created only if `may_be_new`.
 
-        Raises DamagedStore, and OSError if it is no store of ours or cannot be opened.
+        `executor` must have exactly one thread. `copy` is the path of the text copy of the records,
+        `reserve` that of the space for deletions on a full disk. Raises DamagedStore if the file is
+        damaged, OSError if it is not a metadata store or cannot be opened.
         """
         thread = executor or ThreadPoolExecutor(1, "oncelog-metadata")
         make = partial(Database, path, may_be_new=may_be_new, copy=copy, reserve=reserve)
@@ -88,7 +89,7 @@ class SqliteStore:
         return self._feed.watch(prefix, from_revision)
 
     async def lease(self, ttl_ms: int) -> SqliteLease:
-        """`ttl_ms` has no meaning: the store cannot outlive the holder of its leases."""
+        """Return a new lease. `ttl_ms` has no effect: store and owner end with the same process."""
         return SqliteLease(self, await self._run(self._database.new_lease))
 
     async def end_lease(self, lease_id: int) -> None:
@@ -106,7 +107,10 @@ class SqliteStore:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     async def _change(self, call: Callable[[], tuple[TxnResult, Changes | None]]) -> TxnResult:
-        """A change is published in the order of commits, even if its caller has gone away."""
+        """Run a transaction and publish its changes in the order of commits.
+
+        The changes are published even if the caller is cancelled meanwhile.
+        """
         future = asyncio.get_running_loop().run_in_executor(self._executor, call)
         future.add_done_callback(self._publish)
         result, _ = await asyncio.shield(future)
@@ -133,25 +137,26 @@ class SqliteStore:
         if work.cancelled():
             return
         failure = work.exception() or self._database.failure
-        self._tell("" if failure is None else str(failure))
+        self._log_failure("" if failure is None else str(failure))
         if failure is not None or not work.result():
             self._settle_soon()
 
-    def _tell(self, reason: str) -> None:
-        """An event where the text has fallen behind, and where it is whole again."""
-        if reason == self._told:
+    def _log_failure(self, reason: str) -> None:
+        """Log when settling starts to fail, when its reason changes and when it succeeds again."""
+        if reason == self._logged_failure:
             return
-        self._told = reason
+        self._logged_failure = reason
         if reason:
             log.error(
-                "metadata not written to its own file, its copy or its reserve", reason=reason
+                "the metadata file, its text copy or its reserve could not be written",
+                reason=reason,
             )
         else:
-            log.info("metadata written to its own file, its copy and its reserve again")
+            log.info("the metadata file, its text copy and its reserve are written again")
 
 
 class SqliteLease:
-    """Ends when it is revoked or when the process ends."""
+    """A lease that ends when it is revoked or when the process ends."""
 
     def __init__(self, store: SqliteStore, lease_id: int) -> None:
         self._store = store

@@ -1,15 +1,15 @@
 """`oncelog-metadata.txt`: the metadata store's records as text, kept beside it.
 
-One JSON array a line. The first line is `["oncelog-metadata", 1, <bytes of the snapshot>]`, then
-groups follow, each closed by `["end", <revision>, "<CRC-32>"]`: the first group is a snapshot, each
-other one what one transaction changed (`["put", <create revision>, <mod revision>, <key>, <value>]`
-or `["delete", <key>]`). The checksum is that of all bytes before its line. What follows the last
-`end` that is right is torn and does not count. Records with a lease are left out: they end with the
-process.
+Each line is a JSON array. The first line is `["oncelog-metadata", 1, <bytes of the snapshot>]`.
+Groups of lines follow, each closed by `["end", <revision>, "<CRC-32>"]`. The first group is a
+snapshot. Each later group holds the changes of one transaction, as `["put", <create revision>, <mod
+revision>, <key>, <value>]` or `["delete", <key>]`. The checksum is that of all bytes before its
+line. Lines after the last valid `end` are torn and do not count. Records with a lease are left out,
+because they end with the process.
 
-A group is written before its transaction is answered, in one write; it is synced with the next
-checkpoint of the store, and at once where producer ids were given out. When the changes outgrow the
-snapshot, the file is written anew under another name, synced and renamed.
+A group is written in one write, before its transaction returns. It is synced with the store's next
+checkpoint, and at once if it takes producer ids. When the changes outgrow the snapshot, the file is
+rewritten under another name, synced and renamed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 TITLE: Final = "oncelog-metadata"
 VERSION: Final = 1
-# The changes may take so much more than the snapshot before they are folded into a new one.
+# The changes may exceed the size of the snapshot by this much before the file is rewritten.
 SLACK_BYTES: Final = 256 << 10
 
 _END_MARK: Final = b'["end",'
@@ -37,13 +37,13 @@ Entries = Callable[[], Iterable[Entry]]
 
 
 class MalformedCopy(ValueError):
-    """The file has no whole snapshot."""
+    """The file has no complete snapshot."""
 
 
 class TextCopy:
-    """The file at `path`, open for appending; used from the store's thread alone.
+    """The file at `path`, open for appending; used from the store's thread only.
 
-    `failure` is why the file does not show the last change; `refresh` writes it anew.
+    `failure` is why the file lacks the last change, None if it has it. `refresh` rewrites the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,8 +56,11 @@ class TextCopy:
         self._unsynced = False
 
     def open(self, revision: int, entries: Entries) -> int:
-        """Continue the file if it ends at `revision`, else write it anew from `entries`. Return the
-        revision that it had: where that is greater, nothing is written."""
+        """Continue the file if it ends at `revision`, else rewrite it from `entries`.
+
+        Return the revision that it ended at. If that is greater than `revision`, nothing is
+        written.
+        """
         data = b""
         with suppress(FileNotFoundError):
             data = self.path.read_bytes()
@@ -75,7 +78,7 @@ class TextCopy:
     def add(
         self, revision: int, changes: Sequence[tuple[str, Entry | None]], entries: Entries
     ) -> None:
-        """One transaction: the keys it wrote, or deleted (None)."""
+        """Append one transaction: its keys, each with its entry, None if the key was deleted."""
         if self.failure is not None or self._size > self._limit:
             self.refresh(revision, entries)
             return
@@ -92,7 +95,7 @@ class TextCopy:
         self._unsynced = True
 
     def refresh(self, revision: int, entries: Entries) -> None:
-        """Write the file anew: atomically, and synced."""
+        """Rewrite the file from `entries`, atomically and synced. Set `failure` if that fails."""
         temporary = self.path.with_name(self.path.name + TEMPORARY_SUFFIX)
         data = encode_copy(revision, entries())
         try:
@@ -123,7 +126,7 @@ class TextCopy:
             self._descriptor = -1
 
     def _replace(self, temporary: Path, data: bytes) -> None:
-        """Raises OSError; the old file is then still there."""
+        """Replace the file by `data`. After an OSError the old file is still there."""
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         try:
             _write_all(descriptor, data)
@@ -139,14 +142,14 @@ class TextCopy:
 
 
 def encode_copy(revision: int, entries: Iterable[Entry]) -> bytes:
-    """The whole file: one snapshot."""
+    """Return the content of a file that is one snapshot of `entries`."""
     body = b"".join(_line(entry.key, entry) for entry in entries)
     head = _ENCODER.encode([TITLE, VERSION, len(body)]) + b"\n" + body
     return head + _end(revision, crc32(head))
 
 
 def decode_copy(data: bytes) -> Snapshot:
-    """The records as of the last whole group. Raises MalformedCopy where there is none."""
+    """Return the records as of the last complete group. Raises MalformedCopy if there is none."""
     entries: dict[str, Entry] = {}
     group: list[tuple[str, Entry | None]] = []
     revision = -1
@@ -171,12 +174,12 @@ def decode_copy(data: bytes) -> Snapshot:
         position += len(line)
         crc = crc32(line, crc)
     if revision < 0:
-        raise MalformedCopy("it has no whole snapshot")
+        raise MalformedCopy("it has no complete snapshot")
     return Snapshot(revision, tuple(entries[key] for key in sorted(entries)))
 
 
 def last_revision(data: bytes) -> int:
-    """The revision at which the file ends; -1 where it holds nothing whole."""
+    """Return the revision at which the file ends, -1 if it has no complete snapshot."""
     tail = data.rfind(_END_MARK)
     if tail >= 0 and data.endswith(b"\n") and data.find(b"\n", tail) == len(data) - 1:
         with suppress(msgspec.DecodeError, LookupError, TypeError, ValueError):
@@ -209,7 +212,7 @@ def _line(key: str, entry: Entry | None) -> bytes:
 
 
 def _change(row: Any) -> tuple[str, Entry | None]:
-    """Raises LookupError, TypeError or ValueError for a line that is none."""
+    """Return the key and the entry of a line. Raises LookupError, TypeError or ValueError."""
     if row[0] == "delete":
         return str(row[1]), None
     if row[0] != "put":
