@@ -57,7 +57,6 @@ UNREAD: tuple[str, ...] = (
     "server/oncelog_server/newer_logs.py",
     "server/oncelog_server/offline/",
     "server/oncelog_server/producing/",
-    "server/oncelog_server/settings/",
     "server/oncelog_server/storage/",
     "server/oncelog_server/strays.py",
     "server/oncelog_server/transaction/",

@@ -1,1 +1,1 @@
-"""Tables of the broker's settings: honoured, accepted without effect, refused. Pure."""
+"""The tables of the broker's settings: honoured, accepted without effect, refused. Pure."""

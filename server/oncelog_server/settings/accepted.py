@@ -1,7 +1,7 @@
-"""Settings of Kafka's that are accepted and change nothing here, with the reason.
+"""Kafka's settings that are accepted without effect, each with the reason.
 
-A row is a name, a type, Kafka's default and its importance: a server.properties of Kafka's, or the
-environment of its image, can be used as it is.
+They are accepted so that Kafka's server.properties, or the environment of Kafka's image, works
+unchanged. A row is a name, a type, Kafka's default and its importance.
 """
 
 from __future__ import annotations
@@ -210,20 +210,20 @@ ACCEPTED: dict[str, Unhonoured] = unhonoured(
         "belongs to the Java virtual machine or to threads that do not exist here": _JVM,
         "there is no other broker to copy from or to connect to": _REPLICATION,
         "quotas are not built yet": _QUOTAS,
-        "only the classic group protocol is served: this tunes another one": _GROUPS,
-        "one process compacts one log after the other": _COMPACTION,
+        "only the classic group protocol is served: this setting is for another one": _GROUPS,
+        "a single process compacts one log after the other": _COMPACTION,
         "remote (tiered) storage is not built": _REMOTE,
-        "partitions of transactions are checked without retries by a timer": _VERIFICATION,
+        "the broker verifies a transaction's partitions without retries": _VERIFICATION,
         "only PLAINTEXT listeners are served": _PLAINTEXT,
-        "the system sizes the buffers of sockets itself": _SOCKETS,
-        "written together with the recovery points": _CHECKPOINTS,
+        "the operating system sizes the buffers of sockets itself": _SOCKETS,
+        "this checkpoint is written together with the recovery points": _CHECKPOINTS,
         "there is no other broker to wait for": _OTHER_BROKERS,
         "coordinators write uncompressed records": _OFFSETS_CODEC,
     }
 )
 
-# Settings of earlier Kafkas that Kafka 4 does not know any more, as older files still hold them:
-# Kafka 4 ignores them, and so does this broker, with a warning.
+# Settings that Kafka 4 removed. Older files still hold them: Kafka 4 ignores them, and so does this
+# broker, with a warning.
 GONE = re.compile(
     r"zookeeper\..*|password\.encoder\..*|kafka\.csv\.metrics\..*|confluent\..*"
     r"|inter\.broker\.protocol\.version|log\.message\.format\.version"
@@ -234,7 +234,7 @@ GONE = re.compile(
     r"|delegation\.token\.master\.key|auto\.include\.jmx\.reporter|group\.coordinator\.new\.enable"
 )
 
-# KIP-98's own spellings of settings that Kafka named otherwise.
+# KIP-98's names of settings that Kafka has under other names.
 ALIASES = {
     "transactional.id.timeout.ms": "transactional.id.expiration.ms",
     "max.transaction.timeout.ms": "transaction.max.timeout.ms",

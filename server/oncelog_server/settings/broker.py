@@ -17,27 +17,28 @@ class BrokerSettings:
     node_id: int = honoured(
         Kind.INT,
         1,
-        "The id of this broker. Kafka demands it; here it is 1 unless set.",
+        "The id of this broker. Kafka requires it; here the default is 1.",
         at_least(0),
         importance=HIGH,
     )
     broker_id: int = honoured(
-        Kind.INT, -1, "An older name of node.id; -1 means that node.id holds.", importance=HIGH
+        Kind.INT, -1, "An older name of node.id; -1 means that node.id applies.", importance=HIGH
     )
     broker_rack: str | None = honoured(
-        Kind.STRING, None, "The rack of this broker, shown in metadata answers."
+        Kind.STRING, None, "The rack of this broker, shown in metadata responses."
     )
     listeners: tuple[str, ...] = honoured(
         Kind.LIST,
         ("PLAINTEXT://:9092",),
-        "What to listen on: NAME://host:port, separated by commas. An empty host means every "
-        "address, port 0 a free one. Listeners named in controller.listener.names are ignored.",
+        "The addresses to listen on: NAME://host:port, separated by commas. An empty host means "
+        "every address, port 0 a free port. Listeners named in controller.listener.names are "
+        "ignored.",
         importance=HIGH,
     )
     advertised_listeners: tuple[str, ...] | None = honoured(
         Kind.LIST,
         None,
-        "The addresses that clients are told, by listener name; as `listeners` unless set.",
+        "The addresses that clients get, by listener name; those of `listeners` unless set.",
         importance=HIGH,
     )
     listener_security_protocol_map: str = honoured(
@@ -49,18 +50,18 @@ class BrokerSettings:
     controller_listener_names: tuple[str, ...] = honoured(
         Kind.LIST,
         (),
-        "Listeners of a KRaft controller: there is none here, so listeners of these names are "
-        "not opened.",
+        "Names of the listeners of a KRaft controller. There is no such controller here, so "
+        "listeners of these names are not opened.",
         importance=HIGH,
     )
     process_roles: tuple[str, ...] = honoured(
         Kind.LIST,
         (),
-        "Must name `broker` if it is set at all: this process is nothing else.",
+        "The roles of this process. If set, it must contain `broker`, the only role.",
         importance=HIGH,
     )
     inter_broker_listener_name: str | None = honoured(
-        Kind.STRING, None, "The listener that other brokers connect to; the first one unless set."
+        Kind.STRING, None, "The listener that other brokers connect to; the first unless set."
     )
     log_dir: tuple[str, ...] = honoured(
         Kind.LIST,
@@ -71,98 +72,100 @@ class BrokerSettings:
     log_dirs: tuple[str, ...] | None = honoured(
         Kind.LIST,
         None,
-        "The data directory: one, for now. ./oncelog-data unless this or log.dir is set.",
+        "The data directory; only one is possible for now. ./oncelog-data unless this or log.dir "
+        "is set.",
         importance=HIGH,
     )
 
     max_connections: int = honoured(
         Kind.INT,
         10_000,
-        "Connections the broker holds at most; more are closed at once. Kafka's default is no "
-        "limit: descriptors would run out before. Fewer where ulimit -n leaves too few for files.",
+        "Maximum number of connections; further ones are closed at once. Kafka's default is no "
+        "limit, but descriptors would run out before. The limit is lower if ulimit -n leaves too "
+        "few descriptors for files.",
         at_least(0),
     )
     max_connections_per_ip: int = honoured(
-        Kind.INT, UNLIMITED, "Connections from one address at most.", at_least(0)
+        Kind.INT, UNLIMITED, "Maximum number of connections from one address.", at_least(0)
     )
     max_connections_per_ip_overrides: str = honoured(
         Kind.STRING, "", "Exceptions to max.connections.per.ip, as address:count."
     )
     connections_max_idle_ms: int = honoured(
-        Kind.LONG, 600_000, "A connection on which nothing happened for so long is closed."
+        Kind.LONG, 600_000, "Idle time after which a connection is closed."
     )
     socket_listen_backlog_size: int = honoured(
-        Kind.INT, 50, "Connections waiting to be accepted.", at_least(1)
+        Kind.INT, 50, "Maximum number of connections that wait to be accepted.", at_least(1)
     )
     socket_send_buffer_bytes: int = honoured(
         Kind.INT,
         393_216,
-        "SO_SNDBUF of every connection; -1 leaves it to the system. Large answers leave in portions"
-        " of about this size, which stay in the processor's cache.",
+        "SO_SNDBUF of every connection; -1 leaves it to the operating system. Large responses are "
+        "sent in portions of about this size, which fit into the processor's cache.",
         at_least(-1),
         importance=HIGH,
     )
     socket_request_max_bytes: int = honoured(
         Kind.INT,
         104_857_600,
-        "The largest request; a larger one closes its connection before memory is taken.",
+        "Maximum size of a request. The connection of a larger one is closed before memory is "
+        "allocated for it.",
         at_least(1),
         importance=HIGH,
     )
     queued_max_request_bytes: int = honoured(
         Kind.LONG,
         -1,
-        "Bytes of requests being received or waiting, over all connections; -1: no limit.",
+        "Maximum bytes of requests that are received or wait, over all connections; -1: no limit.",
     )
     fetch_max_bytes: int = honoured(
-        Kind.INT, 57_671_680, "Bytes in one Fetch answer at most.", at_least(1024)
+        Kind.INT, 57_671_680, "Maximum bytes in one Fetch response.", at_least(1024)
     )
     max_incremental_fetch_session_cache_slots: int = honoured(
-        Kind.INT, 1000, "Fetch sessions (KIP-227) kept at most.", at_least(0)
+        Kind.INT, 1000, "Maximum number of fetch sessions (KIP-227).", at_least(0)
     )
     max_request_partition_size_limit: int = honoured(
-        Kind.INT, 2000, "Partitions in one DescribeTopicPartitions answer at most.", at_least(1)
+        Kind.INT, 2000, "Maximum partitions in one DescribeTopicPartitions response.", at_least(1)
     )
 
     oncelog_metrics_port: int = honoured(
         Kind.INT,
         -1,
-        "Port of `GET /metrics`, for Prometheus (docs/metrics.md); 0 picks a free one, -1: none.",
+        "Port of `GET /metrics`, for Prometheus (docs/metrics.md); 0: a free port, -1: none.",
         between(-1, 65_535),
     )
     oncelog_metrics_host: str = honoured(
-        Kind.STRING, "", "The address that oncelog.metrics.port is on; empty: every address."
+        Kind.STRING, "", "The address of oncelog.metrics.port; empty: every address."
     )
 
     auto_create_topics_enable: bool = honoured(
-        Kind.BOOLEAN, True, "A topic is created when a client first asks for it.", importance=HIGH
+        Kind.BOOLEAN, True, "Create a topic when a client first requests it.", importance=HIGH
     )
-    delete_topic_enable: bool = honoured(
-        Kind.BOOLEAN, True, "DeleteTopics is allowed.", importance=HIGH
-    )
+    delete_topic_enable: bool = honoured(Kind.BOOLEAN, True, "Allow DeleteTopics.", importance=HIGH)
     num_partitions: int = honoured(
-        Kind.INT, 1, "Partitions of a new topic that does not say.", at_least(1)
+        Kind.INT, 1, "Partitions of a new topic whose request gives no number.", at_least(1)
     )
     default_replication_factor: int = honoured(
-        Kind.INT, 1, "Replicas of a new topic that does not say.", at_least(1)
+        Kind.INT, 1, "Replicas of a new topic whose request gives no number.", at_least(1)
     )
 
     oncelog_max_partitions: int = honoured(
         Kind.INT,
         20_000,
-        "Partitions of all topics together, internal ones aside: whoever wants more is refused "
-        "with POLICY_VIOLATION. Each takes some 7 KiB of memory, and 1 to 3 ms of every start.",
+        "Maximum number of partitions of all topics together, without internal topics; more are "
+        "refused with POLICY_VIOLATION. Each takes about 7 KiB of memory, and 1 to 3 ms of every "
+        "start.",
         at_least(1),
         importance=LOW,
     )
     oncelog_flush_on_ack: bool = honoured(
         Kind.BOOLEAN,
         False,
-        "true: an answer to acks=all, a commit of offsets or the end of a transaction waits until "
-        "its records are fdatasynced, many answers to one fdatasync: what was acknowledged "
-        "survives SIGKILL and power loss. false (Kafka's way): records are with the operating "
-        "system when they are acknowledged: they survive SIGKILL of the broker; after a power "
-        "loss the broker starts clean, but the last records may be gone.",
+        "true: the response to acks=all, to a commit of offsets or to the end of a transaction "
+        "waits until its records are fdatasynced; one fdatasync serves many responses. What was "
+        "acknowledged survives SIGKILL and power loss. false (Kafka's way): records are with the "
+        "operating system when they are acknowledged. They survive SIGKILL of the broker. After a "
+        "power loss the broker starts clean, but the last records may be lost.",
         importance=HIGH,
     )
     oncelog_validate_records: bool = honoured(

@@ -16,29 +16,29 @@ class CoordinatorSettings:
     transaction_max_timeout_ms: int = honoured(
         Kind.INT,
         900_000,
-        "The longest transaction.timeout.ms a producer may ask for.",
+        "Maximum transaction.timeout.ms of a producer.",
         at_least(1),
         importance=HIGH,
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = honoured(
         Kind.INT,
         1000,
-        "How often is looked for transactions past their timeout. Kafka's default is 10000: a "
-        "crashed producer would hold its readers up for that much longer.",
+        "Interval between searches for transactions past their timeout. Kafka's default is 10000, "
+        "but a crashed producer would hold up its readers for that much longer.",
         at_least(1),
         importance=LOW,
     )
     transaction_partition_verification_enable: bool = honoured(
         Kind.BOOLEAN,
         True,
-        "Whether the leader asks the coordinator before it takes the first batch of a transaction "
-        "from a client that adds its partitions itself (KIP-890).",
+        "Verify a partition with the coordinator before the first batch of a transaction, for "
+        "clients that add partitions themselves (KIP-890).",
     )
     transaction_two_phase_commit_enable: bool = honoured(
         Kind.BOOLEAN,
         False,
-        "Whether transactions may take part in two-phase commit (KIP-939): they have no timeout, "
-        "and a new instance may keep one that is open and end it.",
+        "Allow two-phase commit (KIP-939): such a transaction has no timeout, and a new instance "
+        "of its producer may keep it open and end it.",
         importance=LOW,
     )
     transaction_state_log_num_partitions: int = honoured(
@@ -47,14 +47,14 @@ class CoordinatorSettings:
     transaction_state_log_replication_factor: int = honoured(
         Kind.SHORT,
         3,
-        "Replicas of __transaction_state; fewer if there are fewer brokers when it is created.",
+        "Replicas of __transaction_state, at most as many as there are brokers at its creation.",
         at_least(1),
         importance=HIGH,
     )
     transaction_state_log_min_isr: int = honoured(
         Kind.INT,
         2,
-        "min.insync.replicas of __transaction_state; never more than it has replicas.",
+        "min.insync.replicas of __transaction_state, at most as many as it has replicas.",
         at_least(1),
         importance=HIGH,
     )
@@ -68,42 +68,42 @@ class CoordinatorSettings:
     group_transactions_enable: bool = honoured(
         Kind.BOOLEAN,
         True,
-        "Transactional producers may belong to a consumer group, whose generations fence "
-        "them, and be committed together (feature oncelog.group.transactions).",
+        "Allow transactional producers that belong to a consumer group: its generations fence "
+        "them, and they can be committed together (feature oncelog.group.transactions).",
         importance=LOW,
     )
     transactional_id_expiration_ms: int = honoured(
         Kind.INT,
         604_800_000,
-        "A transactional id that was not used for so long, and has nothing open, is forgotten.",
+        "Time after which an unused transactional id without an open transaction is removed.",
         at_least(1),
         importance=HIGH,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = honoured(
         Kind.INT,
         3_600_000,
-        "How often is looked for expired transactional ids.",
+        "Interval between searches for expired transactional ids.",
         at_least(1),
         importance=LOW,
     )
     producer_id_expiration_ms: int = honoured(
         Kind.INT,
         86_400_000,
-        "A partition forgets a producer id that wrote nothing for so long, by the broker's time.",
+        "Time without a write after which a partition removes a producer id (broker's clock).",
         at_least(1),
         importance=LOW,
     )
     producer_id_expiration_check_interval_ms: int = honoured(
         Kind.INT,
         600_000,
-        "How often is looked for expired producer ids.",
+        "Interval between searches for expired producer ids.",
         at_least(1),
         importance=LOW,
     )
     oncelog_max_producer_ids_per_partition: int = honoured(
         Kind.INT,
         100_000,
-        "Producer ids that a partition remembers: a batch of one more is refused with "
+        "Maximum number of producer ids in a partition. A batch of a further id is refused with "
         "POLICY_VIOLATION until others have expired.",
         at_least(1),
         importance=LOW,
@@ -111,26 +111,27 @@ class CoordinatorSettings:
     oncelog_max_producer_ids_per_address: int = honoured(
         Kind.INT,
         200_000,
-        "Producer ids and transactional ids given to clients of one address (of one /64 for IPv6) "
-        "within producer.id.expiration.ms; one more is refused with POLICY_VIOLATION.",
+        "Maximum number of producer ids and transactional ids assigned to clients of one address "
+        "(of one /64 for IPv6) within producer.id.expiration.ms; further ones are refused with "
+        "POLICY_VIOLATION.",
         at_least(1),
         importance=LOW,
     )
 
     group_min_session_timeout_ms: int = honoured(
-        Kind.INT, 6000, "The shortest session timeout of a member of a classic group."
+        Kind.INT, 6000, "Minimum session timeout of a member of a classic group."
     )
     group_max_session_timeout_ms: int = honoured(
-        Kind.INT, 1_800_000, "The longest session timeout of a member of a classic group."
+        Kind.INT, 1_800_000, "Maximum session timeout of a member of a classic group."
     )
     group_initial_rebalance_delay_ms: int = honoured(
         Kind.INT, 3000, "How long an empty group waits for more members before it rebalances."
     )
     group_max_size: int = honoured(
-        Kind.INT, 2**31 - 1, "Members of a classic group at most.", at_least(1)
+        Kind.INT, 2**31 - 1, "Maximum number of members of a classic group.", at_least(1)
     )
     offset_metadata_max_bytes: int = honoured(
-        Kind.INT, 4096, "The longest metadata of a committed offset.", importance=HIGH
+        Kind.INT, 4096, "Maximum length of the metadata of a committed offset.", importance=HIGH
     )
     offsets_retention_minutes: int = honoured(
         Kind.INT,
@@ -140,7 +141,11 @@ class CoordinatorSettings:
         importance=HIGH,
     )
     offsets_retention_check_interval_ms: int = honoured(
-        Kind.LONG, 600_000, "How often is looked for expired offsets.", at_least(1), importance=HIGH
+        Kind.LONG,
+        600_000,
+        "Interval between searches for expired offsets.",
+        at_least(1),
+        importance=HIGH,
     )
     offsets_topic_num_partitions: int = honoured(
         Kind.INT, 50, "Partitions of __consumer_offsets.", at_least(1), importance=HIGH
@@ -148,7 +153,7 @@ class CoordinatorSettings:
     offsets_topic_replication_factor: int = honoured(
         Kind.SHORT,
         3,
-        "Replicas of __consumer_offsets; fewer if there are fewer brokers when it is created.",
+        "Replicas of __consumer_offsets, at most as many as there are brokers at its creation.",
         at_least(1),
         importance=HIGH,
     )

@@ -1,6 +1,6 @@
-"""Settings as DescribeConfigs and CreateTopics show them: values, and where they come from.
+"""Settings as DescribeConfigs and CreateTopics show them: values, sources and synonyms.
 
-Sources and synonyms as in Kafka's ConfigHelper (KIP-226): first the one that holds.
+Sources and synonyms are those of Kafka's ConfigHelper (KIP-226). The synonym in force comes first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ConfigSource(IntEnum):
 
 
 class Synonym(msgspec.Struct, frozen=True):
-    """One place the value is set in, or could be."""
+    """A setting of a topic or broker that gives the value, or could."""
 
     name: str
     value: str | None
@@ -43,7 +43,7 @@ class SettingDescription(msgspec.Struct, frozen=True):
 
 
 def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[SettingDescription]:
-    """Every setting of a topic that set `own` itself, by name."""
+    """Yield every setting of a topic, in the order of names. `own` are the topic's own settings."""
     values = topic_values(settings, own)
     for name, row in TOPIC_SETTINGS.items():
         if name in INTERNAL and name not in own:
@@ -64,8 +64,10 @@ def describe_topic(settings: Settings, own: Mapping[str, str]) -> Iterator[Setti
 
 
 def describe_broker(settings: Settings) -> Iterator[SettingDescription]:
-    """Every setting of the broker that is honoured, or accepted without effect. None can be changed
-    while it runs."""
+    """Yield every setting of the broker that is honoured, or accepted without effect.
+
+    All are read-only, because none can change while the broker runs.
+    """
     for name, row in HONOURED.items():
         value: SettingValue = getattr(settings, row.attribute)
         synonyms = _broker_synonyms(settings, name)

@@ -1,6 +1,6 @@
-"""The settings as a page for people, made of the tables: docs/settings.md.
+"""docs/settings.md, the page of all settings, generated from the tables.
 
-`python -m oncelog_server.settings.document > docs/settings.md` writes it anew.
+`python -m oncelog_server.settings.document > docs/settings.md` writes it again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _HEAD = """\
 
 <!-- made by `python -m oncelog_server.settings.document > docs/settings.md` -->
 
-Names, types, defaults and ranges are Apache Kafka 4.3's, unless a line says otherwise. Every broker
-setting of Kafka's is in exactly one of three tables: honoured, accepted without effect, refused.
+Names, types, defaults and ranges are Apache Kafka 4.3's, unless a line says otherwise. Each of
+Kafka's broker settings is in exactly one of three tables: honoured, accepted without effect,
+refused.
 
 A later source wins over an earlier one:
 
@@ -29,29 +30,30 @@ A later source wins over an earlier one:
 2. `--config server.properties`
 3. `KAFKA_*` in the environment, spelled as for Kafka's image: `KAFKA_LOG_RETENTION_MS` is
    `log.retention.ms`, `__` stands for `_` and `___` for `-`
-4. `ONCELOG_*` likewise; `ONCELOG_FLUSH_ON_ACK` is `oncelog.flush.on.ack`
-5. `--set name=value`; `--port` and `--data` are short for `listeners` and `log.dirs`: they hold
-   over a file and the environment, and with a `--set` of the same setting they are refused
+4. `ONCELOG_*` in the environment, spelled the same way; `ONCELOG_FLUSH_ON_ACK` is
+   `oncelog.flush.on.ack`
+5. `--set name=value`; `--port` and `--data` are short for `listeners` and `log.dirs`: they win
+   over a file and the environment, and are refused together with a `--set` of the same setting
 
-An unknown name is an error that names the nearest known one; in the environment, which others write
-to as well, it is a warning.
+An unknown name is an error that names the nearest known one. In the environment it is only a
+warning, because other programs have variables there too.
 
 ## What survives what
 
 | | `oncelog.flush.on.ack=false` (default, Kafka's way) | `oncelog.flush.on.ack=true` |
 |---|---|---|
-| an answer to acks=all, a commit, the end of a transaction | waits until the record is with the \
-operating system | waits until the record is on disk (one fdatasync for many answers) |
+| the response to acks=all, a commit, the end of a transaction | waits until the record is with \
+the operating system | waits until the record is on disk (one fdatasync for many responses) |
 | SIGKILL of the broker | nothing acknowledged is lost | nothing acknowledged is lost |
-| power loss | the broker starts clean; the last of what was acknowledged may be gone | nothing \
+| power loss | the broker starts clean; the last acknowledged records may be lost | nothing \
 acknowledged is lost |
 
-`flush.messages` and `flush.ms` bound what a power loss can take in the default mode.
+`flush.messages` and `flush.ms` limit how much a power loss can destroy in the default mode.
 """
 
 
 def document() -> str:
-    """The page."""
+    """Return the text of the page."""
     ours = [row for row in HONOURED.values() if _is_ours(row)]
     kafkas = [row for row in HONOURED.values() if not _is_ours(row)]
     parts = [
@@ -60,7 +62,7 @@ def document() -> str:
         *_settings(ours),
         "## Honoured\n",
         *_settings(sorted(kafkas, key=lambda row: row.name)),
-        "KIP-98's own spellings are taken with a warning:\n",
+        "KIP-98's names of these settings are accepted with a warning:\n",
         "\n".join(f"* `{alias}` is `{name}`" for alias, name in ALIASES.items()) + "\n",
         "## Of a topic\n",
         "Set with CreateTopics, AlterConfigs and IncrementalAlterConfigs. The default is the "
@@ -69,14 +71,17 @@ def document() -> str:
         "## Accepted without effect\n",
         *_unhonoured(ACCEPTED),
         "## Refused\n",
-        "Kafka's default of each is accepted: it asks for nothing.\n",
+        "Kafka's default of each is accepted, because it requires nothing.\n",
         *_unhonoured(REFUSED),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _is_ours(row: Setting) -> bool:
-    """Kafka has no such setting; the one without our prefix is named as in the draft of KIP-447."""
+    """Return whether Kafka has no such setting.
+
+    One of them has no prefix, because the draft of KIP-447 names it.
+    """
     return row.name.startswith("oncelog.") or row.name == "group.transactions.enable"
 
 

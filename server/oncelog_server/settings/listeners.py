@@ -9,16 +9,17 @@ import msgspec
 
 from oncelog_server.settings.broker import BrokerSettings
 
-# The host is in brackets, or without: an IPv6 address without brackets is taken as Kafka takes it.
+# Brackets around the host are optional: like Kafka, the broker accepts an IPv6 address without
+# them.
 _LISTENER = re.compile(r"([^:/]+)://(?:\[([0-9a-zA-Z%._:\-]*)\]|([0-9a-zA-Z\-%._:]*?)):([0-9]+)")
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
 class Listener(msgspec.Struct, frozen=True):
-    """One address to listen on. An empty host is every address, port 0 a free one.
+    """An address to listen on. An empty host is every address, port 0 a free port.
 
-    `advertised_host` is "" and `advertised_port` 0 where they follow from what is bound.
+    `advertised_host` is "" and `advertised_port` 0 if the bound host and port are advertised.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Listener(msgspec.Struct, frozen=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """The address of a broker that clients of one listener are told."""
+    """The address of a broker that one listener gives to its clients."""
 
     listener: str
     host: str
@@ -37,7 +38,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class InvalidListeners(ValueError):
-    """`setting` is the name of the setting that is wrong."""
+    """The listeners are invalid. `setting` is the name of the invalid setting."""
 
     def __init__(self, setting: str, message: str) -> None:
         super().__init__(message)
@@ -45,25 +46,28 @@ class InvalidListeners(ValueError):
 
 
 class InvalidConnectionLimits(ValueError):
-    """`max.connections.per.ip.overrides` that say nothing."""
+    """`max.connections.per.ip.overrides` is not a list of addresses and counts."""
 
 
 def connection_limits(overrides: str) -> dict[str, int]:
-    """address -> connections at most, from `address:count,...`. Raises InvalidConnectionLimits."""
+    """Return the maximum number of connections by address, from `address:count,...`.
+
+    Raises InvalidConnectionLimits.
+    """
     limits: dict[str, int] = {}
     for entry in filter(None, map(str.strip, overrides.split(","))):
-        address, _, most = (part.strip() for part in entry.rpartition(":"))
-        if not (address and most.isascii() and most.isdigit()):
+        address, _, limit = (part.strip() for part in entry.rpartition(":"))
+        if not (address and limit.isascii() and limit.isdigit()):
             raise InvalidConnectionLimits(f"{entry!r} is not an address and a count, as in ::1:50")
-        limits[address] = int(most)
+        limits[address] = int(limit)
     return limits
 
 
 def listeners_of(settings: BrokerSettings) -> tuple[Listener, ...]:
-    """The listeners to open, in their order. Raises InvalidListeners.
+    """Return the listeners to open, in their order. Raises InvalidListeners.
 
-    Listeners of a KRaft controller are left out. A listener that is not advertised is advertised as
-    what it is bound to.
+    Listeners of a KRaft controller are left out. A listener without an advertised address
+    advertises its bound address.
     """
     protocols = _protocols(settings.listener_security_protocol_map)
     controllers = {name.upper() for name in settings.controller_listener_names}
@@ -80,39 +84,47 @@ def listeners_of(settings: BrokerSettings) -> tuple[Listener, ...]:
         if listener.name in controllers:
             continue
         _check_protocol(listener.name, protocols)
-        seen = advertised.get(listener.name)
-        if seen is not None:
+        address = advertised.get(listener.name)
+        if address is not None:
             listener = msgspec.structs.replace(
-                listener, advertised_host=seen.host, advertised_port=seen.port
+                listener, advertised_host=address.host, advertised_port=address.port
             )
         found.append(listener)
     if not found:
         raise InvalidListeners("listeners", "there is no listener for clients")
     inter_broker = settings.inter_broker_listener_name
-    if inter_broker is not None and inter_broker.upper() not in {one.name for one in found}:
+    if inter_broker is not None and inter_broker.upper() not in {
+        listener.name for listener in found
+    }:
         raise InvalidListeners("inter.broker.listener.name", "is not among the listeners")
     return tuple(found)
 
 
 def shares_an_address(host: str, other: str) -> bool:
-    """Return whether two hosts to listen on overlap: the same one, or either is every address."""
+    """Return whether two hosts to listen on overlap: they are equal, or either is every address."""
     return host == other or bool(_EVERY_ADDRESS & {host, other})
 
 
 def inter_broker_listener(settings: BrokerSettings) -> str:
-    """The name of the listener that other brokers are reached by: `inter.broker.listener.name`, or
-    the listener whose protocol is `security.inter.broker.protocol`, which is PLAINTEXT (KafkaConfig
-    4.3, getInterBrokerListenerNameAndSecurityProtocol); the first one if none is named so."""
+    """Return the name of the listener for other brokers.
+
+    It is `inter.broker.listener.name`, else the listener named like
+    `security.inter.broker.protocol`, which is PLAINTEXT, else the first listener (KafkaConfig 4.3,
+    getInterBrokerListenerNameAndSecurityProtocol).
+    """
     names = [listener.name for listener in listeners_of(settings)]
-    wanted = (settings.inter_broker_listener_name or "PLAINTEXT").upper()
-    return wanted if wanted in names else names[0]
+    name = (settings.inter_broker_listener_name or "PLAINTEXT").upper()
+    return name if name in names else names[0]
 
 
 def advertised_endpoints(
     listeners: tuple[Listener, ...], bound_ports: Mapping[str, int], host_name: str
 ) -> tuple[Endpoint, ...]:
-    """What clients are told: `bound_ports` by listener name, `host_name` where a listener is bound
-    to every address."""
+    """Return the addresses that clients get.
+
+    `bound_ports` are the ports by listener name. `host_name` is the host of listeners that are
+    bound to every address.
+    """
     endpoints = []
     for listener in listeners:
         host = listener.advertised_host or listener.host

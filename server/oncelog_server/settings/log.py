@@ -10,13 +10,13 @@ HIGH = Importance.HIGH
 FOREVER = 2**63 - 1
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 SMALLEST_SEGMENT = 1 << 20
-# Up to Kafka 3 an empty record of the oldest format: what an older release of ours has stored, and
-# what Kafka's tests and ours set by an internal name, is honoured down to this.
+# The minimum up to Kafka 3: the size of an empty record of the oldest format. It is still valid for
+# topics that an older release stored, and for the internal setting of Kafka's tests and ours.
 SMALLEST_STORED_SEGMENT = 14
 
 
 def gzip_level(value: int) -> str | None:
-    """Kafka's GzipLevelValidator: 1..9 or -1."""
+    """Return why `value` is not a level of gzip, else None (Kafka's GzipLevelValidator)."""
     return (
         None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
     )
@@ -24,12 +24,12 @@ def gzip_level(value: int) -> str | None:
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)  # `Settings` has all of these
 class LogSettings:
-    """Names, defaults and ranges are Kafka 4.3's; `topic` is what overrides the default."""
+    """Names, defaults and ranges are Kafka 4.3's; `topic` is the overriding topic setting."""
 
     log_segment_bytes: int = honoured(
         Kind.INT,
         1_073_741_824,
-        "The size at which a new segment is begun.",
+        "Size of a segment in bytes at which a new one begins.",
         at_least(SMALLEST_SEGMENT),
         importance=HIGH,
         topic="segment.bytes",
@@ -37,7 +37,7 @@ class LogSettings:
     log_roll_ms: int | None = honoured(
         Kind.LONG,
         None,
-        "The age at which a new segment is begun; log.roll.hours if not set.",
+        "Age of a segment at which a new one begins; log.roll.hours if not set.",
         at_least(1),
         importance=HIGH,
         topic="segment.ms",
@@ -48,7 +48,8 @@ class LogSettings:
     log_roll_jitter_ms: int | None = honoured(
         Kind.LONG,
         None,
-        "At most this much is taken off log.roll.ms at random; log.roll.jitter.hours if not set.",
+        "Maximum of the random time that is subtracted from log.roll.ms; log.roll.jitter.hours if "
+        "not set.",
         at_least(0),
         importance=HIGH,
         topic="segment.jitter.ms",
@@ -64,7 +65,7 @@ class LogSettings:
     log_retention_ms: int | None = honoured(
         Kind.LONG,
         None,
-        "Segments older than this are deleted; -1: never. log.retention.minutes if not set.",
+        "Age at which segments are deleted; -1: never. log.retention.minutes if not set.",
         importance=HIGH,
         topic="retention.ms",
     )
@@ -81,7 +82,7 @@ class LogSettings:
     log_retention_bytes: int = honoured(
         Kind.LONG,
         -1,
-        "A partition's oldest segments are deleted when it is larger; -1: never.",
+        "Size of a partition above which its oldest segments are deleted; -1: never.",
         importance=HIGH,
         topic="retention.bytes",
     )
@@ -91,7 +92,7 @@ class LogSettings:
     log_segment_delete_delay_ms: int = honoured(
         Kind.LONG,
         60_000,
-        "How long a deleted segment's files stay.",
+        "How long the files of a deleted segment stay on disk.",
         at_least(0),
         importance=HIGH,
         topic="file.delete.delay.ms",
@@ -99,23 +100,23 @@ class LogSettings:
     log_cleanup_policy: tuple[str, ...] = honoured(
         Kind.LIST,
         ("delete",),
-        "delete: old segments go (retention). compact: of every key the latest record stays, and "
-        "records need a key. Or both.",
+        "delete: old segments are deleted (retention). compact: only the latest record of each key "
+        "stays, and records need a key. Or both.",
         one_of("compact", "delete"),
         topic="cleanup.policy",
     )
     log_index_size_max_bytes: int = honoured(
         Kind.INT,
         10_485_760,
-        "The size at which an index is full and a new segment is begun.",
+        "Size at which an index is full and a new segment begins.",
         at_least(4),
         topic="segment.index.bytes",
     )
     log_index_interval_bytes: int = honoured(
         Kind.INT,
         4096,
-        "Bytes between two entries of an index. Never more than 65536, whatever is set: readers "
-        "walk over what is between them.",
+        "Bytes between two entries of an index. Larger values than 65536 count as 65536, because "
+        "readers scan the records between two entries.",
         at_least(0),
         topic="index.interval.bytes",
     )
@@ -130,15 +131,15 @@ class LogSettings:
     log_flush_interval_ms: int | None = honoured(
         Kind.LONG,
         None,
-        "Time after which a written partition is fsynced; log.flush.scheduler.interval.ms if not "
-        "set.",
+        "Time after a write at which a partition is fsynced; log.flush.scheduler.interval.ms if "
+        "not set.",
         importance=HIGH,
         topic="flush.ms",
     )
     log_flush_scheduler_interval_ms: int = honoured(
         Kind.LONG,
         FOREVER,
-        "How often is looked for partitions to fsync.",
+        "Interval between searches for partitions to fsync.",
         importance=HIGH,
         topic="flush.ms",
     )
@@ -148,7 +149,7 @@ class LogSettings:
     log_preallocate: bool = honoured(
         Kind.BOOLEAN,
         False,
-        "Kafka reserves a segment's space on Windows with it; here it changes nothing.",
+        "No effect. Kafka preallocates segments with it on Windows.",
         topic="preallocate",
     )
     log_message_timestamp_type: str = honoured(
@@ -161,21 +162,21 @@ class LogSettings:
     log_message_timestamp_before_max_ms: int = honoured(
         Kind.LONG,
         FOREVER,
-        "A record's timestamp may lie at most this far in the past.",
+        "How far in the past the timestamp of a record may be.",
         at_least(0),
         topic="message.timestamp.before.max.ms",
     )
     log_message_timestamp_after_max_ms: int = honoured(
         Kind.LONG,
         3_600_000,
-        "A record's timestamp may lie at most this far in the future.",
+        "How far in the future the timestamp of a record may be.",
         at_least(0),
         topic="message.timestamp.after.max.ms",
     )
     message_max_bytes: int = honoured(
         Kind.INT,
         1_048_588,
-        "The largest record batch.",
+        "Maximum size of a record batch in bytes.",
         at_least(0),
         importance=HIGH,
         topic="max.message.bytes",
@@ -183,7 +184,7 @@ class LogSettings:
     compression_type: str = honoured(
         Kind.STRING,
         "producer",
-        "The codec batches are stored in; producer: as they came.",
+        "The codec of stored batches; producer: that of the producer.",
         one_of(*CODECS),
         importance=HIGH,
         topic="compression.type",
@@ -212,7 +213,7 @@ class LogSettings:
     min_insync_replicas: int = honoured(
         Kind.INT,
         1,
-        "Replicas that must be in sync for acks=all; never more than the topic has.",
+        "Replicas that must be in sync for acks=all, at most as many as the topic has.",
         at_least(1),
         importance=HIGH,
         topic="min.insync.replicas",
@@ -220,7 +221,8 @@ class LogSettings:
     unclean_leader_election_enable: bool = honoured(
         Kind.BOOLEAN,
         False,
-        "A replica that is not in sync may become leader; there is no other replica on one broker.",
+        "Allow a replica that is not in sync to become leader. On one broker there is no other "
+        "replica.",
         importance=HIGH,
         topic="unclean.leader.election.enable",
     )

@@ -1,4 +1,4 @@
-"""`Settings`: all honoured settings, typed; and the names of all settings there are."""
+"""`Settings`, all honoured settings with their types, and the names of all known settings."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from oncelog_server.settings.table import Setting, setting_of
 class Settings(BrokerSettings, LogSettings, CleanerSettings, CoordinatorSettings):
     """Every honoured setting as an attribute: `num.partitions` is `num_partitions`.
 
-    `given` holds the text of the settings that somebody set, by name: those of ACCEPTED too.
+    `given` holds the texts of the settings that were set, by name, those of ACCEPTED included.
     """
 
     given: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def data_directory(self) -> str:
-        """The one data directory: log.dirs, or else log.dir."""
+        """Return the data directory: log.dirs, or else log.dir."""
         return (self.log_dirs or self.log_dir)[0]
 
 
 HONOURED: dict[str, Setting] = {
-    row.name: row for row in (setting_of(one) for one in fields(Settings) if "row" in one.metadata)
+    row.name: row
+    for row in (setting_of(column) for column in fields(Settings) if "row" in column.metadata)
 }
 KNOWN = frozenset(HONOURED) | frozenset(ACCEPTED) | frozenset(REFUSED)

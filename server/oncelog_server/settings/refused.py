@@ -1,7 +1,7 @@
-"""Settings of Kafka's that are refused, with the reason: ignored, they would break a promise.
+"""Kafka's settings that are refused, each with the reason. To ignore them would break a promise.
 
-A row is a name, a type, Kafka's default and its importance. Kafka's own default, or an empty
-value, is accepted: it asks for nothing.
+A row is a name, a type, Kafka's default and its importance. Kafka's default, or an empty value, is
+accepted, because it requires nothing.
 """
 
 from __future__ import annotations

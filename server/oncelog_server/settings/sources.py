@@ -1,6 +1,6 @@
-"""Where settings come from, and how each source spells names. Pure: texts in, assignments out.
+"""The sources of settings: files, the environment, arguments. Pure: texts in, assignments out.
 
-The rule for the environment is that of Apache Kafka's own image (its KafkaDockerWrapper): strip the
+The rule for names in the environment is that of Kafka's image (its KafkaDockerWrapper): strip the
 prefix, `___` is `-`, `__` is `_`, `_` is `.`, all in lower case.
 """
 
@@ -17,7 +17,7 @@ KAFKA_PREFIX = "KAFKA_"
 OUR_PREFIX = "ONCELOG_"
 FROM_ARGUMENT = "--set"
 
-# What Kafka's image and scripts use for themselves, and what Kubernetes sets for a service "kafka".
+# Variables of Kafka's image and scripts, and those that Kubernetes sets for a service "kafka".
 _NOT_SETTINGS = re.compile(
     r"(VERSION|HOME|HEAP_OPTS?|OPTS|JVM_\w+|GC_LOG_OPTS|JMX_\w+|DEBUG|DEBUG_\w+|MODE"
     r"|LOG4J_\w+|TOOLS_LOG4J_\w+|CLUSTER_ID|BOOTSTRAP_SERVER|FAIL_AT|SYNC_DELAY_MS"
@@ -26,7 +26,7 @@ _NOT_SETTINGS = re.compile(
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """A setting as somebody wrote it: its name, the text, and where it was written."""
+    """A setting as it was written: its name, its text, and the source."""
 
     name: str
     text: str
@@ -34,7 +34,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class UnreadableSource(ValueError):
-    """A file that is no properties file, or an assignment without `=`."""
+    """A source cannot be read: not a properties file, or an assignment without `=`."""
 
     def __init__(self, source: str, reason: str) -> None:
         super().__init__(f"{source}: {reason}")
@@ -43,7 +43,10 @@ class UnreadableSource(ValueError):
 
 
 def from_properties(text: str, source: str) -> list[Assignment]:
-    """A server.properties (escapes and continued lines as in Java). Raises UnreadableSource."""
+    """Return the settings of a properties file, with Java's escapes and continued lines.
+
+    Raises UnreadableSource.
+    """
     import javaproperties  # not needed by a start without a file, and slow to import
 
     try:
@@ -54,16 +57,17 @@ def from_properties(text: str, source: str) -> list[Assignment]:
 
 
 def name_of_variable(variable: str) -> str:
-    """`LOG_RETENTION_MS` is log.retention.ms, `A__B___C` is a_b-c."""
+    """Return the setting's name: log.retention.ms for `LOG_RETENTION_MS`, a_b-c for `A__B___C`."""
     marked = variable.lower().replace("___", "-").replace("__", "\0")
     return marked.replace("_", ".").replace("\0", "_")
 
 
 def from_environment(environment: Mapping[str, str], known: Iterable[str]) -> list[Assignment]:
-    """The settings of KAFKA_* and, over them, of ONCELOG_*; others' variables are left out.
+    """Return the settings of KAFKA_*, then those of ONCELOG_*, which win over them.
 
-    With our prefix a name may stand for one of our own: ONCELOG_FLUSH_ON_ACK is
-    oncelog.flush.on.ack, as KAFKA_ONCELOG_FLUSH_ON_ACK is.
+    Variables of other programs are left out. With the prefix ONCELOG_ the name of an oncelog
+    setting needs no second prefix: ONCELOG_FLUSH_ON_ACK is oncelog.flush.on.ack, as
+    KAFKA_ONCELOG_FLUSH_ON_ACK is. `known` are the names of all settings.
     """
     names = frozenset(known)
     assignments: list[Assignment] = []
@@ -80,7 +84,7 @@ def from_environment(environment: Mapping[str, str], known: Iterable[str]) -> li
 
 
 def from_argument(argument: str) -> Assignment:
-    """The argument of one --set. Raises UnreadableSource if it has no `=`."""
+    """Return the setting of one --set argument. Raises UnreadableSource if it has no `=`."""
     name, equals, text = argument.partition("=")
     if not equals or not name.strip():
         shown = HIDDEN if displayed(argument, argument) == HIDDEN else argument

@@ -1,6 +1,6 @@
-"""What a row of the tables of settings is: a name, a type, a default, a range and a sentence.
+"""A row of the tables of settings: a name, a type, a default, a range and a sentence.
 
-Types, wording of the errors and the text form of values are those of Kafka's ConfigDef.
+The types, the wording of errors and the text form of values are those of Kafka's ConfigDef.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oncelog_protocol.types import MAX_STRING
 
 
 class Kind(IntEnum):
-    """A setting's type; the number is what DescribeConfigs answers."""
+    """A setting's type; the number is that of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -42,7 +42,7 @@ Check = Callable[[Any], str | None]
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One row. `topic` is the topic setting that it is the default of, if there is one."""
+    """A row. `topic` is the topic setting whose default it is, None if there is none."""
 
     name: str
     kind: Kind
@@ -54,12 +54,12 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def attribute(self) -> str:
-        """The name of the attribute of `Settings` or of `LogConfig` that holds the value."""
+        """Return the name of the attribute of `Settings` or `LogConfig` that holds the value."""
         return self.name.replace(".", "_")
 
 
 class InvalidValue(ValueError):
-    """A text that is no value of a setting; the message is Kafka's."""
+    """A text is not a value of its setting. The message is Kafka's."""
 
 
 _TRUTH = {"true": True, "false": False}
@@ -69,7 +69,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 def parse_value(setting: Setting, text: str) -> SettingValue:
-    """The value that `text` means. Raises InvalidValue, worded like Kafka's ConfigDef."""
+    """Return the value of `text`. Raises InvalidValue, worded as in Kafka's ConfigDef."""
     check_length(setting.name, text)
     value = _parse_kind(setting, text.strip())
     reason = setting.check(value) if setting.check is not None else None
@@ -79,7 +79,7 @@ def parse_value(setting: Setting, text: str) -> SettingValue:
 
 
 def check_length(name: str, text: str) -> None:
-    """Raise InvalidValue for a text that not every version of DescribeConfigs can carry."""
+    """Raise InvalidValue if a text is too long for some version of DescribeConfigs."""
     size = len(text.encode())
     if size > MAX_STRING:
         raise InvalidValue(
@@ -96,7 +96,7 @@ def _parse_kind(setting: Setting, text: str) -> SettingValue:
         return truth
     if kind in _BITS:
         limit = 1 << (_BITS[kind] - 1)
-        # int() also reads "1_000" and other scripts' digits, which no Java reads.
+        # int() also accepts "1_000" and the digits of other scripts, which Java refuses.
         if not _NUMBER.fullmatch(text) or len(text) > 20 or not -limit <= int(text) < limit:
             raise _invalid(setting, text, f"Not a number of type {kind.name}")
         return int(text)
@@ -118,7 +118,7 @@ def _invalid(setting: Setting, text: str, reason: str) -> InvalidValue:
 
 
 def format_value(kind: Kind, value: SettingValue) -> str | None:
-    """The text of a value, as DescribeConfigs shows it: the inverse of `parse_value`."""
+    """Return the text of a value, as DescribeConfigs shows it: the inverse of `parse_value`."""
     if value is None or kind is Kind.PASSWORD:
         return None
     if isinstance(value, bool):
@@ -131,12 +131,12 @@ def format_value(kind: Kind, value: SettingValue) -> str | None:
 
 
 def at_least(minimum: int) -> Check:
-    """Kafka's Range.atLeast."""
+    """Return the check of a minimum (Kafka's Range.atLeast)."""
     return lambda value: f"Value must be at least {minimum}" if value < minimum else None
 
 
 def between(minimum: float, maximum: float) -> Check:
-    """Kafka's Range.between, both ends included."""
+    """Return the check of a range, both ends included (Kafka's Range.between)."""
 
     def check(value: Any) -> str | None:
         if value < minimum:
@@ -147,7 +147,10 @@ def between(minimum: float, maximum: float) -> Check:
 
 
 def one_of(*allowed: str) -> Check:
-    """Kafka's ValidString.in for a text, ValidList.in for a list."""
+    """Return the check that a text, or each entry of a list, is allowed.
+
+    These are Kafka's ValidString.in and ValidList.in.
+    """
 
     def check(value: Any) -> str | None:
         given = value if isinstance(value, tuple) else (value,)
@@ -166,20 +169,21 @@ def honoured(
     importance: Importance = Importance.MEDIUM,
     topic: str | None = None,
 ) -> Any:
-    """A field of a dataclass of settings; the setting's name is the attribute's with dots."""
+    """Return a dataclass field for a setting, whose name is the attribute's name with dots."""
     row = (kind, default, doc, check, importance, topic)
     return field(default=cast(Any, default), metadata={"row": row})
 
 
 def setting_of(row: Field[Any]) -> Setting:
-    """The row that `honoured` put into a dataclass field."""
+    """Return the row that `honoured` stored in a dataclass field."""
     return Setting(row.name.replace("_", "."), *row.metadata["row"])
 
 
 class Unhonoured(msgspec.Struct, frozen=True):
-    """A setting of Kafka's that does nothing here: accepted without effect, or refused.
+    """One of Kafka's settings without effect here: accepted or refused, for `reason`.
 
-    `default` is Kafka's, as text."""
+    `default` is Kafka's default, as text.
+    """
 
     name: str
     kind: Kind
@@ -192,7 +196,7 @@ _Row = tuple[str, Kind, str | None, Importance]
 
 
 def unhonoured(rows_by_reason: dict[str, tuple[_Row, ...]]) -> dict[str, Unhonoured]:
-    """The rows by name, each with its reason."""
+    """Return the rows by name, each with its reason."""
     return {
         row[0]: Unhonoured(*row, reason) for reason, rows in rows_by_reason.items() for row in rows
     }

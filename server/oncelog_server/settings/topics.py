@@ -1,7 +1,7 @@
-"""Settings of a topic: names, ranges, what they default to, and what one broker cannot honour.
+"""Settings of a topic: names, ranges, defaults, and those that one broker cannot honour.
 
-Kafka's LogConfig and ServerTopicConfigSynonyms. A topic stores only what was set for it, as text;
-the rest follows the broker's settings at the time of reading.
+The source is Kafka's LogConfig and ServerTopicConfigSynonyms. A topic stores only the settings that
+were set for it, as text. The others have the broker's value at the time of reading.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _first(value: int | None, otherwise: int) -> int:
     return otherwise if value is None else value
 
 
-# Topic settings whose default is more than one broker setting, in Kafka's order of precedence.
+# Topic settings whose default comes from several broker settings, in Kafka's order of precedence.
 _DERIVED: dict[str, tuple[tuple[str, ...], Callable[[Settings], SettingValue]]] = {
     "retention.ms": (
         ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
@@ -66,7 +66,7 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[[Settings], SettingValue]]] 
     ),
 }
 
-# A topic may be stricter than its broker setting says, or is a LONG where that is an INT.
+# Rules of topic settings that differ from those of the broker setting, such as LONG for INT.
 _OWN_RULES: dict[str, dict[str, Any]] = {
     "segment.bytes": {"check": at_least(SMALLEST_STORED_SEGMENT)},
     "retention.ms": {"kind": Kind.LONG, "check": at_least(-1), "default": 168 * HOUR_MS},
@@ -83,7 +83,7 @@ def _unset(reason: str, *harmless: SettingValue) -> Callable[[Any], str | None]:
     return lambda value: None if value in harmless else f"refused: {reason}"
 
 
-# Topic settings that ask for what is not here: only the value that asks for nothing is accepted.
+# Topic settings of missing features: only the value that does not use the feature is accepted.
 _UNHONOURED = (
     Setting("remote.storage.enable", Kind.BOOLEAN, False, _NO_REMOTE, _unset(_NO_REMOTE, False)),
     Setting("remote.log.copy.disable", Kind.BOOLEAN, False, _NO_REMOTE, _unset(_NO_REMOTE, False)),
@@ -109,13 +109,13 @@ _UNHONOURED = (
 )
 
 
-# Kafka's internal settings of topics: for tests, and shown only where they are set.
+# Kafka's internal settings of topics: they are for tests, and shown only if they are set.
 INTERNAL = {
     "internal.segment.bytes": Setting(
         "internal.segment.bytes",
         Kind.INT,
         None,
-        "segment.bytes without its least value, for tests.",
+        "segment.bytes without its minimum, for tests.",
         at_least(SMALLEST_STORED_SEGMENT),
     )
 }
@@ -132,12 +132,12 @@ def _topic_settings() -> dict[str, Setting]:
     return dict(sorted(table.items()))
 
 
-# Of how many different sets of settings the outcome is kept.
+# Number of different sets of settings whose LogConfig is kept.
 _CONFIGS_KEPT: Final = 64
 
 TOPIC_SETTINGS: dict[str, Setting] = _topic_settings()
 
-# The broker settings a topic setting defaults to, first the one that holds.
+# The broker settings that a topic setting defaults to, in the order of precedence.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     **{row.topic: (row.name,) for row in HONOURED.values() if row.topic is not None},
     **{name: names for name, (names, _) in _DERIVED.items()},
@@ -145,7 +145,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 
 
 def topic_default(settings: Settings, name: str) -> SettingValue:
-    """What a topic setting is where the topic does not set it. Raises KeyError if unknown."""
+    """Return the value of a setting that the topic does not set. Raises KeyError if unknown."""
     if name in _DERIVED:
         return _DERIVED[name][1](settings)
     if name in SYNONYMS:
@@ -155,7 +155,7 @@ def topic_default(settings: Settings, name: str) -> SettingValue:
 
 
 def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, SettingValue]:
-    """Typed values of a topic's own settings. Raises InvalidValue, worded as Kafka does."""
+    """Return the values of a topic's own settings. Raises InvalidValue, worded as in Kafka."""
     values: dict[str, SettingValue] = {}
     for name, text in overrides.items():
         row = TOPIC_SETTINGS.get(name)
@@ -168,8 +168,10 @@ def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, SettingVal
 
 
 def check_segment_bytes(own: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """Raise InvalidValue for a `segment.bytes` that is new and below what Kafka 4 takes. One that
-    is stored stays: an older release has taken it."""
+    """Raise InvalidValue for a new `segment.bytes` below Kafka 4's minimum.
+
+    A stored value stays valid, because an older release accepted it.
+    """
     text = own.get("segment.bytes")
     if text is None or text == before.get("segment.bytes"):
         return
@@ -178,7 +180,7 @@ def check_segment_bytes(own: Mapping[str, str], before: Mapping[str, str]) -> No
 
 
 def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, SettingValue]:
-    """The value in force of every topic setting. Raises InvalidValue for one that cannot be."""
+    """Return the value in force of every topic setting. Raises InvalidValue if one is invalid."""
     values = {name: topic_default(settings, name) for name in TOPIC_SETTINGS}
     values.update(parse_overrides(overrides))
     lag_ms, longest_lag_ms = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
@@ -191,10 +193,11 @@ def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, 
 
 
 def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
-    """The log's settings of a topic that set `overrides`. Raises InvalidValue."""
+    """Return the LogConfig of a topic whose own settings are `overrides`. Raises InvalidValue."""
     values: dict[str, Any] = dict(topic_values(settings, overrides))
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
-    if COMPACT in values["cleanup.policy"]:  # no record may be in the open segment for longer
+    # Records of the active segment are not compacted, so it must close by max.compaction.lag.ms.
+    if COMPACT in values["cleanup.policy"]:
         values["segment.ms"] = min(values["segment.ms"], values["max.compaction.lag.ms"])
     if values["internal.segment.bytes"] is not None:
         values["segment.bytes"] = values["internal.segment.bytes"]
@@ -207,14 +210,14 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
 
 
 class LogConfigs:
-    """Returns `topic_config`, computed once for all topics with the same own settings."""
+    """The LogConfigs of topics, computed once for all topics with the same own settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._known: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
     def of(self, overrides: Mapping[str, str]) -> LogConfig:
-        """Raises InvalidValue."""
+        """Return the result of `topic_config`. Raises InvalidValue."""
         key = tuple(sorted(overrides.items())) if overrides else ()
         config = self._known.get(key)
         if config is None:

@@ -63,7 +63,7 @@ async def test_a_topics_settings_come_with_their_sources(version: int) -> None:
         assert found["leader.replication.throttled.replicas"].value == ""
         if version >= 3:
             assert (segment.config_type, found["cleanup.policy"].config_type) == (5, 7)
-            assert "age" in segment.documentation
+            assert "Age of a segment" in segment.documentation
 
 
 async def test_only_what_is_asked_for() -> None:
