@@ -1,2 +1,1 @@
-"""Fault injection for tests: break a broker at a named step. Imported only if a test asks for
-it."""
+"""Fault injection for tests, which breaks a broker at a named step. Only such tests import it."""

@@ -1,5 +1,4 @@
-"""The faults that environment variables ask for: `ONCELOG_FAIL_AT`, `ONCELOG_SYNC_DELAY_MS` and
-`ONCELOG_FULL_FOR`."""
+"""Faults by environment variables: ONCELOG_FAIL_AT, ONCELOG_SYNC_DELAY_MS, ONCELOG_FULL_FOR."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ FULL_FOR: Final = "ONCELOG_FULL_FOR"
 
 
 class Faults:
-    """Makes the files and the server of requests of a broker with faults."""
+    """The faults of a broker. It builds the broker's files and its server of requests with them."""
 
     def __init__(
         self, trap: Trap | None, sync_delay_ms: int = 0, full: FullDisk | None = None
@@ -31,8 +30,10 @@ class Faults:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Faults:
-        """Return the faults of the variables. Raise UnknownFailPoint; ValueError if the delay is
-        not a number."""
+        """Return the faults that the variables name.
+
+        Raises UnknownFailPoint, and ValueError if the delay is not a number.
+        """
         point = environment.get(FAIL_AT)
         control = environment.get(FULL_FOR)
         return cls(

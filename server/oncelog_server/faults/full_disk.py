@@ -1,5 +1,8 @@
-"""A disk that is full for some files. Each line of a control file is a regular expression for paths
-below the data directory; without that file the disk has room for all."""
+"""A disk that is full for some files.
+
+Each line of a control file is a regular expression for paths below the data directory. Without the
+control file, the disk has room for all files.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from oncelog_server.storage.files import StorageError
 
 
 class FullDisk:
-    """`control` is the path of the file with the patterns; it may change at any time."""
+    """A full disk. `control` is the path of the file with patterns; it may change at any time."""
 
     def __init__(self, control: str) -> None:
         self._control = Path(control)

@@ -1,7 +1,8 @@
-"""Table of the fail points: steps at which a broker can be made to die.
+"""The table of fail points, at which a test can make a broker die.
 
-A point is a moment of a step: `before-prepare`, `after-prepare`, `synced-prepare`, `torn-prepare`,
-or `answer-end-txn`. `cell` is the crash matrix's name for it (docs/scenarios.md).
+A fail point is a moment of a step, such as `before-prepare`, `torn-prepare`, `after-prepare` or
+`synced-prepare`, or the end of a request, such as `answer-end-txn`. `cell` is its name in the crash
+matrix (docs/scenarios.md).
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from oncelog_protocol.apis import ApiKey
 
 
 class Moment(Enum):
-    """A moment around one write to a log. TORN: half of its bytes are in the file. SYNCED: an fsync
-    has covered it, and nothing has been informed of that."""
+    """A moment around one write to a log.
+
+    TORN: half of its bytes are in the file. SYNCED: an fsync has covered it, but its callback has
+    not run yet.
+    """
 
     BEFORE = "before"
     TORN = "torn"
@@ -38,8 +42,7 @@ class Step(Enum):
 
 
 class FailPoint(NamedTuple):
-    """A point at which the broker can die. `cell`: C0 to C14, or "" if the crash matrix has no name
-    for it."""
+    """A fail point. `cell` is C0 to C14, or "" if the crash matrix has no name for it."""
 
     name: str
     cell: str
@@ -64,7 +67,7 @@ _MEANINGS: Final[dict[Step, str]] = {
     Step.PREPARE: "a transaction is decided",
     Step.COMPLETE: "a transaction is finished, all its markers are written",
     Step.DATA: "a client's batch",
-    Step.MARKER: "a marker of any partition; :2 is the second one since the start",
+    Step.MARKER: "a marker of any partition; :2 is the second marker since the start",
     Step.TXN_OFFSETS: "a group's offsets in a transaction",
     Step.OFFSETS_MARKER: "the marker of the group's partition",
     Step.OFFSETS: "a group's offsets without a transaction",

@@ -1,4 +1,4 @@
-"""Find the step of the protocol that a write to a log is, from the written bytes."""
+"""The step of the protocol that a write to a log is, found from the written bytes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ _STEP_OF_STATE: Final[dict[TransactionState, Step]] = {
 
 
 def steps_of(topic: str, data: bytes) -> list[Step]:
-    """Return the steps in `data`, whole batches for a partition of `topic`: one for each batch, two
-    for the marker of a group's offsets."""
+    """Return the steps of `data`, which are complete batches for a partition of `topic`.
+
+    Each batch has one step; a marker in __consumer_offsets has two, and a batch of a coordinator
+    one for each kind of its records.
+    """
     steps: list[Step] = []
     for position, header in split_batches(data):
         batch = data[position : position + header.size]
@@ -52,7 +55,7 @@ def _steps_of_batch(topic: str, batch: bytes, header: BatchHeader) -> list[Step]
 
 
 def _transaction_steps(batch: bytes) -> list[Step]:
-    """Return the steps of a batch, each once: a batch may decide many transactions."""
+    """Return the steps of a batch, each once, because a batch may decide many transactions."""
     found: dict[Step, None] = {}
     for record in read_records(batch, max_bytes=_LARGE, check_crc=False):
         if record.key is None or record.value is None:

@@ -1,4 +1,4 @@
-"""`ONCELOG_FAIL_AT=name[:n]`: the broker kills itself the n-th time that it comes to that point."""
+"""`ONCELOG_FAIL_AT=name[:n]`: the broker kills itself when it is at a fail point the n-th time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class UnknownFailPoint(ValueError):
 
 
 def _kill_self(name: str, count: int) -> None:
-    """Die by SIGKILL, so that nothing is flushed, closed or sent. One line names the fail point."""
+    """Die by SIGKILL, so that nothing is flushed, closed or sent. A line names the fail point."""
     os.write(2, b'{"event":"fail point","point":"%s","count":%d}\n' % (name.encode(), count))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Trap:
-    """Counts how often its point is reached."""
+    """Counts how often its fail point is reached, and springs at the n-th time."""
 
     def __init__(
         self, name: str, nth: int = 1, spring: Callable[[str, int], None] = _kill_self
@@ -33,8 +33,7 @@ class Trap:
 
     @classmethod
     def parse(cls, text: str) -> Trap:
-        """Return the trap for `name` or `name:n`. Raise UnknownFailPoint if there is no such
-        point."""
+        """Return the trap for `name` or `name:n`. Raises UnknownFailPoint if there is none."""
         name, colon, count = text.strip().partition(":")
         if name not in FAIL_POINTS:
             near = get_close_matches(name, FAIL_POINTS, 1)
@@ -48,7 +47,7 @@ class Trap:
         return cls(name, int(count) if colon else 1)
 
     def reached(self, name: str) -> None:
-        """Count the point; die if this is the n-th time."""
+        """Count the fail point, and spring if this is the n-th time."""
         if name == self.name:
             self._count += 1
             if self._count == self.nth:

@@ -20,7 +20,7 @@ _LOG_SUFFIX: Final = ".log"
 
 
 class WatchedFile(OsFile):
-    """One file; `unsynced` are the steps written to it since its last fsync."""
+    """A file. `unsynced` are the steps written to it since its last fsync."""
 
     __slots__ = ("_full_disk", "_topic", "_trap", "unsynced")
 
@@ -52,8 +52,11 @@ class WatchedFile(OsFile):
 
 
 class WatchedFiles(OsFiles):
-    """Files with faults. `trap`, if given, is called at every step. Every fsync takes
-    `sync_delay_s` longer. `full` decides for which files the disk is full."""
+    """Files with faults.
+
+    `trap` is called at every step. Every fsync takes `sync_delay_s` longer. `full` decides for
+    which files the disk is full.
+    """
 
     file_class = WatchedFile
 

@@ -1,4 +1,4 @@
-"""A server of requests with fail points before the responses leave."""
+"""A server of requests with a fail point before each response leaves."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ _API_KEY: Final = struct.Struct(">h")
 
 
 class WatchedRequests:
+    """Serves requests with `requests`, and reaches the fail point of each response."""
+
     def __init__(self, requests: Requests, trap: Trap) -> None:
         self._requests = requests
         self._trap = trap
 
     def serve(self, frame: memoryview, session: Session) -> Answer:
         (key,) = _API_KEY.unpack_from(frame)
-        answer = self._requests.serve(frame, session)
+        response = self._requests.serve(frame, session)
         name = ANSWERS.get(key)
         if name is None or name != self._trap.name:
-            return answer
+            return response
         trap = self._trap
 
         def leaving(parts: Parts) -> Parts:
             trap.reached(name)
             return parts
 
-        if isinstance(answer, Deferred):
-            return then(answer, leaving)
-        return None if answer is None else leaving(answer)
+        if isinstance(response, Deferred):
+            return then(response, leaving)
+        return None if response is None else leaving(response)

@@ -1,1 +1,1 @@
-"""The disk: its interface, the operating system's implementation, names in the data directory."""
+"""The disk: its interface, the operating system's implementation, and names on disk."""

@@ -1,4 +1,4 @@
-"""How full the disk under the data directory is (KIP-827)."""
+"""The total and usable space of the disk under the data directory (KIP-827)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN: Final = -1
 
 
 class DiskSpace(msgspec.Struct, frozen=True):
-    """`path` is absolute; bytes are -1 where the system does not tell."""
+    """The space of a disk. `path` is absolute; a number of bytes is -1 if it is unknown."""
 
     path: str
     total_bytes: int

@@ -1,8 +1,8 @@
-"""The disk as the pure packages see it: about ten methods, injected.
+"""The interface of the disk for the pure packages, injected into them.
 
-Append and read are synchronous (the page cache answers); fsync and unlink are slow and end by an
-event, so that neither ever stands on the event loop. Implemented by `os_files` and by the
-simulator's disk.
+Append and read are synchronous, because the page cache serves them. fsync and unlink are slow: they
+run elsewhere and call back when they end, so that they never block the event loop. `os_files` and
+the simulator's disk implement the interface.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class StorageError(Exception):
-    """The disk refused: `operation` on `path`, with the system's reason. Maps to
-    KAFKA_STORAGE_ERROR. `needed_bytes`: what was to be written, 0 where that is not known."""
+    """`operation` on `path` failed, for the system's `reason`. It maps to KAFKA_STORAGE_ERROR.
+
+    `needed_bytes` is the size of the failed write, 0 if it is unknown.
+    """
 
     def __init__(self, operation: str, path: str, reason: str, needed_bytes: int = 0) -> None:
         super().__init__(f"{operation} {path}: {reason}")
@@ -29,75 +31,92 @@ Done: TypeAlias = Callable[[StorageError | None], None]
 
 
 class File(Protocol):
-    """One file by name. The descriptor behind it is opened when needed and may be closed and
-    reopened by a bounded cache; every method raises StorageError."""
+    """A file. Its descriptor is in a bounded cache, which opens and closes it between calls.
+
+    Every method raises StorageError.
+    """
 
     @property
     def path(self) -> str: ...
 
     @property
     def size(self) -> int:
-        """Bytes in the file, kept by the handle: no system call."""
+        """Return the number of bytes in the file. The handle keeps it, without a system call."""
         ...
 
     def append(self, *buffers: Buffer) -> None:
-        """Write all buffers at the end as one write. If that fails part way, the file is cut back
-        to its old size before StorageError is raised, so that a file ends where `size` says."""
+        """Append all buffers in one write.
+
+        If the write is only partly done, the file is truncated to its old size before StorageError
+        is raised, so that a file always ends at `size`.
+        """
         ...
 
     def read(self, position: int, size: int) -> bytes:
-        """`size` bytes from `position`; fewer only where the file ends."""
+        """Return `size` bytes from `position`, fewer only at the end of the file."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def fileno(self) -> int:
-        """A descriptor for sendfile, valid until the caller returns to the event loop; -1 where
-        there is none (a simulated disk): the caller then reads."""
+        """Return a descriptor for sendfile, valid until the caller returns to the event loop.
+
+        Return -1 if there is none (a simulated disk); the caller must then use `read`.
+        """
         ...
 
     def close(self) -> None:
-        """Let the descriptor go. The handle stays usable."""
+        """Close the descriptor. The handle stays usable."""
         ...
 
     def renamed(self, path: str) -> None:
-        """Note the new name of the file: the handle goes on reading the same bytes, even if another
-        file has taken the old name. The next `sync` makes the new name durable too."""
+        """Set the file's new name, after a rename.
+
+        The handle keeps reading the same bytes, even if another file has taken the old name. The
+        next `sync` makes the new name durable too.
+        """
         ...
 
 
 class Files(Protocol):
-    """Paths are strings with `/`, absolute or relative to the root the implementation was given."""
+    """The disk. Paths use `/`, and are absolute or relative to the root of the implementation."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Raises StorageError if the file is not there and `create` is false."""
+        """Return a handle. Raises StorageError if the file does not exist and `create` is False."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def list(self, directory: str) -> list[str]:
-        """Names in `directory`, sorted; raises StorageError if it is not there."""
+        """Return the sorted names in `directory`. Raises StorageError if it does not exist."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """With its parents; fine if it exists."""
+        """Create a directory and its parents. Nothing changes if it exists."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic, a file or a directory. Open handles below `source` must not be used afterwards,
-        unless `File.renamed` is called on them."""
+        """Rename a file or a directory atomically.
+
+        Open handles below `source` must not be used afterwards, unless `File.renamed` is called on
+        them.
+        """
         ...
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a small file atomically: temporary name, data synced, rename. The caller
-        waits for the disk: for what is written when a broker starts or stops."""
+        """Write a small file atomically: under a temporary name, synced, then renamed.
+
+        The caller waits for the disk, so this is only for starts and stops of a broker.
+        """
         ...
 
     def sync(self, files: Sequence[File], done: Done) -> None:
-        """Make the data of `files` durable (fdatasync, and their directories' entries the first
-        time), off the loop; `done(None)` or `done(error)` is called on the loop."""
+        """Make the data of `files` durable off the loop; then call `done(error or None)` on it.
+
+        This is fdatasync; the first sync of a file also makes its directory entry durable.
+        """
         ...
 
     def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
-        """Unlink files or whole directories, off the loop; missing ones are fine."""
+        """Delete files or whole directories, off the loop. Missing ones are no error."""
         ...

@@ -1,4 +1,4 @@
-"""Names on disk, all of them Kafka's (LogFileUtils, LocalLog, LogManager)."""
+"""Names on disk: Kafka's (LogFileUtils, LocalLog, LogManager), and a few of oncelog's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
-# Second suffixes: a file on its way out, written by compaction, about to take its place.
+# Second suffixes of a file that is to be deleted, is written by compaction, replaces others.
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -20,7 +20,7 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
-# Ours: Kafka's txnindex has no checksum of its own.
+# Oncelog's own, because Kafka's txnindex has no checksum.
 TXN_INDEX_CHECKPOINT: Final = "txn-index-checkpoint"
 
 # In the data directory itself.
@@ -30,14 +30,15 @@ LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
-# Ours: until which boot of the computer all logs were opened; see DataDirectory.was_kept_by.
+# Oncelog's own: the last boot of the computer in which all logs were open; see
+# DataDirectory.was_kept_by.
 BOOT: Final = "oncelog-boot"
 LOCK: Final = ".lock"
-# What mkfs leaves in the root of a file system: a volume with nothing else in it is empty.
+# mkfs creates it in the root of a file system. A volume with nothing else in it counts as empty.
 LOST_AND_FOUND: Final = "lost+found"
-# Ours: what a clean stop remembers of the logs.
+# Oncelog's own: the state of the logs at a clean stop.
 CLOSED_LOGS_CHECKPOINT: Final = "oncelog-closed-logs-checkpoint"
-# Ours: the metadata store. Every file of it, and of its copies, begins with METADATA_NAME.
+# Oncelog's own: the metadata store. The names of all its files and copies begin with METADATA_NAME.
 METADATA_NAME: Final = "oncelog-metadata"
 METADATA_FILE: Final = f"{METADATA_NAME}.sqlite"
 METADATA_COPY: Final = f"{METADATA_NAME}.txt"
@@ -56,7 +57,7 @@ _STRAY_PARTITION = re.compile(
 
 
 class SegmentFile(NamedTuple):
-    """What the name of a file of a log says. `state` is "" for one in use."""
+    """The parts of the name of a log's file. `state` is "" if the file is in use."""
 
     offset: int
     suffix: str
@@ -69,12 +70,12 @@ class TopicPartition(NamedTuple):
 
 
 def segment_file(offset: int, suffix: str, state: str = "") -> str:
-    """`offset` is the segment's base offset, or the offset a snapshot was taken at."""
+    """Return the name of a file. `offset` is the segment's base offset, or that of a snapshot."""
     return f"{offset:020d}{suffix}{state}"
 
 
 def parse_segment_file(name: str) -> SegmentFile | None:
-    """None for files that belong to the log but to no segment, and for strangers."""
+    """Return the parts of a file's name, None if the file does not belong to a segment."""
     match = _SEGMENT_FILE.fullmatch(name)
     if match is None:
         return None
@@ -86,7 +87,7 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """None for anything that is not a partition in use: deleted ones, other directories."""
+    """Return the partition of a directory, None if it is deleted or not a partition's directory."""
     match = _PARTITION.fullmatch(name)
     if match is None or is_deleted_directory(name):
         return None
@@ -94,13 +95,15 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def deleted_directory(topic: str, partition: int, unique: bytes) -> str:
-    """What a deleted partition's directory is renamed to; `unique` are 16 random bytes. Long topic
-    names are cut so that the name stays one (LocalLog.logDeleteDirName)."""
+    """Return the new name of a deleted partition's directory. `unique` are 16 random bytes.
+
+    A long topic name is cut to the length limit of file names (LocalLog.logDeleteDirName).
+    """
     return _set_aside(topic, partition, unique, "delete")
 
 
 def stray_directory(topic: str, partition: int, unique: bytes) -> str:
-    """What the directory of a partition of no topic is renamed to (LocalLog.logStrayDirName)."""
+    """Return the new name of the directory of a stray partition (LocalLog.logStrayDirName)."""
     return _set_aside(topic, partition, unique, "stray")
 
 
@@ -114,7 +117,7 @@ def is_deleted_directory(name: str) -> bool:
 
 
 def parse_stray_directory(name: str) -> TopicPartition | None:
-    """None for anything that was not put aside. A long topic name may have been cut."""
+    """Return the partition of a stray directory, None if it is not one. The topic may be cut."""
     match = _STRAY_PARTITION.fullmatch(name)
     if match is None:
         return None

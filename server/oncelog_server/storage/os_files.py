@@ -1,5 +1,8 @@
-"""The operating system's disk behind `Files`. Descriptors are a bounded cache; fsync and unlink run
-in the executor given, everything else on the loop."""
+"""The operating system's implementation of `Files`.
+
+Descriptors are in a bounded cache. fsync and unlink run in an executor, everything else on the
+loop.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 from oncelog_server.storage.turns import in_turns
 
-# How many files one job of the executor syncs: their descriptors are held open meanwhile.
+# Files that one job of the executor syncs. Their descriptors stay open meanwhile.
 _SYNC_GROUP: Final = 64
-# How many such jobs one call has in the executor: it leaves a thread to the other calls.
+# Jobs that one call of `sync` has in the executor at once, so that other calls get a thread.
 _SYNCS_AT_ONCE: Final = 3
 _FULL_SYNC: Final = getattr(fcntl, "F_FULLFSYNC", None)
 
 
 class CallOnLoop(Protocol):
-    """`loop.call_soon_threadsafe`, or a queue in a test."""
+    """Schedules a callback on the loop: `loop.call_soon_threadsafe`, or a queue in a test."""
 
     def __call__(self, callback: Callable[[], None], /) -> object: ...
 
@@ -52,7 +55,7 @@ def _sync_directory(path: str) -> None:
 
 
 class OsFile:
-    """One file. Its descriptor is opened on first use and may be closed between any two calls."""
+    """A file. Its descriptor is opened on first use and may be closed between any two calls."""
 
     __slots__ = (
         "_close_wanted",
@@ -94,7 +97,7 @@ class OsFile:
                 expected = sum(map(len, buffers))
                 written = os.writev(descriptor, buffers)
             if written != expected:
-                # Asking for the rest says what is wrong: the disk is full, or the file too large.
+                # Writing the rest raises the cause: the disk is full, or the file too large.
                 rest = memoryview(b"".join(buffers))[written:]
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
@@ -104,7 +107,7 @@ class OsFile:
         self.size += expected
 
     def _cut_back(self) -> None:
-        """Leave no half batch behind; if even that fails, the next append tries first."""
+        """Truncate a partly written batch. If that fails, the next append does it first."""
         self._cut_pending = True
         with suppress(StorageError):
             self.truncate(self.size)
@@ -148,7 +151,7 @@ class OsFile:
 
 
 def _sync_all(files: Mapping[OsFile, int], directories: Iterable[str]) -> StorageError | None:
-    """In the executor: the data of the files, then the names they have."""
+    """Sync the files' data, then the directories with their names. Runs in the executor."""
     path = ""
     try:
         for file, descriptor in files.items():
@@ -156,9 +159,8 @@ def _sync_all(files: Mapping[OsFile, int], directories: Iterable[str]) -> Storag
             _sync_data(descriptor)
         for directory in directories:
             path = directory
-            with suppress(
-                FileNotFoundError
-            ):  # renamed or removed meanwhile, with all that is in it
+            # A directory that was renamed or removed meanwhile has no names to sync.
+            with suppress(FileNotFoundError):
                 _sync_directory(directory)
     except OSError as error:
         return refused("sync", path, error)
@@ -166,10 +168,10 @@ def _sync_all(files: Mapping[OsFile, int], directories: Iterable[str]) -> Storag
 
 
 class OsFiles:
-    """Files below `root`. `executor` runs what is slow; its results come back through
-    `call_on_loop`.
+    """Files below `root`.
 
-    Not thread-safe: all methods are called on the loop's thread.
+    `executor` runs the slow operations, and `call_on_loop` brings their results back. All methods
+    must be called on the loop's thread.
     """
 
     file_class: ClassVar[type[OsFile]] = OsFile
@@ -186,7 +188,7 @@ class OsFiles:
         self._executor = executor
         self._call_on_loop = call_on_loop
         self._descriptor_limit = descriptor_limit
-        self._open: dict[OsFile, None] = {}  # by the time they were opened; see _make_room
+        self._open: dict[OsFile, None] = {}  # in the order of opening; see _make_room
         self._shortage = Shortage(executor, call_on_loop)
 
     @property
@@ -211,7 +213,7 @@ class OsFiles:
         except OSError as error:
             raise refused("open", path, error) from None
         else:
-            # The process that created it may have been killed before its name was durable.
+            # `_new` stays set: a crash may have hit the file's creator before its name was durable.
             return self.file_class(self, path, full_path, size)
         file = self.file_class(self, path, full_path, 0)
         self._make_room()
@@ -232,8 +234,10 @@ class OsFiles:
         return descriptor
 
     def _make_room(self) -> None:
-        """Close the descriptor that has not been used for longest, roughly: a used one gets a
-        second chance, a pinned one stays."""
+        """Close the descriptor that was unused for longest, approximately.
+
+        Each used descriptor gets a second chance; pinned ones stay open.
+        """
         chances = 2 * len(self._open)
         while len(self._open) >= self._descriptor_limit and chances:
             chances -= 1
@@ -293,16 +297,19 @@ class OsFiles:
 
     def sync(self, files: Sequence[File], done: Done) -> None:
         ours = [file for file in files if isinstance(file, OsFile)]
-        groups = [ours[at : at + _SYNC_GROUP] for at in range(0, max(len(ours), 1), _SYNC_GROUP)]
+        starts = range(0, max(len(ours), 1), _SYNC_GROUP)
+        groups = [ours[start : start + _SYNC_GROUP] for start in starts]
         in_turns(groups, _SYNCS_AT_ONCE, self._sync_group, done)
 
     def _sync_group(self, group: Sequence[OsFile], done: Done) -> None:
-        """Sync in one job of the executor. Without descriptors it is tried again: only a sync that
-        the disk refused has failed."""
+        """Sync in one job of the executor. Without free descriptors it is retried.
+
+        Only an error of the disk is a failed sync.
+        """
         try:
             pinned = self._pin(group)
         except OutOfDescriptors:
-            self._shortage.try_later(lambda: self._sync_group(group, done))
+            self._shortage.retry_later(lambda: self._sync_group(group, done))
             return
         except StorageError as error:
             failure = error
@@ -315,7 +322,7 @@ class OsFiles:
                 file._new = file._new and error is not None
                 file._unpin()
             if isinstance(error, OutOfDescriptors):
-                self._shortage.try_later(lambda: self._sync_group(group, done))
+                self._shortage.retry_later(lambda: self._sync_group(group, done))
             else:
                 done(error)
 
@@ -326,8 +333,11 @@ class OsFiles:
         self._executor.submit(work)
 
     def _pin(self, files: Iterable[OsFile]) -> dict[OsFile, int]:
-        """Descriptors that stay open until `_unpin`. Files that are not there any more were deleted
-        meanwhile: nothing of them needs to last. Raises StorageError, and none is pinned."""
+        """Return the files' descriptors, which stay open until `_unpin`.
+
+        Files that were deleted meanwhile are left out, because they need not be durable. After a
+        StorageError none is pinned.
+        """
         pinned: dict[OsFile, int] = {}
         for file in files:
             if file in pinned:
@@ -344,7 +354,7 @@ class OsFiles:
         return pinned
 
     def _directories_of(self, files: Iterable[OsFile]) -> Iterable[str]:
-        """Those that name the files, and those that name these directories, up to the root."""
+        """Return the directories of the files and all their parents, up to the root."""
         directories: dict[str, None] = {}
         for file in files:
             directory = os.path.dirname(file._full_path)

@@ -1,4 +1,4 @@
-"""Work on the disk that is begun piece by piece, some pieces at once."""
+"""Asynchronous work in pieces, of which a limited number run at once."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ T = TypeVar("T")
 def in_turns(
     pieces: Sequence[T], at_once: int, begin: Callable[[T, Done], None], done: Done
 ) -> None:
-    """Begin the pieces in their order, at most `at_once` of them before one has ended. `done` is
-    called when all that were begun have ended, with the first error, after which none is begun.
-    `begin` must not call what it is given before it returns."""
+    """Begin the pieces in their order, with at most `at_once` in flight.
+
+    After the first error no further piece begins. `done` is called with that error, or None, when
+    no piece is in flight any more. `begin` must return before it calls its callback.
+    """
     waiting = iter(pieces)
-    under_way = 0
+    in_flight = 0
     failure: StorageError | None = None
 
     def begin_next() -> None:
-        nonlocal under_way
+        nonlocal in_flight
         for piece in waiting:
-            under_way += 1
+            in_flight += 1
             begin(piece, ended)
             return
 
     def ended(error: StorageError | None) -> None:
-        nonlocal under_way, failure
-        under_way -= 1
+        nonlocal in_flight, failure
+        in_flight -= 1
         failure = failure or error
         if failure is None:
             begin_next()
-        if not under_way:
+        if not in_flight:
             done(failure)
 
     for _ in range(at_once):
