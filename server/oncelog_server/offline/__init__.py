@@ -1,1 +1,1 @@
-"""Logs read from their files, without a broker and without a change: `oncelog logs`."""
+"""`oncelog logs`: logs read from their files, without a broker, and never changed."""

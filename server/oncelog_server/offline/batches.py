@@ -1,7 +1,7 @@
-"""The batches of a `.log` file as they are, valid or not (Kafka's FileLogInputStream).
+"""The batches of a `.log` file, valid or not (Kafka's FileLogInputStream).
 
-`log/scan.py` stops at the first thing that recovery would cut; this walk stops only where no next
-batch can be found.
+`log/scan.py` stops at the first batch that recovery would truncate. This walk stops only if it
+cannot find a next batch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from oncelog_protocol.records.batch import (
 from oncelog_server.storage.files import File
 
 CHUNK_BYTES: Final = 1 << 20
-# The least that Kafka reads a batch's format from, and the least size of any format.
+# The bytes that Kafka needs to tell a batch's format, and the minimum size of any format.
 _PREFIX_BYTES: Final = MAGIC_POSITION + 1
 _LEAST_LENGTH: Final = 14
 
 
 class RawBatch(NamedTuple):
-    """One batch: `data` are its bytes, `position` is where they begin in the file."""
+    """A batch. `data` are its bytes, which begin at `position` in the file."""
 
     position: int
     header: BatchHeader
@@ -35,15 +35,15 @@ class RawBatch(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the CRC in the header is that of the bytes."""
+        """Return whether the CRC in the header matches the bytes."""
         return compute_crc(self.data, 0, len(self.data)) == self.header.crc
 
 
 class RawBatches:
-    """Iterate over the batches of `file` that end within its first `max_bytes`.
+    """An iterator over the batches of `file` that end within its first `max_bytes`.
 
-    At the end `position` is the first byte that belongs to no batch, and `problem` is the reason
-    that the walk ended there; None at the end of the file.
+    At the end `position` is the first byte that belongs to no batch. `problem` is the reason why
+    the iteration ended there, None at the end of the file.
     """
 
     def __init__(self, file: File, max_bytes: int | None = None) -> None:
@@ -62,7 +62,7 @@ class RawBatches:
                 self.problem = f"{left} bytes are less than a batch header"
                 return
             if prefix[MAGIC_POSITION] != MAGIC:
-                self.problem = f"message format v{prefix[MAGIC_POSITION]} is not read"
+                self.problem = f"message format v{prefix[MAGIC_POSITION]} is not supported"
                 return
             size = int.from_bytes(prefix[8:LENGTH_OVERHEAD], signed=True) + LENGTH_OVERHEAD
             if size < _LEAST_LENGTH + LENGTH_OVERHEAD:

@@ -1,5 +1,7 @@
-"""`oncelog logs`: what is in the files of a log, and whether it is all there. Nothing is changed,
-and a broker may run on the files."""
+"""`oncelog logs`: print the files of a log, and check them.
+
+The commands change nothing. A broker may use the files meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -67,33 +69,36 @@ Examples:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def logs() -> None:
-    """Read the files of a log: print them, check them. Changes nothing."""
+    """Print or check the files of a log. Nothing is changed."""
 
 
 @logs.command(epilog=DUMP_EXAMPLES, short_help="Print the batches and records of log files.")
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR]...")
-@click.option("--files", "file_list", metavar="FILE,FILE", help="Print exactly as Kafka's tool.")
+@click.option("--files", "file_list", metavar="FILE,FILE", help="Print exactly like Kafka's tool.")
 @click.option("--deep-iteration", is_flag=True, help="Print each record, not only each batch.")
 @click.option("--print-data-log", is_flag=True, help="Print keys and values too.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode as __transaction_state.")
 @click.option("--offsets-decoder", is_flag=True, help="Decode as __consumer_offsets.")
-@click.option("--skip-record-metadata", is_flag=True, help="Print keys and values alone.")
-@click.option("--max-bytes", type=click.IntRange(min=0), help="Read so many bytes of each log.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values.")
+@click.option(
+    "--max-bytes", type=click.IntRange(min=0), help="Read only this many bytes of each log."
+)
 @click.option(
     "--max-batch-bytes",
     type=click.IntRange(min=1),
     default=DEFAULT_MAX_BATCH_BYTES,
     show_default=True,
-    help="Print no records of a batch that takes more when decompressed.",
+    help="Do not print the records of a batch that is larger when decompressed.",
 )
 @click.option("--side-files", is_flag=True, help="With DIR: indexes and snapshots as well.")
-@click.option("--verify-index-only", is_flag=True, help="Compare indexes, do not print them.")
-@click.option("--index-sanity-check", is_flag=True, help="Check what a start of Kafka checks.")
+@click.option("--verify-index-only", is_flag=True, help="Compare indexes without printing them.")
+@click.option("--index-sanity-check", is_flag=True, help="Check indexes as Kafka does at a start.")
 def dump(paths: tuple[str, ...], file_list: str | None, **flags: Any) -> None:
     """Print the batches of segments, of a partition's folder or of a data directory.
 
-    A batch is one line, as Kafka's dump tool prints it; behind those of a transaction stands
-    COMMITTED, ABORTED or OPEN. Records of __transaction_state and __consumer_offsets are decoded.
+    Each batch is one line, as Kafka's dump tool prints it. The line of a transaction's batch ends
+    with COMMITTED, ABORTED or OPEN. Records of __transaction_state and __consumer_offsets are
+    decoded.
     """
     if (not paths) == (file_list is None):
         raise click.UsageError("give either a FILE or DIR, or --files")
@@ -116,10 +121,10 @@ def dump(paths: tuple[str, ...], file_list: str | None, **flags: Any) -> None:
 def verify_(directory: str, *, output: str) -> None:
     """Check a data directory, or the folder of one partition.
 
-    Looks for gaps between segments, empty and orphaned files, wrong CRCs and offsets, valid batches
-    behind a cut, and compares indexes, aborted transactions, producer snapshots and leader epochs
-    with the log. Exit code 0: nothing is wrong; 1: something is. What to do is said once for
-    each kind, below the first finding; in JSON with each.
+    Looks for gaps between segments, empty and orphaned files, wrong CRCs and offsets, and valid
+    batches after damaged bytes. Compares indexes, aborted transactions, producer snapshots and
+    leader epochs with the log. The exit code is 0 if there is no problem, else 1. The advice is
+    printed below the first finding of each kind; in JSON, each finding has it.
     """
     files, totals = ReadOnlyFiles(), Totals()
     as_json, advised = output == "json", set[str]()
@@ -148,7 +153,7 @@ def verify_(directory: str, *, output: str) -> None:
 
 
 class Dumper:
-    """Prints files one after the other; `as_kafka`: line by line what DumpLogSegments prints."""
+    """Prints files. With `as_kafka` it prints exactly the lines of Kafka's DumpLogSegments."""
 
     def __init__(self, flags: dict[str, Any], *, as_kafka: bool) -> None:
         self._as_kafka = as_kafka
@@ -163,8 +168,10 @@ class Dumper:
         self._failed = False
 
     def dump(self, path: str) -> None:
-        """A file, the folder of a partition, or a data directory. Raises NothingThere and
-        StorageError."""
+        """Print a file, the folder of a partition or a data directory.
+
+        Raises NothingThere if there is no log, StorageError if a file cannot be read.
+        """
         if not self._as_kafka and not os.path.exists(path):
             raise NothingThere(f"{path}: no such file or folder")
         if self._as_kafka or not os.path.isdir(path):
@@ -176,9 +183,9 @@ class Dumper:
             click.echo(f"Not shown: {_count(empty, 'segment')} without records")
 
     def finish(self) -> None:
-        """What Kafka's tool says at the end, and the exit code."""
+        """Print the mismatches of indexes, as Kafka's tool does. Exit with 1 if a file failed."""
         heading = ""
-        for complaint in sorted(self._index.complaints, key=lambda found: found.heading):
+        for complaint in sorted(self._index.complaints, key=lambda complaint: complaint.heading):
             if complaint.heading != heading:
                 click.echo(complaint.heading, err=True)
             heading = complaint.heading
@@ -187,7 +194,7 @@ class Dumper:
             sys.exit(1)
 
     def _folder(self, folder: PartitionFolder, *, skips_empty: bool) -> int:
-        """Return how many logs were left out as they are empty."""
+        """Print the files of a partition. Return the number of empty logs that were left out."""
         empty = 0
         for name in self._files.list(folder.path):
             parsed = parse_segment_file(name)
@@ -235,9 +242,9 @@ class Dumper:
         if suffix == OFFSET_INDEX_SUFFIX:
             yield from self._index.offset_index(path, data, offset, log)
             return
-        beside = self._files.open(f"{directory}/{segment_file(offset, OFFSET_INDEX_SUFFIX)}")
-        offsets = beside.read(0, beside.size)
-        beside.close()
+        offset_index = self._files.open(f"{directory}/{segment_file(offset, OFFSET_INDEX_SUFFIX)}")
+        offsets = offset_index.read(0, offset_index.size)
+        offset_index.close()
         yield from self._index.time_index(path, data, offset, log, offsets)
 
     def _options(self, directory: str, offset: int) -> DumpOptions:
@@ -268,14 +275,15 @@ class Dumper:
         name = parse_partition_directory(os.path.basename(os.path.abspath(directory)))
         if own and name is not None and name.topic == TRANSACTION_TOPIC:
             return transactions_decoder(with_own=True)
-        return (
-            offsets_decoder
-            if own and name is not None and name.topic == OFFSETS_TOPIC
-            else (decode_text)
-        )
+        if own and name is not None and name.topic == OFFSETS_TOPIC:
+            return offsets_decoder
+        return decode_text
 
     def _outcomes_from(self, directory: str, offset: int) -> Outcomes:
-        """What the markers from this segment on say: a transaction may end in a later one."""
+        """Return the outcomes by the markers from this segment on.
+
+        A transaction may end in a later segment than its batches.
+        """
         if self._outcomes[0] != directory:
             self._outcomes = directory, Outcomes.of(self._batches_from(directory, offset))
         return self._outcomes[1]
@@ -293,7 +301,7 @@ class Dumper:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Turn what a folder may refuse into one line and exit code 1."""
+    """Turn errors of a folder into one line and exit code 1."""
     try:
         yield
     except (StorageError, NothingThere) as error:
@@ -301,8 +309,8 @@ def _reported() -> Iterator[None]:
 
 
 def escaped(text: str) -> str:
-    r"""Without control characters, which a terminal may obey: `\n`, `\x1b`."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    r"""Return the text with control characters escaped, so that a terminal does not obey them."""
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _finding_text(finding: Finding) -> str:
@@ -322,5 +330,5 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

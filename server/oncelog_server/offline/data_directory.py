@@ -1,5 +1,4 @@
-"""The partitions in a folder, and what its checkpoints say of them: a data directory, or the folder
-of one partition."""
+"""The partitions in a data directory or a single folder, and the offsets of its checkpoints."""
 
 from __future__ import annotations
 
@@ -28,14 +27,17 @@ CleanedOffset: TypeAlias = Callable[[], int]
 
 
 class PartitionFolder(NamedTuple):
-    """One partition on disk; `name` is None for a folder that has no partition's name."""
+    """The folder of a partition. `name` is None if it is not named like a partition."""
 
     path: str
     name: TopicPartition | None
 
 
 class Place(NamedTuple):
-    """What a path given by a user is: partitions, in the data directory `root` (None: unknown)."""
+    """The partitions at a path that a user gave, and their data directory, None if unknown.
+
+    `set_aside` are the folders of deleted and stray partitions.
+    """
 
     root: str | None
     partitions: list[PartitionFolder]
@@ -43,12 +45,14 @@ class Place(NamedTuple):
 
 
 class NothingThere(Exception):
-    """The folder holds no log; the message names the files that were expected."""
+    """The folder holds no log. The message names the expected files."""
 
 
 def look(files: Files, path: str) -> Place:
-    """What is in the folder at `path`. Raises NothingThere, and StorageError where it cannot be
-    read."""
+    """Return the partitions in the folder at `path`.
+
+    Raises NothingThere if there is none, StorageError if the folder cannot be read.
+    """
     path = path.rstrip("/") or "/"
     names = files.list(path)
     if any(_is_log(name) for name in names):
@@ -75,11 +79,11 @@ def _is_log(name: str) -> bool:
 
 
 def verify(files: Files, place: Place, *, running: bool, totals: Totals) -> Iterator[Finding]:
-    """All that is wrong with the partitions of a place, as it is found."""
+    """Yield the findings about all partitions of a place."""
     root = place.root
     for path in place.set_aside:
-        yield Finding(Severity.NOTE, path, "put aside: of a deleted topic, or of no known one",
-                      "not looked at; `oncelog storage recover` takes strays back")  # fmt: skip
+        yield Finding(Severity.NOTE, path, "put aside: its topic is deleted or unknown",
+                      "not checked; `oncelog storage recover` takes strays back")  # fmt: skip
     recovery_points, problem = _offsets(files, root, RECOVERY_POINT_CHECKPOINT)
     if problem is not None:
         yield problem
@@ -99,13 +103,13 @@ def verify(files: Files, place: Place, *, running: bool, totals: Totals) -> Iter
             yield from PartitionCheck(files, folder.path, facts, totals).findings()
         except StorageError as error:
             severity = Severity.NOTE if running else Severity.DAMAGE
-            yield Finding(severity, error.path, error.reason, "see that the file can be read")
+            yield Finding(severity, error.path, error.reason, "make the file readable")
 
 
 def _offsets(
     files: Files, root: str | None, name: str
 ) -> tuple[dict[tuple[str, int], int], Finding | None]:
-    """A checkpoint of the data directory; empty without one."""
+    """Return the offsets of a checkpoint, empty without a file, and a finding if it is damaged."""
     path = f"{root}/{name}"
     data = None if root is None else read_whole(files, path)
     try:
@@ -115,7 +119,10 @@ def _offsets(
 
 
 def _cleaned_offset(files: Files, root: str | None, name: TopicPartition | None) -> CleanedOffset:
-    """How far compaction has been, by the checkpoint of this moment: 0 where it has not."""
+    """Return a function that reads the offset below which the log is compacted, 0 for none.
+
+    It reads the checkpoint again at each call, because a running broker may compact meanwhile.
+    """
 
     def cleaned() -> int:
         if name is None:

@@ -19,7 +19,7 @@ from oncelog_server.offline.outcomes import Outcomes, marker_of
 from oncelog_server.offline.record_json import Decoder, decode_text
 from oncelog_server.storage.files import File
 
-# Of one batch: more than brokers and readers with their own defaults take.
+# Above the limits of brokers and consumers with their default settings.
 DEFAULT_MAX_BATCH_BYTES: Final = 256 << 20
 _CONTROL_TYPES: Final = {2: "LEADER_CHANGE", 3: "SNAPSHOT_HEADER", 4: "SNAPSHOT_FOOTER",
                          5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}  # fmt: skip
@@ -30,10 +30,13 @@ def _ignore(_: str) -> None:
 
 
 class DumpOptions(NamedTuple):
-    """How much is printed of a log. `outcomes` marks each batch of a transaction; `escape` makes a
-    key or a value one line without control characters. The records of a batch that takes more than
-    `max_batch_bytes` when decompressed, or cannot be decompressed, are not printed: `unread` is
-    called with a line about them."""
+    """What is printed of a log.
+
+    `outcomes` gives the outcome of each batch of a transaction. `escape` makes a key or a value one
+    line without control characters. The records of a batch are not printed if it cannot be
+    decompressed, or takes more than `max_batch_bytes` when decompressed; `unread` is then called
+    with a line about it.
+    """
 
     deep: bool = False
     contents: bool = False
@@ -47,7 +50,7 @@ class DumpOptions(NamedTuple):
 
 
 def dump_log(file: File, base_offset: int, options: DumpOptions) -> Iterator[str]:
-    """One line a batch, and one a record with `deep`."""
+    """Yield a line for each batch, and with `deep` a line for each record."""
     yield f"Log starting offset: {base_offset}"
     batches = RawBatches(file, options.max_bytes)
     for batch in batches:

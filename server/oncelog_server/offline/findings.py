@@ -1,4 +1,4 @@
-"""What `oncelog logs verify` finds, and what is to be done about it."""
+"""The findings of `oncelog logs verify`, with advice for each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Final, NamedTuple
 
 
 class Severity(StrEnum):
-    """DAMAGE: records are lost or unreadable. DERIVED: a file beside the log is wrong, and can be
-    computed from it. NOTE: as it may be, worth knowing."""
+    """How severe a finding is.
+
+    DAMAGE: records are lost or unreadable. DERIVED: a file that can be computed from the log is
+    wrong. NOTE: no problem, but worth knowing.
+    """
 
     DAMAGE = "damage"
     DERIVED = "derived"
@@ -16,8 +19,7 @@ class Severity(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong: in which file, at which byte of it and at which offset of the
-    partition, where these are known."""
+    """A problem or a note about the file `path`, with a byte position and an offset if known."""
 
     severity: Severity
     path: str
@@ -28,23 +30,23 @@ class Finding(NamedTuple):
 
 
 RESTORE: Final = (
-    "make a copy of the folder before a broker is started on it; bring the partition back from a"
-    " backup or a replica, or read what is left with `oncelog logs dump --print-data-log`"
+    "copy the folder before a broker starts on it; restore the partition from a backup or a"
+    " replica, or read what is left with `oncelog logs dump --print-data-log`"
 )
 REBUILT: Final = (
-    "nothing with oncelog, which computes it from the log; for Apache Kafka delete the file while"
-    " no broker runs"
+    "nothing with oncelog, which computes it again from the log; for Apache Kafka, delete the file"
+    " while no broker runs"
 )
 CUT_AT_START: Final = (
-    "start the broker: it cuts the log here, as these bytes were never acknowledged as flushed"
+    "start the broker: it truncates the log here; these bytes were never acknowledged as flushed"
 )
-ORPHAN: Final = "the next start of the broker removes it; if its log is missing, look for the log"
-FINISHED_AT_START: Final = "nothing: the next start of the broker removes or finishes it"
-RUN_AGAIN: Final = "run it again: the broker has changed the files meanwhile"
+ORPHAN: Final = "the next start of the broker deletes it; if its log is missing, look for the log"
+FINISHED_AT_START: Final = "nothing: the next start of the broker deletes or completes it"
+RUN_AGAIN: Final = "run the command again: the broker has changed the files meanwhile"
 
 
 class Totals:
-    """What has been looked at."""
+    """How much was checked, and how many findings there are."""
 
     def __init__(self) -> None:
         self.partitions = 0

@@ -1,5 +1,4 @@
-"""Whether the batches of a partition are committed, aborted or still open, by the markers behind
-them."""
+"""The outcomes of a partition's batches, committed, aborted or open, by the markers after them."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _MARKER_BYTES: Final = 1 << 16
 
 
 class Outcome(StrEnum):
-    """What a reader of committed records gets of a batch."""
+    """The outcome of a batch's transaction."""
 
     COMMITTED = "COMMITTED"
     ABORTED = "ABORTED"
@@ -34,7 +33,7 @@ class Outcomes:
 
     @classmethod
     def of(cls, batches: Iterable[RawBatch]) -> Outcomes:
-        """From all batches of a partition, in the order of their offsets."""
+        """Return the outcomes by the markers in `batches`, which are in the order of offsets."""
         outcomes = cls()
         for batch in batches:
             marker = marker_of(batch)
@@ -43,15 +42,15 @@ class Outcomes:
         return outcomes
 
     def note(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
-        """A marker of `header.producer_id` is in the log; offsets must not decrease."""
+        """Add the marker of the batch with this header. Offsets must not decrease."""
         offsets = self._offsets.setdefault(header.producer_id, array("q"))
         if offsets and header.base_offset < offsets[-1]:
-            return  # out of order: the log is damaged there, and its first marker counts
+            return  # the log is damaged there, so the marker with the higher offset counts
         offsets.append(header.base_offset)
         self._committed.setdefault(header.producer_id, bytearray()).append(marker.committed)
 
     def outcome(self, header: BatchHeader) -> Outcome | None:
-        """None for what is in no transaction, and for markers themselves."""
+        """Return the outcome of a batch, None for markers and batches without a transaction."""
         if not header.is_transactional or header.is_control:
             return None
         offsets = self._offsets.get(header.producer_id)
@@ -63,7 +62,7 @@ class Outcomes:
 
 
 def marker_of(batch: RawBatch) -> EndTransactionMarker | None:
-    """The marker in a batch; None for batches of records and for what cannot be read."""
+    """Return the marker in a batch, None if it holds records or cannot be read."""
     if not batch.header.is_control:
         return None
     try:

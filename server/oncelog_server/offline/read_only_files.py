@@ -1,4 +1,4 @@
-"""The operating system's files, opened to be read: every method that would change one refuses."""
+"""The operating system's files, open for reading only: methods that would change one raise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oncelog_server.storage.layout import LOCK
 
 
 class ReadOnlyFile:
-    """One file, of which `size` is that of the moment it was opened."""
+    """A file. `size` is its size when it was opened."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class ReadOnlyFile:
 
 
 class ReadOnlyFiles:
-    """Files by their paths, relative to the working directory or absolute."""
+    """The operating system's files. Paths are absolute or relative to the working directory."""
 
     def open(self, path: str, *, create: bool = False) -> ReadOnlyFile:
         if create:
@@ -80,7 +80,7 @@ class ReadOnlyFiles:
 
 
 def is_in_use(data_directory: str) -> bool:
-    """Whether a broker holds the lock of the data directory. The lock file is not made."""
+    """Return whether a broker holds the lock of the data directory, without creating its file."""
     try:
         descriptor = os.open(os.path.join(data_directory, LOCK), os.O_RDONLY)
     except OSError:

@@ -1,5 +1,7 @@
-"""Records of the internal topics as JSON, in the form of Kafka's dump tool (CoordinatorRecordSerde
-and the generated JsonConverters)."""
+"""Records of the internal topics as JSON, in the form of Kafka's dump tool.
+
+The sources are Kafka's CoordinatorRecordSerde and the generated JsonConverters.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class Decoded(NamedTuple):
-    """Key and value as text; None where there is none to print."""
+    """A key and a value as text. None is not printed."""
 
     key: str | None
     value: str | None
@@ -50,7 +52,7 @@ Decoder: TypeAlias = Callable[[Record], Decoded]
 
 
 def decode_text(record: Record) -> Decoded:
-    """Key and value as UTF-8 (Kafka's StringDecoder)."""
+    """Return the key and value decoded from UTF-8 (Kafka's StringDecoder)."""
     return Decoded(
         None if record.key is None else record.key.decode("utf-8", "replace"),
         None if record.value is None else record.value.decode("utf-8", "replace"),
@@ -58,13 +60,16 @@ def decode_text(record: Record) -> Decoded:
 
 
 def offsets_decoder(record: Record) -> Decoded:
-    """A record of `__consumer_offsets`, as `--offsets-decoder` prints it."""
+    """Return a record of `__consumer_offsets` as `--offsets-decoder` prints it."""
     return _decode(record, _offsets)
 
 
 def transactions_decoder(*, with_own: bool) -> Decoder:
-    """Records of `__transaction_state`, as `--transaction-log-decoder` prints them; `with_own` adds
-    what Kafka's tool passes over: records of type 10,000, and tags of our own."""
+    """Return the decoder of `__transaction_state` that `--transaction-log-decoder` uses.
+
+    `with_own` adds what Kafka's tool leaves out: oncelog's records of type 10,000, and its own
+    tagged fields.
+    """
 
     def decode(record: Record) -> Decoded:
         return _decode(record, lambda key, value: _transactions(key, value, with_own=with_own))
@@ -117,7 +122,7 @@ def _offsets(key: bytes, value: bytes | None) -> tuple[Any, Any | None]:
 
 
 def _open(row: dict[str, Any], name: str, data: bytes, decode: Callable[[bytes], object]) -> None:
-    """What members say to each other, if it can be read; else its bytes stay."""
+    """Replace the bytes of a subscription or assignment by JSON. Unreadable bytes stay."""
     try:
         row[name] = to_json(decode(data), min(read_version(name, data), 3))
     except (ProtocolError, ValueError):
@@ -149,8 +154,11 @@ def _transactions(key: bytes, value: bytes | None, *, with_own: bool) -> tuple[A
 
 
 def to_json(message: object, version: int, *, with_own: bool = True) -> dict[str, Any]:
-    """A message as Kafka's JsonConverter of it: the fields of this version in their order, tagged
-    ones only where they are not the default. `with_own`: with our own tags."""
+    """Return a message in the form of Kafka's JsonConverters.
+
+    It has the fields of this version in their order, and tagged fields only if they differ from
+    their default. `with_own` includes oncelog's own tagged fields.
+    """
     found: dict[str, Any] = {}
     for field in schema_of(type(message)).fields:
         if not field.present(version):
@@ -190,5 +198,5 @@ def _camel(name: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    """One line without spaces."""
+    """Return the JSON in one line, without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Files beside a segment's log, compared with its batches while these are walked over."""
+"""Checks of the files beside a segment's log, compared with its batches during one walk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROWS_AT_ONCE: Final = 1 << 13
 
 
 def _entries(file: File, layout: Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(position, row) of each row of the file, in bounded memory; half a row is left out."""
+    """Yield (position, row) of each row of the file, in bounded memory, without a torn last row."""
     for start in range(0, file.size, layout.size * _ROWS_AT_ONCE):
         data = file.read(start, layout.size * _ROWS_AT_ONCE)
         whole = len(data) - len(data) % layout.size
@@ -31,7 +31,7 @@ def _entries(file: File, layout: Struct) -> Iterator[tuple[int, tuple[int, ...]]
 
 
 class _Check:
-    """What both indexes share: rows in their order, and the first that is wrong."""
+    """The rows of an index in their order, and the first problem."""
 
     def __init__(self, file: File, layout: Struct, base_offset: int) -> None:
         self.problem: Finding | None = None
@@ -46,7 +46,7 @@ class _Check:
     def _advance(self) -> None:
         before, self._row = self._row, next(self._rows, None)
         if self._row is not None and before is not None and not any(self._row[1]):
-            self._row = None  # a file that Kafka made longer than what it holds
+            self._row = None  # Kafka preallocates indexes: the rest is padding
 
     def _complain(self, position: int, what: str) -> None:
         if self.problem is None:
@@ -54,13 +54,13 @@ class _Check:
 
 
 class OffsetIndexCheck(_Check):
-    """Each entry names the last offset of a batch, and where that begins."""
+    """Check of an offset index: each entry has a batch's last offset and its position."""
 
     def __init__(self, file: File, base_offset: int) -> None:
         super().__init__(file, _OFFSET_ENTRY, base_offset)
 
     def on_batch(self, position: int, last_offset: int) -> None:
-        """The next batch of the log, in its order."""
+        """Compare the entries up to the next batch of the log."""
         while self._row is not None and self._row[1][1] <= position:
             at, (relative, indexed) = self._row
             offset = self._base_offset + relative
@@ -75,7 +75,7 @@ class OffsetIndexCheck(_Check):
             self._advance()
 
     def finish(self) -> Finding | None:
-        """What is wrong, once all batches have been seen."""
+        """Return the first problem, None without one. Call it after the last batch."""
         if self._row is not None:
             at, (relative, indexed) = self._row
             offset = self._base_offset + relative
@@ -84,14 +84,14 @@ class OffsetIndexCheck(_Check):
 
 
 class TimeIndexCheck(_Check):
-    """Each entry is the latest timestamp up to a batch, which has it."""
+    """Check of a time index: each entry has the latest timestamp so far and its batch's offset."""
 
     def __init__(self, file: File, base_offset: int) -> None:
         super().__init__(file, _TIME_ENTRY, base_offset)
         self._latest = -1
 
     def on_batch(self, last_offset: int, max_timestamp: int) -> None:
-        """The next batch of the log, in its order."""
+        """Compare the entries up to the next batch of the log."""
         self._latest = max(self._latest, max_timestamp)
         while self._row is not None and self._base_offset + self._row[1][1] <= last_offset:
             at, (timestamp, relative) = self._row
@@ -107,7 +107,7 @@ class TimeIndexCheck(_Check):
             self._advance()
 
     def finish(self) -> Finding | None:
-        """What is wrong, once all batches have been seen."""
+        """Return the first problem, None without one. Call it after the last batch."""
         if self._row is not None:
             at, (_, relative) = self._row
             self._complain(at, f"offset {self._base_offset + relative}, which ends no batch")
@@ -115,25 +115,29 @@ class TimeIndexCheck(_Check):
 
 
 class AbortedRows:
-    """The rows that the batches of one segment give for its `.txnindex`: 32 bytes each."""
+    """The rows that a segment's `.txnindex` must have, by its batches. Each takes 32 bytes."""
 
     def __init__(self) -> None:
         self._numbers = array("q")
         self._markers = array("q")
 
     def note_abort(self, offset: int) -> None:
-        """An ABORT marker is at `offset`, whatever it ends."""
+        """Add the ABORT marker at `offset`, whether or not it ends a transaction."""
         self._markers.append(offset)
 
     def note_row(self, row: AbortedTransaction) -> None:
-        """That marker ends records of the partition."""
+        """Add the row of a marker that ends a transaction with records in this partition."""
         self._numbers.extend(row)
 
     def compare(
         self, path: str, data: bytes | None, end_offset: int, *, compacted: bool
     ) -> Finding | None:
-        """What is wrong with the file; `data` is None where there is none. Rows of markers at or
-        after `end_offset` came later. `compacted`: rows may have gone with their records."""
+        """Return the problem of the file, None without one.
+
+        `data` is its content, None without a file. Rows of markers from `end_offset` on were added
+        later and do not count. If the segment is `compacted`, rows may be missing with their
+        records.
+        """
         try:
             rows = [row for row in aborted_rows(data or b"") if row.last_offset < end_offset]
         except MalformedFile as error:
@@ -169,8 +173,11 @@ def _row_text(row: AbortedTransaction | None) -> str:
 def check_snapshot(
     path: str, data: bytes, producers: Producers | None, first_offset: int
 ) -> Finding | None:
-    """What is wrong with a `.snapshot`: `producers` is the state that the log gives at its offset,
-    from `first_offset` on; None: only the file itself is checked."""
+    """Return the problem of a `.snapshot`, None without one.
+
+    `producers` is the state that the log from `first_offset` on gives for the snapshot's offset.
+    With None, only the file itself is checked.
+    """
     try:
         entries = decode_producer_snapshot(data)
     except (ProtocolError, UnknownRecordVersion) as error:

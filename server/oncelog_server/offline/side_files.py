@@ -1,5 +1,7 @@
-"""The lines that Kafka's DumpLogSegments (4.3.1) prints of indexes and producer snapshots, and what
-it complains of."""
+"""The lines that Kafka's DumpLogSegments (4.3.1) prints of indexes and producer snapshots.
+
+It also collects the mismatches that Kafka's tool reports.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ T = TypeVar("T")
 
 
 class Complaint(NamedTuple):
-    """What goes to standard error once all files are dumped: under a heading by file."""
+    """A mismatch, which is printed to standard error after all files, under its heading."""
 
     heading: str
     line: str
@@ -33,20 +35,25 @@ class MalformedFile(ValueError):
 
 
 def offset_entries(data: bytes, base_offset: int) -> list[tuple[int, int]]:
-    """(offset, position) of an `.index`; the zeros behind the entries of a preallocated one are
-    left out. Raises MalformedFile."""
+    """Return (offset, position) of each entry of an `.index`, without padding.
+
+    Raises MalformedFile.
+    """
     rows = _rows(data, _OFFSET_ENTRY, "an offset index")
     return _before_padding([(base_offset + relative, position) for relative, position in rows])
 
 
 def time_entries(data: bytes, base_offset: int) -> list[tuple[int, int]]:
-    """(offset, timestamp) of a `.timeindex`, without padding. Raises MalformedFile."""
+    """Return (offset, timestamp) of each entry of a `.timeindex`, without padding.
+
+    Raises MalformedFile.
+    """
     rows = _rows(data, _TIME_ENTRY, "a time index")
     return _before_padding([(base_offset + relative, timestamp) for timestamp, relative in rows])
 
 
 def aborted_rows(data: bytes) -> list[AbortedTransaction]:
-    """The rows of a `.txnindex`. Raises MalformedFile."""
+    """Return the rows of a `.txnindex`. Raises MalformedFile."""
     rows = _rows(data, _TXN_ROW, "a transaction index")
     if any(version != 0 for version, *_ in rows):
         raise MalformedFile("a transaction index with rows of an unknown version")
@@ -60,7 +67,10 @@ def _rows(data: bytes, layout: Struct, what: str) -> list[tuple[int, ...]]:
 
 
 def _before_padding(entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """As far as the first entry that has the base offset again: a file that Kafka made long."""
+    """Return the entries before the padding of an index that Kafka preallocated.
+
+    The padding is zeros: it begins with the first later entry that has the base offset again.
+    """
     if not entries:
         return entries
     base = entries[0][0] if entries[0][1] == 0 else None
@@ -71,7 +81,11 @@ def _before_padding(entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class IndexDump:
-    """`verify_only` prints complaints alone, `sanity_only` what decides of a rebuild at start."""
+    """Prints indexes and collects their mismatches with the log.
+
+    With `verify_only` no entry is printed. With `sanity_only` only the check of Kafka's start is
+    made, which decides whether the index is rebuilt.
+    """
 
     def __init__(self, *, verify_only: bool = False, sanity_only: bool = False) -> None:
         self.verify_only = verify_only
@@ -79,7 +93,7 @@ class IndexDump:
         self.complaints: list[Complaint] = []
 
     def offset_index(self, path: str, data: bytes, base_offset: int, log: File) -> Iterator[str]:
-        """`log` is the file beside it. Raises MalformedFile."""
+        """Yield the lines of an offset index. `log` is its segment's log. Raises MalformedFile."""
         entries = offset_entries(data, base_offset)
         if not data:
             yield f"{path} is empty."
@@ -102,7 +116,10 @@ class IndexDump:
     def time_index(
         self, path: str, data: bytes, base_offset: int, log: File, offsets: bytes
     ) -> Iterator[str]:
-        """`offsets`: the offset index beside it. Raises MalformedFile."""
+        """Yield the lines of a time index. `offsets` is its segment's offset index.
+
+        Raises MalformedFile.
+        """
         entries = time_entries(data, base_offset)
         if self.sanity_only:
             if entries and (entries[-1][1] < entries[0][1] or entries[-1][0] < base_offset):
@@ -138,7 +155,7 @@ class IndexDump:
 
 
 def header_at(log: File, position: int) -> BatchHeader | None:
-    """The header of what begins at `position`; None where the file has no room for it."""
+    """Return the batch header at `position`, None if the file ends before it does."""
     if position < 0 or position + HEADER_SIZE > log.size:
         return None
     data = log.read(position, HEADER_SIZE)
@@ -146,7 +163,7 @@ def header_at(log: File, position: int) -> BatchHeader | None:
 
 
 def _first_up_to(log: File, position: int, offset: int) -> BatchHeader | None:
-    """The first batch from `position` on that reaches `offset`."""
+    """Return the header of the first batch from `position` on that ends at or after `offset`."""
     batches = RawBatches(log)
     batches.position = position
     for batch in batches:
@@ -156,7 +173,7 @@ def _first_up_to(log: File, position: int, offset: int) -> BatchHeader | None:
 
 
 def txn_index_lines(data: bytes) -> Iterator[str]:
-    """One line an aborted transaction. Raises MalformedFile."""
+    """Yield a line for each aborted transaction. Raises MalformedFile."""
     for row in aborted_rows(data):
         yield (
             f"version: 0 producerId: {row.producer_id} firstOffset: {row.first_offset}"
@@ -165,8 +182,10 @@ def txn_index_lines(data: bytes) -> Iterator[str]:
 
 
 def snapshot_lines(data: bytes) -> Iterator[str]:
-    """One line a producer id. Raises ProtocolError and UnknownRecordVersion (both ValueErrors or
-    Exceptions of the protocol) for a damaged snapshot."""
+    """Yield a line for each producer id.
+
+    Raises ProtocolError or UnknownRecordVersion if the snapshot is damaged.
+    """
     for entry in decode_producer_snapshot(data):
         line = (
             f"producerId: {entry.producer_id} producerEpoch: {entry.epoch}"

@@ -1,4 +1,4 @@
-"""Whether the files of one partition are what a log consists of (`oncelog logs verify`)."""
+"""The check of one partition's files (`oncelog logs verify`)."""
 
 from __future__ import annotations
 
@@ -49,15 +49,18 @@ from oncelog_server.storage.layout import (
 
 _MARKER_BYTES: Final = 1 << 16
 _FOR_EVER_MS: Final = 1 << 62
-# The most that index.interval.bytes can be: up to there an index has no entry.
+# The maximum of index.interval.bytes: a smaller segment may have an empty index.
 _INDEX_INTERVAL_BYTES: Final = 1 << 16
 _ALL: Final = (1 << 63) - 1
 
 
 class Facts(NamedTuple):
-    """What the data directory records of a partition. `running`: a broker uses it now; `clean`: the
-    last one stopped cleanly. `cleaned_offset` gives how far it is compacted, 0 for not at all.
-    `recovery_point` and `log_start_offset` are those of the checkpoints, None without an entry."""
+    """The facts about a partition that the data directory records.
+
+    `running` says that a broker uses the directory now, `clean` that the last broker stopped
+    cleanly. `cleaned_offset` returns the offset below which the log is compacted, 0 for none.
+    `recovery_point` and `log_start_offset` are those of the checkpoints, None without an entry.
+    """
 
     running: bool
     clean: bool
@@ -67,7 +70,7 @@ class Facts(NamedTuple):
 
 
 class PartitionCheck:
-    """One pass over the files of `directory`, in the order of offsets."""
+    """The check of one partition: a single pass over its files, in the order of offsets."""
 
     def __init__(self, files: Files, directory: str, facts: Facts, totals: Totals) -> None:
         self._files = files
@@ -75,7 +78,7 @@ class PartitionCheck:
         self._facts = facts
         self._totals = totals
         self._producers = Producers(_FOR_EVER_MS)
-        # Whether `_producers` is the state at the batch at hand: nothing before it is missing.
+        # Whether `_producers` is the state at the current batch: no earlier batch is missing.
         self._known = True
         self._epochs: LeaderEpochs | None = None
         self._wrong_epoch: int | None = None
@@ -86,7 +89,7 @@ class PartitionCheck:
         self._cleaned_offset = facts.cleaned_offset()
 
     def _is_cleaned(self, offset: int) -> bool:
-        """Whether compaction has been up to `offset`; it may have gone on while this runs."""
+        """Return whether the log is compacted up to `offset`. The broker may compact meanwhile."""
         if self._cleaned_offset < offset:
             self._cleaned_offset = self._facts.cleaned_offset()
         return self._cleaned_offset >= offset
@@ -95,8 +98,7 @@ class PartitionCheck:
         return f"{self._directory}/{segment_file(offset, suffix)}"
 
     def findings(self) -> Iterator[Finding]:
-        """All that is wrong, as it is found. Raises StorageError where the folder cannot be
-        read."""
+        """Yield the findings. Raises StorageError if the folder cannot be read."""
         names = self._files.list(self._directory)
         parsed = {name: file for name in names if (file := parse_segment_file(name)) is not None}
         in_use = {name: file for name, file in parsed.items() if not file.state}
@@ -104,7 +106,7 @@ class PartitionCheck:
         self._totals.partitions += 1
         for name in sorted(parsed.keys() - in_use.keys()):
             if self._facts.running and parsed[name].state == DELETED_SUFFIX:
-                continue  # the broker removes it after file.delete.delay.ms
+                continue  # the broker deletes it after file.delete.delay.ms
             what = "left over from a deletion or a compaction"
             yield Finding(Severity.NOTE, f"{self._directory}/{name}", what, FINISHED_AT_START)
         yield from self._orphans(in_use, bases)
@@ -145,7 +147,7 @@ class PartitionCheck:
         self._epochs = epochs if len(epochs) else None
 
     def _begin(self, base: int) -> Iterator[Finding]:
-        """The state of producers at the first segment: a snapshot has it, if anything has."""
+        """Load the producers' state at the first segment from its snapshot; check the log start."""
         self._next_offset = self._first_offset = base
         start = self._facts.log_start_offset
         if start is not None and start < base:
@@ -176,7 +178,8 @@ class PartitionCheck:
             self._known = False
             yield Finding(Severity.DAMAGE, path, "empty, though segments follow it", RESTORE, 0,
                           base)  # fmt: skip
-        # Where the broker has not written the indexes yet, or a start will compute them.
+        # The broker writes the indexes of the last segment only at a clean stop; otherwise a start
+        # computes them.
         is_written = following is not None or self._facts.clean
         offsets = times = None
         missing: list[Finding] = []
@@ -210,7 +213,7 @@ class PartitionCheck:
     def _indexes(
         self, base: int, *, is_empty: bool
     ) -> tuple[OffsetIndexCheck | None, TimeIndexCheck | None, list[Finding]]:
-        """The checks of both indexes; None, and a finding, for one that is not there."""
+        """Return the checks of both indexes. A missing index has the check None and a finding."""
         missing: list[Finding] = []
         offsets = times = None
         path = self._path(base, OFFSET_INDEX_SUFFIX)
@@ -226,7 +229,7 @@ class PartitionCheck:
         return offsets, times, [] if is_empty else missing
 
     def _jump(self, base: int, path: str) -> Iterator[Finding]:
-        """This segment does not begin where the one before ends."""
+        """Check a segment that does not begin where the previous one ends."""
         expected = self._next_offset
         if base > expected and self._is_cleaned(base):
             self._next_offset = base
@@ -242,15 +245,18 @@ class PartitionCheck:
         self._next_offset = base
 
     def _gap(self, gap: Gap, path: str, *, is_last: bool) -> Iterator[Finding]:
-        """Bytes that are no batch: damage, or what a crash or a running broker leaves at the
-        end."""
+        """Yield the finding about bytes that are no batch.
+
+        At the end of the log they may be the rest of a crash or a write of the running broker;
+        elsewhere they are damage.
+        """
         self._known = False
         size, next_offset = gap.end - gap.position, self._next_offset
         recovery_point = self._facts.recovery_point or 0
         if gap.next_offset is not None:
             what = (
                 f"{gap.reason}; {size} bytes further on valid batches follow from offset"
-                f" {gap.next_offset}: a recovery cuts them off as well"
+                f" {gap.next_offset}: a recovery truncates them as well"
             )
             yield Finding(Severity.DAMAGE, path, what, RESTORE, gap.position, next_offset)
         elif is_last and self._facts.running:
@@ -274,7 +280,7 @@ class PartitionCheck:
             what = f"offsets {base} to {header.last_offset}, where {expected} or later must come"
             yield Finding(Severity.DAMAGE, path, what, RESTORE, position, base)
         elif base > expected and not self._is_cleaned(base):
-            if self._known:  # else the bytes in between have been reported
+            if self._known:  # otherwise the bytes in between have been reported
                 what = f"offsets {expected} to {base - 1} are missing before this batch"
                 yield Finding(Severity.DAMAGE, path, what, RESTORE, position, base)
             self._known = False
@@ -288,7 +294,7 @@ class PartitionCheck:
         yield from self._marker(batch, walk, path, rows)
 
     def _epoch(self, header: BatchHeader, path: str, position: int) -> Iterator[Finding]:
-        """Leader epochs never go back, and the checkpoint has where each begins."""
+        """Check that leader epochs never decrease, and that the checkpoint agrees with them."""
         epoch, offset = header.partition_leader_epoch, header.base_offset
         if epoch < self._latest_epoch:
             what = f"leader epoch {epoch} after {self._latest_epoch}"
@@ -345,7 +351,7 @@ class PartitionCheck:
         producers.on_high_watermark(_ALL)
 
     def _snapshots_up_to(self, offset: int) -> Iterator[Finding]:
-        """Check the snapshots at or below `offset`, before its batch is taken over."""
+        """Check the snapshots at or below `offset`, before its batch changes the state."""
         while self._snapshots and self._snapshots[0] <= offset:
             at = self._snapshots.pop(0)
             yield from self._snapshot(at)
@@ -354,7 +360,7 @@ class PartitionCheck:
         path = self._path(offset, SNAPSHOT_SUFFIX)
         data = read_whole(self._files, path)
         if data is None:
-            return  # removed by the broker meanwhile
+            return  # the broker has deleted it meanwhile
         comparable = self._known and offset == self._next_offset and not self._cleaned_offset
         state = self._producers if comparable and offset > self._first_offset else None
         problem = check_snapshot(path, data, state, self._first_offset)
@@ -375,7 +381,7 @@ class PartitionCheck:
             yield problem
 
     def _end(self, last_base: int) -> Iterator[Finding]:
-        """The end of the log, and what must not lie behind it."""
+        """Check that the log reaches its checkpoints, and that no snapshot or epoch lies beyond."""
         end, path = self._next_offset, self._path(last_base, LOG_SUFFIX)
         yield from self._snapshots_up_to(end)
         for offset in self._snapshots:

@@ -1,4 +1,4 @@
-"""Walk over a `.log` file that may be damaged, in bounded memory, and on behind the damage."""
+"""A walk over a `.log` file that may be damaged: it continues after damage, in bounded memory."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ _CODECS: Final = 5
 
 
 class WalkedBatch(NamedTuple):
-    """A whole batch with the right CRC."""
+    """A complete batch with the right CRC."""
 
     position: int
     header: BatchHeader
 
 
 class Gap(NamedTuple):
-    """Bytes that are no batch: from `position` up to `end`, where a valid batch with offset
-    `next_offset` follows; None where none does, up to the end of the file."""
+    """Bytes that are no batch, from `position` up to `end`.
+
+    A valid batch with the offset `next_offset` follows. It is None if the gap reaches the end of
+    the file.
+    """
 
     position: int
     end: int
@@ -40,7 +43,7 @@ class Gap(NamedTuple):
 
 
 class Walk:
-    """Iterate over the batches of a file and the gaps between them, in order."""
+    """An iterator over the batches of a file and the gaps between them, in their order."""
 
     def __init__(self, file: File, base_offset: int) -> None:
         self._file = file
@@ -66,7 +69,7 @@ class Walk:
             position = following.position
 
     def batch_bytes(self, batch: WalkedBatch) -> bytes:
-        """All bytes of a batch."""
+        """Return all bytes of a batch."""
         return self._bytes(batch.position, batch.header.size)
 
     def _examine(self, position: int) -> tuple[BatchHeader | None, str | None]:
@@ -86,7 +89,7 @@ class Walk:
         return header, None
 
     def _find_valid(self, start: int) -> WalkedBatch | None:
-        """The first whole batch with the right CRC from `start` on, wherever it begins."""
+        """Return the first complete batch with the right CRC that begins at or after `start`."""
         at = start
         while at + HEADER_SIZE <= self._end:
             window = self._file.read(at, CHUNK_BYTES + HEADER_SIZE)
@@ -103,7 +106,10 @@ class Walk:
         return None
 
     def _is_plausible(self, header: BatchHeader, position: int) -> bool:
-        """What any batch of this segment looks like: else most bytes would cost a CRC."""
+        """Return whether a header fits a batch of this segment.
+
+        Without this check most positions would cost a CRC.
+        """
         return (
             HEADER_SIZE <= header.size <= self._end - position
             and 0 <= header.base_offset - self._base_offset <= _MAX_RELATIVE_OFFSET
@@ -112,7 +118,7 @@ class Walk:
         )
 
     def _crc(self, position: int, size: int) -> int:
-        """CRC32C of the batch at `position`, in pieces."""
+        """Return the CRC32C of the batch at `position`, computed in pieces."""
         crc, at, end = 0, position + ATTRIBUTES_POSITION, position + size
         while at < end:
             piece = self._bytes(at, min(end - at, CHUNK_BYTES))
