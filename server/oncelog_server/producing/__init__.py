@@ -1,2 +1,1 @@
-"""Produce over many partitions: who may append, what a transaction has to be told first, what acks
-wait for."""
+"""Produce over many partitions: checks, the coordinator's part in a transaction, and acks."""

@@ -1,9 +1,9 @@
-"""One Produce request over very many partitions, as many small ones in their order, in steps.
+"""A Produce request over very many partitions, split into small ones that run in steps.
 
-Between two steps other requests are served: a partition may be deleted and a transaction end. So
-nothing that is checked here counts for an append; each part checks for itself what it appends. What
-is the same for all parts is done before them: all batches belong to one transaction, and where the
-client leaves it to the broker, the coordinator adds all partitions in one record.
+Other requests are served between two steps: a partition may be deleted, or a transaction end. So
+each part checks for itself what it appends. Only two things are done for all parts together: the
+check that all batches belong to one transaction, and the coordinator's addition of all partitions
+in one record, if the client leaves that to the broker.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from oncelog_server.producing.produce import NONE, PartitionAppend, Produce, Tra
 from oncelog_server.slices import Steps
 from oncelog_server.transaction.results import TransactionResult
 
-# Appends of one step: the first one to a partition makes files.
+# Appends in one step. They are few, because the first append to a partition creates files.
 PART: Final = 5
 
 Part = Callable[[Sequence[PartitionAppend]], Produce]
 
 
 class LargeProduce:
-    """`appends` in the order of the request, `transactional` as in Produce; `part` makes the
-    request of some of them. Call `ask`, then `append` with what the coordinator has answered."""
+    """A large Produce request. Call `ask`, then `append` with the coordinator's result.
+
+    `appends` are in the order of the request, `transactional` as in Produce. `part` returns the
+    small request for some of them.
+    """
 
     def __init__(
         self, appends: list[PartitionAppend], transactional: list[PartitionAppend], part: Part
@@ -32,12 +35,15 @@ class LargeProduce:
         self._appends = appends
         self._transactional = transactional
         self._part = part
-        # Those of which the coordinator was asked.
+        # The appends whose partitions the coordinator was asked to add.
         self._unknown: list[PartitionAppend] = []
 
     def ask(self) -> Steps[TransactionAnswer | None]:
-        """Refuse all if the request is no valid one, else have the coordinator add the partitions
-        to the transaction; return its answer, None if it was not asked."""
+        """Let the coordinator add the partitions to the transaction. Return its result.
+
+        Return None if the coordinator was not asked. All appends are refused if they do not belong
+        to one transaction.
+        """
         if not self._transactional:
             return None
         whole = self._part(())
@@ -53,7 +59,7 @@ class LargeProduce:
                 yield
             return None
         if not whole.adds_partitions:
-            return None  # each part asks for its own
+            return None  # each part verifies its own partitions
         for append in self._transactional:
             if whole.is_unknown(append):
                 self._unknown.append(append)
@@ -61,11 +67,14 @@ class LargeProduce:
         return whole.ask(self._unknown) if self._unknown else None
 
     def append(self, result: TransactionResult | None) -> Steps[list[Deferred[None]]]:
-        """Return what waits to be committed."""
+        """Append all parts. Return what waits to be committed.
+
+        `result` is the coordinator's, None if it was not asked.
+        """
         if result is not None and result.code is not NONE:
             whole = self._part(())
-            for one in self._unknown:
-                whole.refuse_added(one, result)
+            for append in self._unknown:
+                whole.refuse_added(append, result)
                 yield
         waits = []
         for start in range(0, len(self._appends), PART):

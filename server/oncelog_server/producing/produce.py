@@ -1,9 +1,9 @@
-"""One Produce request as a small state machine: check, ask the transaction coordinator if need be,
-append, wait.
+"""A Produce request as a small state machine: check, ask the transaction coordinator, append, wait.
 
-The first batch of a transaction in a partition is parked until the coordinator has said that the
-partition is in the transaction (KIP-890 part 1). A client that speaks v12 or later does not add its
-partitions before: then the question adds them (part 2).
+The coordinator is asked only if necessary. The first batch of a transaction in a partition is
+parked until the coordinator confirms that the partition is in the transaction (KIP-890 part 1). A
+client of v12 or later does not add its partitions itself: the request to the coordinator adds them
+(part 2).
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _ATTRIBUTES_LOW_BYTE: Final = 22
 TransactionAnswer: TypeAlias = TransactionResult | Deferred[TransactionResult]
 AddToTransaction: TypeAlias = Callable[[AddPartitions], TransactionAnswer]
 
-# What a producer is told when its partitions are not in its transaction. Epochs are always 47 in
-# Produce; whatever goes away by itself is retriable in every version.
+# The error codes of a Produce response by the coordinator's. A stale epoch is always
+# INVALID_PRODUCER_EPOCH in Produce. Temporary errors get a code that every version retries.
 ADD_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
-# The same for clients that have added them before, and so do not know CONCURRENT_TRANSACTIONS here.
+# The same for clients that add partitions themselves: they do not expect CONCURRENT_TRANSACTIONS.
 VERIFICATION_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
     **ADD_ERRORS,
     ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -52,7 +52,7 @@ VERIFICATION_ERRORS: Final[dict[ErrorCode, ErrorCode]] = {
 
 
 class PartitionAppend(msgspec.Struct, eq=False):
-    """One partition of a request on its way: to be appended while `code` is NONE."""
+    """A partition of a request, and its outcome so far. It is appended if `code` is still NONE."""
 
     index: int
     records: memoryview | bytearray | None
@@ -61,19 +61,19 @@ class PartitionAppend(msgspec.Struct, eq=False):
     message: str | None = None
     appended: Appended | None = None
     guard: VerificationGuard | None = None
-    # Of a transactional batch.
+    # The header of a transactional batch, None until `look_at_header`.
     header: BatchHeader | None = None
-    # The records that made it be refused.
+    # The invalid records for which the batch was refused.
     record_errors: Sequence[RecordError] = ()
 
     def look_at_header(self) -> None:
-        """Learn whose transactional batch it is."""
+        """Read the header of a transactional batch."""
         assert self.records is not None
         self.header = read_header(self.records)
 
     @property
     def producer(self) -> tuple[int, int]:
-        """Id and epoch of a transactional batch."""
+        """Return the producer id and epoch of a transactional batch."""
         header = _header(self)
         return header.producer_id, header.producer_epoch
 
@@ -84,7 +84,7 @@ class PartitionAppend(msgspec.Struct, eq=False):
 
     @property
     def is_transactional(self) -> bool:
-        """By the batch's own flag, before anything else of it is looked at."""
+        """Return the transactional flag of the batch, before the batch is validated."""
         records = self.records
         return (
             records is not None
@@ -94,9 +94,12 @@ class PartitionAppend(msgspec.Struct, eq=False):
 
 
 class Produce(msgspec.Struct, eq=False):
-    """`appends` in the order of the request, `transactional` those of them with a transactional
-    batch. `group_id`: whose transaction it is, if a group's. `verifies`: whether the coordinator is
-    asked where the client has added the partitions itself."""
+    """A Produce request.
+
+    `appends` are in the order of the request, `transactional` are those with a transactional batch.
+    `group_id` is the consumer group of the transaction, None without one. `verifies` says whether
+    the coordinator is also asked about partitions that the client adds itself.
+    """
 
     appends: list[PartitionAppend]
     transactional: list[PartitionAppend]
@@ -110,12 +113,12 @@ class Produce(msgspec.Struct, eq=False):
     caller: Caller | None = None
 
     def run(self) -> Deferred[None] | None:
-        """Everything that can be done now; None when all is known, else what comes later."""
+        """Run the request. Return None if it is complete, else what completes it later."""
         if self.transactional:
             if not self._check_transactional():
                 return None
             if self.verifies or self.adds_partitions:
-                unknown = [one for one in self.transactional if self.is_unknown(one)]
+                unknown = [append for append in self.transactional if self.is_unknown(append)]
                 if unknown:
                     return self._ask_first(unknown)
         return self._append_all()
@@ -126,7 +129,7 @@ class Produce(msgspec.Struct, eq=False):
             append.look_at_header()
         if self.transactional_id is not None and len(transactional) == 1:
             return True
-        code = self.wrong_transaction({one.producer for one in transactional})
+        code = self.wrong_transaction({append.producer for append in transactional})
         if code is NONE:
             return True
         for append in self.appends:
@@ -134,16 +137,19 @@ class Produce(msgspec.Struct, eq=False):
         return False
 
     def wrong_transaction(self, producers: Set[tuple[int, int]]) -> ErrorCode:
-        """Return why batches of these producers (id and epoch) are not all of one transaction,
-        which the request names (Z17, H48)."""
+        """Return the error code if the batches are not all of one transaction, else NONE.
+
+        `producers` are the batches' producer ids and epochs. The request must name the transaction
+        (Z17, H48).
+        """
         if self.transactional_id is None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else NONE
 
-    # --- KIP-890: the coordinator first
+    # --- the request to the coordinator (KIP-890)
 
     def is_unknown(self, append: PartitionAppend) -> bool:
-        """Whether the producer's transaction has no batch in the partition yet."""
+        """Return whether the producer's transaction has no batch in the partition yet."""
         return (
             append.partition is not None
             and append.code is NONE
@@ -151,7 +157,7 @@ class Produce(msgspec.Struct, eq=False):
         )
 
     def ask(self, unknown: list[PartitionAppend]) -> TransactionAnswer:
-        """Return what the coordinator answers for these partitions."""
+        """Ask the coordinator to add or verify these partitions. Return its result."""
         producer_id, producer_epoch = unknown[0].producer
         assert self.transactional_id is not None
         command = AddPartitions(
@@ -178,7 +184,7 @@ class Produce(msgspec.Struct, eq=False):
     def _append_later(
         self, unknown: list[PartitionAppend], answer: Deferred[TransactionResult]
     ) -> Deferred[None] | None:
-        # An answer that came at once cannot be about a transaction that has ended meanwhile.
+        # Only a later result needs a guard: the transaction may have ended meanwhile.
         for append in unknown:
             assert append.partition is not None
             append.guard = append.partition.begin_verification(_header(append).producer_id)
@@ -199,31 +205,31 @@ class Produce(msgspec.Struct, eq=False):
     def _append_known(
         self, unknown: list[PartitionAppend], result: TransactionResult
     ) -> Deferred[None] | None:
-        """The coordinator has answered."""
+        """Append what the coordinator's result allows."""
         if result.code is not NONE:
-            for one in unknown:
-                self.refuse_added(one, result)
+            for append in unknown:
+                self.refuse_added(append, result)
         elif self.adds_partitions:
-            for one in unknown:
-                _check_begins_at_zero(one)
+            for append in unknown:
+                _check_begins_at_zero(append)
         return self._append_all()
 
     def refuse_added(self, append: PartitionAppend, result: TransactionResult) -> None:
-        """The coordinator refuses to have the partition in the transaction."""
+        """Refuse an append whose partition the coordinator did not add or verify."""
         errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
         append.refuse(errors.get(result.code, result.code), result.message)
         _remember_refused(append)
 
     def _end_verification(self, unknown: list[PartitionAppend]) -> None:
-        for one in unknown:
-            assert one.partition is not None
-            assert one.guard is not None
-            one.partition.end_verification(_header(one).producer_id, one.guard)
+        for append in unknown:
+            assert append.partition is not None
+            assert append.guard is not None
+            append.partition.end_verification(_header(append).producer_id, append.guard)
 
     # --- append and wait
 
     def _append_all(self) -> Deferred[None] | None:
-        """None where every append is committed already, or need not be."""
+        """Append all batches. Return None if no append has to wait until it is committed."""
         uncommitted = []
         for append in self.appends:
             if append.code is NONE:
@@ -261,7 +267,10 @@ class Produce(msgspec.Struct, eq=False):
 
 
 def _remember_refused(append: PartitionAppend) -> None:
-    """If it will come again: what was sent behind it is on its way, see `_check_begins`."""
+    """Record a refused batch that its client retries.
+
+    Later batches of the same producer may be in flight; `_check_begins` refuses them.
+    """
     assert append.partition is not None
     if append.code not in RETRIABLE or append.code is ErrorCode.CORRUPT_MESSAGE:
         return
@@ -273,8 +282,11 @@ def _remember_refused(append: PartitionAppend) -> None:
 
 
 def _check_begins(append: PartitionAppend) -> None:
-    """Where the partition knows nothing of the producer, any sequence is a beginning: nobody else
-    would notice that the batches before were refused (R11). Raises Refused."""
+    """Raise Refused if an unknown producer's batch follows a refused one (R11).
+
+    The log accepts any first sequence of an unknown producer, so only this check notices that
+    earlier batches were refused.
+    """
     assert append.partition is not None
     header = _readable_header(append)
     if header is None:
@@ -289,8 +301,11 @@ def _check_begins(append: PartitionAppend) -> None:
 
 
 def _check_begins_at_zero(append: PartitionAppend) -> None:
-    """The same of a producer of KIP-890 part 2, which has a new epoch in each transaction: batches
-    before may also be still on their way."""
+    """Refuse an unknown producer's batch with a sequence above 0 (KIP-890 part 2).
+
+    Such a producer has a new epoch in each transaction and begins it with sequence 0. Its earlier
+    batches were refused or are still in flight.
+    """
     header = _header(append)
     if header.base_sequence > 0 and _is_unknown(append, header):
         append.refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, _missing(header, 0))
@@ -302,20 +317,22 @@ def _is_unknown(append: PartitionAppend, header: BatchHeader) -> bool:
 
 
 def _missing(header: BatchHeader, first: int) -> str:
-    return f"sequence {header.base_sequence} is the first here, and {first} is missing"
+    return f"sequence {header.base_sequence} came first, but {first} is missing"
 
 
 class _AllCommitted:
-    """Completes when every append of a request is committed, or is known never to be."""
+    """Completes `done` when every append of a request is committed or has failed."""
 
     def __init__(self, uncommitted: list[PartitionAppend]) -> None:
-        # Its effect has taken place: the connection may serve the next request meanwhile.
+        # Ordered, because the request has already taken effect: the connection may serve the next
+        # request meanwhile.
         self.done: Deferred[None] = Deferred(ordered=True)
         self._missing = len(uncommitted)
-        for one in uncommitted:
-            assert one.partition is not None
-            assert one.appended is not None
-            one.partition.when_committed(one.appended.last_offset + 1, self._settle(one))
+        for append in uncommitted:
+            partition, appended = append.partition, append.appended
+            assert partition is not None
+            assert appended is not None
+            partition.when_committed(appended.last_offset + 1, self._settle(append))
 
     def _settle(self, append: PartitionAppend) -> Callable[[ErrorCode], None]:
         def settled(code: ErrorCode) -> None:
@@ -334,7 +351,7 @@ def _header(append: PartitionAppend) -> BatchHeader:
 
 
 def _readable_header(append: PartitionAppend) -> BatchHeader | None:
-    """None where the bytes are no batch: the append says so."""
+    """Return the header of the batch, None if the bytes are no batch (`append` refuses them)."""
     assert append.records is not None
     if append.header is None:
         with suppress(CorruptRecords):
