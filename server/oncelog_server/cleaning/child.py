@@ -1,7 +1,7 @@
-"""The cleaner process: reads one job, writes its events, ends. It changes no file.
+"""The cleaner process: it reads one job, writes the job's events, and ends. It changes no file.
 
-`python -m oncelog_server.cleaning.child DATA_DIRECTORY`, started by `processes.py`. It runs
-at the lowest priority: compaction takes only processor time that other processes leave. When the
+`processes.py` starts it as `python -m oncelog_server.cleaning.child DATA_DIRECTORY`. It has the
+lowest priority, so that compaction takes only processor time that other processes leave. If the
 broker has ended, the next write to the pipe ends this process.
 """
 
@@ -27,18 +27,19 @@ NICENESS: Final = 19
 # Interval of Progress events while there is nothing to write, in ns.
 _PROGRESS_NS: Final = 100_000_000
 _READ: Final = 1 << 16
-# Starved: ready and waiting for this long in ns, with less than a tenth of it on a processor.
-_PATIENCE_NS: Final = 20_000_000_000
-_LEAST_SHARE: Final = 10
+# A process is starved if it was ready and waited for this long, in ns, and got less than a tenth of
+# that time on a processor.
+_STARVED_NS: Final = 20_000_000_000
+_MIN_SHARE: Final = 10
 
 
 def run(root: str, source: int, target: int) -> None:
-    """Run the job read from descriptor `source`; write events and failures to `target`."""
+    """Run the job from descriptor `source`, and write its events and failures to `target`."""
     job = _receive(source)
     if job is None:
         return
     _step_back(job.limits.gives_way)
-    # Only slow operations start threads, and a reader has none.
+    # OsFiles runs only slow operations in threads, and a process that only reads has none.
     files = OsFiles(root, executor=ThreadPoolExecutor(1), call_on_loop=lambda callback: callback())
     reported_ns = time.monotonic_ns()
     try:
@@ -64,13 +65,13 @@ def run(root: str, source: int, target: int) -> None:
 
 
 def _starved() -> Starved | None:
-    """Return Starved if Linux's counts say so: ns on a processor, ns ready and waiting."""
+    """Return Starved if this process got too little processor time. Only Linux counts it."""
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:
             ran_ns, waited_ns, _ = map(int, file.read().split())
     except (OSError, ValueError):
         return None
-    if waited_ns < _PATIENCE_NS or ran_ns * _LEAST_SHARE >= waited_ns:
+    if waited_ns < _STARVED_NS or ran_ns * _MIN_SHARE >= waited_ns:
         return None
     return Starved(ran_ns // 1_000_000, waited_ns // 1_000_000)
 
@@ -93,8 +94,11 @@ def _send(target: int, data: bytes) -> None:
 
 
 def _step_back(gives_way: bool) -> None:
-    """Lower the priority. Linux preempts a SCHED_IDLE process at once, and a process that is only
-    nice after its turn of some ms. But on a busy machine SCHED_IDLE may get no turn at all."""
+    """Lower the priority of this process.
+
+    Linux preempts a SCHED_IDLE process at once, but a nice process only after a time slice of some
+    ms. On a busy computer a SCHED_IDLE process may get no time slice at all.
+    """
     os.nice(NICENESS)
     if gives_way and hasattr(os, "SCHED_IDLE"):
         with suppress(OSError):
@@ -102,7 +106,7 @@ def _step_back(gives_way: bool) -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C in the broker's terminal is for the broker, which then ends this process.
+    # Ctrl-C in the terminal also reaches this process, but the broker handles it and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         run(sys.argv[1], sys.stdin.fileno(), sys.stdout.fileno())

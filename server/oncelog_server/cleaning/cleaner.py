@@ -1,4 +1,4 @@
-"""Cleans one log after the other, the dirtiest first (Kafka's LogCleaner and LogCleanerManager)."""
+"""The log cleaner: one log at a time, the dirtiest first (Kafka's LogCleaner and its manager)."""
 
 from __future__ import annotations
 
@@ -40,17 +40,19 @@ T = TypeVar("T")
 
 # Logs examined in one turn of the event loop.
 LOGS_AT_ONCE: Final = 100
-# Pause in ms of a log that could not be read.
+# Time in ms before a log that could not be read is tried again.
 REST_MS: Final = 300_000
-# Operations that a full disk refuses: retried as soon as the disk takes a probe.
+# Operations that a full disk refuses. They are retried when a probe of the disk succeeds.
 WRITING: Final = frozenset({"append", "create", "rename"})
-# The pause of a log whose pass failed although the disk took the probe.
+# Time in ms before the next probe, if a pass failed although a probe had succeeded.
 AFTER_PROBE_MS: Final = 3_000
 
 
 class LogCleaner:
-    """Runs one pass at a time, then looks for the next log. When no log is dirty enough it looks
-    again after `log.cleaner.backoff.ms`."""
+    """Compacts one log at a time, each in a pass, and then looks for the next log.
+
+    If no log is dirty enough, it looks again after `log.cleaner.backoff.ms`.
+    """
 
     def __init__(
         self,
@@ -63,9 +65,9 @@ class LogCleaner:
         refused_work: RefusedWork,
     ) -> None:
         self._refused_work = refused_work
-        # Logs whose pass the disk refused: the error, and the time of the next attempt in ms.
+        # The error of each log whose pass the disk refused, and the time of the next probe in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
-        # Of logs whose probe succeeded: `_looks` at that time.
+        # The value of `_looks` when the probe of a log succeeded.
         self._probed: dict[TopicPartition, int] = {}
         self._looks = 0
         self._settings = settings
@@ -76,14 +78,15 @@ class LogCleaner:
         self._start_work = start_work
         self._limits = _limits(settings)
         self._cleaned = _load_checkpoint(files)
-        # Logs that cannot be cleaned: for ever (corrupt), or until a time of the monotonic clock.
+        # Logs that cannot be cleaned, until a time of the monotonic clock in ms; corrupt logs for
+        # ever.
         self._uncleanable: dict[TopicPartition, float] = {}
-        # Logs whose pass found no processor the last time.
-        self._hurried: set[TopicPartition] = set()
+        # Logs whose last pass got no processor time: the next one does not give way.
+        self._starved: set[TopicPartition] = set()
         self._timer: Timer | None = None
         self._pass: Pass | None = None
         self._stopped = False
-        # Since the start: passes that ended well; and when the next log was looked for last.
+        # Passes that succeeded since the start, and the time of the last search for a log.
         self.passes = 0
         self._looked_ms = clock.monotonic_ms()
 
@@ -115,7 +118,7 @@ class LogCleaner:
             await self._pass.gone()
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """Forget deleted topics, so that a recreated topic does not take over their checkpoint."""
+        """Remove deleted topics, so that a recreated topic does not inherit their checkpoint."""
         deleted = {topic.name for topic in delta.topics_deleted}
         if not deleted:
             return
@@ -126,9 +129,9 @@ class LogCleaner:
         for name in [name for name in self._refused if name.topic in deleted]:
             del self._refused[name]
             self._refused_work.discard(_compaction_of(name))
-        self._hurried = {name for name in self._hurried if name.topic not in deleted}
+        self._starved = {name for name in self._starved if name.topic not in deleted}
 
-    # --- what is next
+    # --- the next log
 
     def _wait(self) -> None:
         self._timer = self._timers.call_later(self._settings.log_cleaner_backoff_ms, self._look)
@@ -141,11 +144,11 @@ class LogCleaner:
             _in_turns(self._timers, self._find(), self._found)
 
     def _find(self) -> Generator[None, None, tuple[Partition, Cleanable] | None]:
-        """Return the dirtiest log of those that are dirty enough, in steps."""
+        """Return the dirtiest log that is dirty enough, None without one. Runs in steps."""
         dirtiest: tuple[Partition, Cleanable] | None = None
         now_ms = self._clock.now_ms()
-        for looked_at, partition in enumerate(list(self._partitions)):
-            if looked_at % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
+        for index, partition in enumerate(list(self._partitions)):
+            if index % LOGS_AT_ONCE == LOGS_AT_ONCE - 1:
                 yield
             if not self._is_candidate(partition):
                 continue
@@ -177,15 +180,15 @@ class LogCleaner:
         if found is None:
             self._wait()
             return
-        gives_way = found[0].topic_partition not in self._hurried
+        gives_way = found[0].topic_partition not in self._starved
         limits = self._limits._replace(gives_way=gives_way)
         self._pass = Pass(self, self._timers, *found)
         self._pass.start(self._start_work, limits, self._clock.now_ms())
 
-    # --- how it went
+    # --- the end of a pass
 
     def holds(self, partition: Partition) -> bool:
-        """True if the log is still to be cleaned: not deleted, not failed, still compacted."""
+        """Return whether the log may still be cleaned: not deleted, not failed, still compacted."""
         return (
             self._partitions.get(partition.topic_partition) is partition
             and partition.offline is None
@@ -199,7 +202,7 @@ class LogCleaner:
     def passed(self, partition: Partition, done: Done | None) -> None:
         """End a pass. `done` is None if it ended early because its log changed."""
         self._pass = None
-        self._hurried.discard(partition.topic_partition)
+        self._starved.discard(partition.topic_partition)
         if done is not None:
             self.passes += 1
             self._cleaned[partition.topic_partition] = done.end_offset
@@ -218,7 +221,7 @@ class LogCleaner:
     def starved(self, partition: Partition) -> None:
         """Retry a pass that got no processor time, now without giving way to all processes."""
         self._pass = None
-        self._hurried.add(partition.topic_partition)
+        self._starved.add(partition.topic_partition)
         log.info("log not compacted yet: busy", partition=str(partition.topic_partition))
         self._look()
 
@@ -240,18 +243,21 @@ class LogCleaner:
     # --- a full disk
 
     def _leave_to_the_disk(self, name: TopicPartition, error: StorageError) -> None:
-        """Do not clean the log before a probe shows that the disk accepts writes again."""
+        """Suspend the log until a probe shows that the disk accepts writes again."""
         rest_ms = AFTER_PROBE_MS if name in self._refused else 0
         self._refused[name] = error, self._clock.monotonic_ms() + rest_ms
         self._uncleanable[name] = float("inf")
         work = _compaction_of(name)
         if work not in self._refused_work:
-            again = partial(self._ask_again, name)
-            self._refused_work.add(work, error, again, partition=str(name), work="compaction")
+            retry = partial(self._retry, name)
+            self._refused_work.add(work, error, retry, partition=str(name), work="compaction")
 
-    def _ask_again(self, name: TopicPartition) -> None:
-        """Return once the log was examined, and cleaned if needed, after a probe of the disk
-        succeeded. The probe avoids a whole pass per attempt. Raises StorageError."""
+    def _retry(self, name: TopicPartition) -> None:
+        """Probe the disk; if that succeeds, let the cleaner examine the log again.
+
+        Returns when the log was examined, and cleaned if necessary. Raises the StorageError until
+        then. The probe costs less than a whole pass for each attempt.
+        """
         error, from_ms = self._refused[name]
         partition = self._partitions.get(name)
         if partition is None:
@@ -274,34 +280,36 @@ class LogCleaner:
         raise error
 
     def _probe(self, directory: str, error: StorageError) -> None:
-        """Write as many bytes as the disk refused, and rename the file. Raises StorageError."""
+        """Write as many bytes as the disk refused, then rename the file. Raises StorageError."""
         path = error.path
         if not path.endswith(CLEANED_SUFFIX):  # never a file in use
             path = f"{directory}/{segment_file(0, LOG_SUFFIX, CLEANED_SUFFIX)}"
-        gone = path + DELETED_SUFFIX
+        deleted = path + DELETED_SUFFIX
         try:
             file = self._files.open(path, create=True)
             file.append(bytes(max(error.needed_bytes, 1)))
             file.close()
-            self._files.rename(path, gone)
+            self._files.rename(path, deleted)
         except StorageError:
-            with suppress(StorageError):  # else the next pass or start removes it
+            with suppress(StorageError):  # otherwise the next pass or start deletes the file
                 if self._files.exists(path):
-                    self._files.rename(path, gone)
+                    self._files.rename(path, deleted)
             raise
         finally:
-            self._files.remove([gone])
+            self._files.remove([deleted])
 
     def _checkpoint(self) -> None:
         try:
             self._write_checkpoint()
         except StorageError as error:
-            again = self._write_checkpoint
-            self._refused_work.add(CLEANER_CHECKPOINT, error, again, files=CLEANER_CHECKPOINT)
+            retry = self._write_checkpoint
+            self._refused_work.add(CLEANER_CHECKPOINT, error, retry, files=CLEANER_CHECKPOINT)
 
     def _write_checkpoint(self) -> None:
-        """Write the end offset of the clean part of each log. The file need not be durable: without
-        it logs are cleaned again. Raises StorageError."""
+        """Write the end offset of the clean part of each log. Raises StorageError.
+
+        The file need not be durable: without it, logs are only cleaned again.
+        """
         known: dict[tuple[str, int], int] = {
             name: end for name, end in self._cleaned.items() if self._partitions.get(name)
         }
@@ -313,7 +321,7 @@ def _compaction_of(name: TopicPartition) -> str:
 
 
 class Pass:
-    """The cleaning of one log: writes the chunks of the work and swaps the new segments in."""
+    """The cleaning of one log: it writes the chunks of the work and swaps the new segments in."""
 
     def __init__(
         self, cleaner: LogCleaner, timers: Timers, partition: Partition, found: Cleanable
@@ -372,7 +380,7 @@ class Pass:
             self._cleaner.failed(self._partition, error)
 
     def _finish(self, cleaned: Cleaned) -> None:
-        """Finish a segment. The next one begins after this one is swapped in: see `Replacement`."""
+        """Finish a segment. The next one begins after it is swapped in; see `Replacement`."""
         assert self._work is not None
         self._work.pause()
         self._replacement.finish(cleaned, lambda error: self._swap(cleaned, error))
@@ -386,8 +394,8 @@ class Pass:
             else:
                 self._swapped(None)  # the next event ends the pass
         except SegmentsGone:
-            # The stale records of these segments remain: the clean part of the log has not grown,
-            # and later segments must keep the tombstones that hide them.
+            # These segments keep their stale records. The clean part of the log must not grow, and
+            # later segments must keep the tombstones that hide the stale records.
             self.cancel()
             self._cleaner.passed(self._partition, None)
         except StorageError as refused:
@@ -433,8 +441,7 @@ def _limits(settings: Settings) -> CleaningLimits:
 
 
 def _load_checkpoint(files: Files) -> dict[TopicPartition, int]:
-    """Return the checkpoint. A missing or malformed file counts as empty: all logs are cleaned
-    again."""
+    """Return the checkpoint. Without a valid file it is empty, and all logs are cleaned again."""
     try:
         offsets = decode_offsets(read_whole(files, CLEANER_CHECKPOINT) or b"")
     except MalformedCheckpoint as error:

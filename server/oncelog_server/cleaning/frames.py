@@ -1,5 +1,8 @@
-"""The frames of the pipe between broker and cleaner process: pickles with their length before
-them. Both ends are the same program; no other process writes to the pipe."""
+"""The frames of the pipe between broker and cleaner process: a length, then a pickle.
+
+Pickles are safe here, because both ends are the same program and no other process writes to the
+pipe.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class FrameBuffer:
         self._data += data
 
     def next(self) -> object | None:
-        """Return the next whole message, or None."""
+        """Return the next complete message, None without one."""
         data = self._data
         if len(data) < _LENGTH.size:
             return None

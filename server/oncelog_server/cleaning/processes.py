@@ -1,5 +1,4 @@
-"""A pass of the cleaner in a separate process: the event loop only writes the records that are
-kept."""
+"""A pass of the cleaner in a separate process. The event loop only writes the records to keep."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _OUTPUT: Final = 1
 
 
 class ProcessWork(asyncio.SubprocessProtocol):
-    """One child, one job. `root`: the data directory."""
+    """A child process for one job. `root` is the data directory."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, root: str, job: CleaningJob, listener: Listener
@@ -102,7 +101,7 @@ class ProcessWork(asyncio.SubprocessProtocol):
 
     def _check_end(self) -> None:
         if self._lost and not self._ended and not self._paused:
-            self._fail(StorageError("read", _CHILD, "the process ended too early"))
+            self._fail(StorageError("read", _CHILD, "the process ended before its job"))
 
     def _deliver(self) -> None:
         while not self._paused and not self._ended:
@@ -134,6 +133,6 @@ class ProcessWork(asyncio.SubprocessProtocol):
         return cast(asyncio.ReadTransport, self._transport.get_pipe_transport(_OUTPUT))
 
     def _close(self) -> None:
-        """Close the pipes; kill the process if it still runs."""
+        """Close the pipes. This kills the process if it still runs."""
         if self._transport is not None:
             self._transport.close()

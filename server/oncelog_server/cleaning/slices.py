@@ -1,5 +1,7 @@
-"""A pass of the cleaner on the event loop, one step at a time. For simulation, which has one
-process and where the length of a step does not matter."""
+"""A pass of the cleaner on the event loop, one step at a time.
+
+It is for simulation, which has a single process and in which the length of a step does not matter.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from oncelog_server.timers import Timers
 
 
 class SlicedWork:
-    """See `Work`."""
+    """A `Work` that runs on the event loop."""
 
     def __init__(self, files: Files, timers: Timers, job: CleaningJob, listener: Listener) -> None:
         self._steps = clean(job, files)

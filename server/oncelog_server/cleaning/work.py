@@ -1,5 +1,7 @@
-"""The interface of a cleaner pass: steps on the event loop (`slices.py`) or a separate process
-(`processes.py`)."""
+"""The interface of a cleaner pass, for steps on the event loop and for a separate process.
+
+The first is in `slices.py`, the second in `processes.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +22,22 @@ class Listener(Protocol):
     def on_failure(self, error: StorageError | CorruptLog) -> None: ...
 
     def on_starved(self) -> None:
-        """The pass got no processor time and ends: the next pass should not give way to all other
-        processes (`CleaningLimits.gives_way`)."""
+        """End the pass, because it got no processor time.
+
+        The next pass should not give way to all other processes (`CleaningLimits.gives_way`).
+        """
         ...
 
 
 class Work(Protocol):
-    """A running pass; any method may be called from within `on_event`."""
+    """A running pass. All its methods may be called from within `on_event`."""
 
     def pause(self) -> None: ...
 
     def resume(self) -> None: ...
 
     def cancel(self) -> None:
-        """Stop the pass; the listener gets no further event."""
+        """Stop the pass. The listener gets no further event."""
         ...
 
     async def gone(self) -> None:
@@ -42,7 +46,7 @@ class Work(Protocol):
 
 
 class Starved(NamedTuple):
-    """The message of a starved process."""
+    """The message of a process that got too little processor time."""
 
     ran_ms: int
     waited_ms: int

@@ -1,4 +1,4 @@
-"""Writes the checkpoints of a data directory: their fsyncs never stand on the event loop."""
+"""The writer of a data directory's checkpoints, whose fsyncs never block the event loop."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 
 class CheckpointWriter:
-    """`collect` returns, in slices, the content of the files (path -> bytes) when a write begins.
-    Calls during a write share the next one."""
+    """Writes the checkpoints. Calls of `write` during a write share the next one.
+
+    `collect` returns the content of the files (path -> bytes), in slices, when a write begins.
+    """
 
     def __init__(
         self, files: Files, collect: Callable[[], Steps[Mapping[str, Buffer]]], slices: Slices
@@ -28,15 +30,17 @@ class CheckpointWriter:
         self._writing: dict[str, File] | None = None
 
     def write(self) -> Deferred[StorageError | None]:
-        """Complete with None when the present state is durable, or with the error: the old
-        checkpoints stay then, and the next start only has more to scan (D4). The request has
-        already taken effect, so the response is `ordered`. Each caller has its own Deferred, and
-        may cancel it."""
-        answer: Deferred[StorageError | None] = Deferred(ordered=True)
-        self._waiting.append(answer)
+        """Return a Deferred that completes with None when the present state is durable.
+
+        It completes with the error if a write failed. The old checkpoints then stay, and the next
+        start only has more to scan (D4). The request has already taken effect, so the response is
+        `ordered`. Each caller has its own Deferred, and may cancel it.
+        """
+        deferred: Deferred[StorageError | None] = Deferred(ordered=True)
+        self._waiting.append(deferred)
         if self._writing is None:
             self._begin()
-        return answer
+        return deferred
 
     def _begin(self) -> None:
         self._served, self._waiting = self._waiting, []
@@ -68,7 +72,7 @@ class CheckpointWriter:
         self._files.sync(list(self._writing.values()), self._synced)
 
     def _synced(self, error: StorageError | None) -> None:
-        """The bytes are durable: now their names."""
+        """Rename the files and sync their names, after their bytes are durable."""
         if error is not None:
             self._failed(error)
             return
@@ -93,7 +97,7 @@ class CheckpointWriter:
             if file.path != path:
                 with suppress(StorageError):  # a full disk needs the space
                     file.truncate(0)
-        self._end(lambda answer: answer.complete(error))
+        self._end(lambda deferred: deferred.complete(error))
 
     def _end(self, complete: Callable[[Deferred[StorageError | None]], None]) -> None:
         for file in (self._writing or {}).values():
@@ -104,12 +108,12 @@ class CheckpointWriter:
         for deferred in served:
             try:
                 complete(deferred)
-            except Exception as failure:  # the other callers wait, too
+            except Exception as failure:  # the other callers must still be completed
                 raised.append(failure)
         if self._waiting and self._writing is None:
             self._begin()
         raise_all(raised)
 
 
-def _complete(answer: Deferred[StorageError | None]) -> None:
-    answer.complete(None)
+def _complete(deferred: Deferred[StorageError | None]) -> None:
+    deferred.complete(None)

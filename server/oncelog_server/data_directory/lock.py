@@ -1,5 +1,4 @@
-"""The data directory as a whole: its owner, its lock against other processes, and its marks of the
-last stop."""
+"""The data directory as a whole: its lock, its marks, its meta.properties and its checkpoints."""
 
 from __future__ import annotations
 
@@ -45,11 +44,11 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 class DirectoryInUse(Exception):
-    """Another process works on the same data."""
+    """Another process uses the data directory."""
 
 
 class DataDirectory:
-    """Open with `lock`; give back with `release`."""
+    """The data directory. Call `lock` before its use, and `release` after it."""
 
     def __init__(self, path: str) -> None:
         self.path = _absolute(path)
@@ -58,9 +57,10 @@ class DataDirectory:
         self._was_empty = False
 
     def lock(self) -> None:
-        """Make the directory and take it, if it is oncelog's or empty.
+        """Create the directory if it does not exist, and lock it, if it is oncelog's or empty.
 
-        Raises ForeignDirectory, NeedsRecovery, DirectoryInUse, and OSError with its path.
+        Raises ForeignDirectory or NeedsRecovery if it is neither, DirectoryInUse if another process
+        holds the lock, and OSError with the path.
         """
         try:
             _check_links(self.path)
@@ -73,7 +73,7 @@ class DataDirectory:
         self.take()
 
     def take(self) -> None:
-        """Take a directory that is there, whatever is in it. Raises DirectoryInUse and OSError."""
+        """Lock an existing directory, whatever it contains. Raises DirectoryInUse and OSError."""
         try:
             descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -93,12 +93,14 @@ class DataDirectory:
 
     def _unusable(self, error: OSError) -> OSError:
         return OSError(
-            f"the data directory {self.path} cannot be made or written to: {error.strerror}"
+            f"the data directory {self.path} cannot be created or written to: {error.strerror}"
         )
 
     def unmake(self) -> None:
-        """Leave nothing in a directory that was new or empty, as its first start was refused.
-        Raises OSError."""
+        """Delete oncelog's files after a refused first start in a new or empty directory.
+
+        Raises OSError.
+        """
         if not self._was_empty or self._lock is None:
             return
         for path in self.path.iterdir():
@@ -113,12 +115,11 @@ class DataDirectory:
             self._lock = None
 
     def has_clean_mark(self) -> bool:
-        """Whether the last stop was clean."""
+        """Return whether the last stop was clean."""
         return self._read(CLEAN_SHUTDOWN) is not None
 
     def take_clean_mark(self) -> None:
-        """From now on the last stop was not clean, whatever happens to the power. Raises
-        OSError."""
+        """Delete the mark of a clean stop, durably. Raises OSError."""
         try:
             (self.path / CLEAN_SHUTDOWN).unlink()
         except FileNotFoundError:
@@ -130,26 +131,32 @@ class DataDirectory:
             os.close(directory)
 
     def leave_clean_mark(self, files: Files) -> None:
-        """The very last step of a clean stop."""
+        """Write the mark of a clean stop, as its last step. Raises StorageError."""
         files.replace(CLEAN_SHUTDOWN, b'{"version":0}')
 
     def was_kept_by(self, boot: str) -> bool:
-        """Whether the computer has run since all logs were opened: then a kill has lost nothing of
-        what was written, synced or not. False where it is not known."""
+        """Return whether the computer has run since all logs were opened. `boot` is its boot id.
+
+        If it has, a kill of the broker has lost no written byte, synced or not. Return False if it
+        is unknown.
+        """
         try:
             return bool(boot) and self._read(BOOT) == boot.encode()
         except OSError:
             return False
 
     def keep_by(self, boot: str, files: Files) -> None:
-        """All logs are open and whole; see `was_kept_by`. Left undone if the disk refuses it."""
+        """Record that all logs are open and valid in this boot; see `was_kept_by`.
+
+        A storage error is ignored.
+        """
         if boot and not self.was_kept_by(boot):
             with suppress(StorageError):
-                # Without a sync: a power failure that loses it comes with another boot.
+                # No sync is needed: after a power failure the boot id is another one.
                 swap_in(files, BOOT, boot.encode())
 
     def meta_properties(self) -> MetaProperties | None:
-        """None for a new directory. Raises NeedsRecovery for a file that is damaged."""
+        """Return meta.properties, None without the file. Raises NeedsRecovery if it is damaged."""
         data = self._read(META_PROPERTIES)
         if data is None:
             return None
@@ -168,8 +175,10 @@ class DataDirectory:
         return self._offsets(LOG_START_CHECKPOINT)
 
     def closed_logs(self) -> ClosedLogs:
-        """Return what the last stop has remembered of the logs; to be believed if it was clean. A
-        missing or broken checkpoint counts as empty: every log is read then."""
+        """Return the state of the logs that the last stop recorded. It is valid after a clean stop.
+
+        A missing or damaged checkpoint counts as empty; every log is then read.
+        """
         try:
             data = self._read(CLOSED_LOGS_CHECKPOINT)
             return {} if data is None else decode_closed_logs(data)
@@ -178,7 +187,10 @@ class DataDirectory:
             return {}
 
     def _offsets(self, name: str) -> Offsets:
-        """A missing or broken checkpoint counts as empty: everything is scanned then (S8)."""
+        """Return the offsets of a checkpoint.
+
+        A missing or damaged checkpoint counts as empty; all logs are then scanned (S8).
+        """
         try:
             data = self._read(name)
             return {} if data is None else decode_offsets(data)
@@ -190,7 +202,7 @@ class DataDirectory:
         log.warning("checkpoint ignored", file=str(self.path / name), reason=str(error))
 
     def _read(self, name: str) -> bytes | None:
-        """None where there is no such file. Raises OSError."""
+        """Return the content of a file, None if it does not exist. Raises OSError."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
@@ -198,7 +210,10 @@ class DataDirectory:
 
 
 def _absolute(path: str) -> Path:
-    """Raises OSError for a relative path where the current directory has been deleted."""
+    """Return the absolute path.
+
+    Raises OSError if the path is relative and the current directory has been deleted.
+    """
     try:
         return Path(path).absolute()
     except FileNotFoundError:
@@ -209,7 +224,7 @@ def _absolute(path: str) -> Path:
 
 
 def _check_links(path: Path) -> None:
-    """Raise OSError for what mkdir calls "File exists": a file, a loop of links, a broken link."""
+    """Raise OSError for a file, a loop of links or a broken link: mkdir would say "File exists"."""
     for part in (path, *path.parents):
         if not os.path.lexists(part):
             continue
@@ -228,7 +243,7 @@ def _check_links(path: Path) -> None:
 def checkpoints_of(
     recovery_points: Offsets, start_offsets: Offsets, watermarks: Offsets
 ) -> Steps[dict[str, bytes]]:
-    """Return the checkpoints' files: name and content."""
+    """Return the content of the checkpoint files by name, in steps."""
     contents = {}
     for path, offsets in (
         (RECOVERY_POINT_CHECKPOINT, recovery_points),

@@ -1,6 +1,6 @@
-"""Which program a data directory belongs to, by what is in it.
+"""The program that a data directory belongs to, found out from its files.
 
-Nothing here changes a byte, a name or a time: a directory of another program is only looked at.
+Nothing here changes a file, its name or its times, because the directory may be another program's.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from oncelog_server.storage.layout import (
     parse_segment_file,
 )
 
-# Every node of Apache Kafka (KRaft) has them beside its partitions, oncelog never.
+# Names that every node of Apache Kafka (KRaft) has beside its partitions, and oncelog never has.
 KAFKA_METADATA_LOG: Final = "__cluster_metadata-"
 KAFKA_BOOTSTRAP: Final = "bootstrap.checkpoint"
-# How many names a message shows.
+# Names that an error shows at most.
 SHOWN: Final = 5
 
 
 class ForeignDirectory(Exception):
-    """The directory holds what oncelog did not write."""
+    """The directory holds files that oncelog did not write."""
 
 
 class NeedsRecovery(Exception):
-    """The directory is oncelog's, and its metadata is lost, damaged or older than its logs."""
+    """The directory is oncelog's, but its metadata is lost, damaged or older than its logs."""
 
     def __init__(self, path: Path, found: str) -> None:
         super().__init__(
@@ -48,8 +48,11 @@ class NeedsRecovery(Exception):
 
 
 class Owner(Enum):
-    """EMPTY: nothing is there yet. LOST: oncelog's, without its metadata store. UNKNOWN: partitions
-    and nothing that says which program wrote them."""
+    """The owner of a directory.
+
+    EMPTY: it has no files. LOST: it is oncelog's, but its metadata store is missing. UNKNOWN: it
+    has partitions, but no file tells which program wrote them.
+    """
 
     EMPTY = "empty"
     ONCELOG = "oncelog"
@@ -64,8 +67,10 @@ def owner_of(path: Path) -> Owner:
 
 
 def check_ownership(path: Path) -> None:
-    """Raise ForeignDirectory or NeedsRecovery unless a broker may start on the directory, and
-    OSError where it cannot be read."""
+    """Raise ForeignDirectory or NeedsRecovery if a broker must not start on the directory.
+
+    Raises OSError if it cannot be read.
+    """
     names = _names(path)
     owner = _owner(path, names)
     if owner in (Owner.FOREIGN, Owner.UNKNOWN):
@@ -75,7 +80,7 @@ def check_ownership(path: Path) -> None:
 
 
 def refusal_of(path: Path) -> str:
-    """Return the sentence that refuses a foreign directory. Raises OSError."""
+    """Return the error text for a foreign directory. Raises OSError."""
     return _refusal(path, _names(path))
 
 
@@ -106,7 +111,7 @@ def _owner(path: Path, names: Collection[str]) -> Owner:
 
 
 def _has_segments(folder: Path) -> bool:
-    """Whether it is a partition's by its files: /etc/java-17 is not."""
+    """Return whether the folder holds files of a log. Others are named like one: /etc/java-17."""
     try:
         return any(parse_segment_file(name) is not None for name in os.listdir(folder))
     except OSError:
@@ -114,7 +119,7 @@ def _has_segments(folder: Path) -> bool:
 
 
 def _is_our_properties(path: Path) -> bool:
-    """Java writes a comment with the date on top, and oncelog none."""
+    """Return whether oncelog wrote a meta.properties: Java begins it with a comment, the date."""
     data = b""
     with suppress(OSError):
         data = path.read_bytes()
@@ -160,13 +165,13 @@ def _shown(path: Path, names: Collection[str]) -> str:
 
 
 def _described(path: Path, name: str) -> str:
-    """meta.properties with its version, cluster and node; any other name as it is."""
+    """Return a name; for meta.properties with its version, cluster and node."""
     if name != META_PROPERTIES:
         return name
     try:
         lines = (path / name).read_text(errors="replace").splitlines()
     except OSError as error:
         return f"{name} ({error.strerror})"
-    wanted = ("version", "cluster.id", "node.id", "broker.id")
-    found = [line.strip() for line in lines if line.split("=", 1)[0].strip() in wanted]
+    keys = ("version", "cluster.id", "node.id", "broker.id")
+    found = [line.strip() for line in lines if line.split("=", 1)[0].strip() in keys]
     return f"{name} ({', '.join(found)})" if found else name
