@@ -52,12 +52,8 @@ def test_one_line_says_address_data_and_version(broker: Oncelog) -> None:
     with broker:
         lines = broker.output.read_text().splitlines()
         with Wire(broker.address) as wire:
-            (services,) = wire.call(MetadataRequest(topics=[]), 12).brokers
-        advertised = (
-            ""
-            if services.host == "localhost"
-            else f"; advertised as {services.host}:{services.port}"
-        )
+            (node,) = wire.call(MetadataRequest(topics=[]), 12).brokers
+        advertised = "" if node.host == "localhost" else f"; advertised as {node.host}:{node.port}"
         assert lines == [
             f"oncelog {broker.version} listening on localhost:{broker.port}"
             f" (every address, without authentication{advertised}), data in {broker.data}"

@@ -212,10 +212,10 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
     write(one, 100)
     append = files.before_append
 
-    def full(services: Any, path: str, data: bytes) -> None:
+    def full(node: Any, path: str, data: bytes) -> None:
         if kind in path and len(data) > ROOM:
             raise StorageError("append", path, "No space left on device", len(data))
-        append(services, path, data)
+        append(node, path, data)
 
     with structlog.testing.capture_logs() as events:
         monkeypatch.setattr(files, "before_append", full)
@@ -272,10 +272,10 @@ def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.Monk
     write(cleaning.compact(A0), 100)
     append = files.before_append
 
-    def full(services: Any, path: str, data: bytes) -> None:
+    def full(node: Any, path: str, data: bytes) -> None:
         if path.endswith(CLEANED_SUFFIX) and any(data):
             raise StorageError("append", path, "No space left on device", len(data))
-        append(services, path, data)
+        append(node, path, data)
 
     monkeypatch.setattr(files, "before_append", full)
     started = noted(cleaning)
@@ -303,7 +303,7 @@ def test_d6_a_log_that_goes_while_the_disk_is_full_is_not_asked_for_again(how: s
     cleaning = Cleaning()
     write(cleaning.compact(A0), 100)
     files = cleaning.world.files
-    files.capacity = sum(len(services.data) for services in files.nodes.values())
+    files.capacity = sum(len(node.data) for node in files.nodes.values())
     cleaning.run(5_000)
     assert cleaning.cleaner.uncleanable_count == 1
     assert len(cleaning.refused) == 1

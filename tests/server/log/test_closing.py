@@ -54,9 +54,9 @@ def test_the_leader_epochs_are_durable_after_a_clean_stop(idle: bool) -> None:
     else:
         driver.plain()
     driver.stop()
-    services = driver.files.nodes[f"{DIRECTORY}/leader-epoch-checkpoint"]
-    assert services.entry_durable
-    assert b"7 1" in services.durable
+    node = driver.files.nodes[f"{DIRECTORY}/leader-epoch-checkpoint"]
+    assert node.entry_durable
+    assert b"7 1" in node.durable
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -86,11 +86,11 @@ def test_a_segment_that_lost_something_is_missed_at_every_start(
     point = driver.stop()[0] if clean else driver.log.recovery_point
     driver.files = driver.files.after_kill()
     damage(driver.files, logs(driver.files)[slot])
-    before = {path: bytes(services.data) for path, services in driver.files.nodes.items()}
+    before = {path: bytes(node.data) for path, node in driver.files.nodes.items()}
     for _ in range(2):
         with pytest.raises(CorruptLog):
             open_again(driver, clean=clean, point=point, refuses=refuses)
-    after = {path: bytes(services.data) for path, services in driver.files.nodes.items()}
+    after = {path: bytes(node.data) for path, node in driver.files.nodes.items()}
     assert {p: d for p, d in after.items() if p.endswith(".log")} == {
         p: d for p, d in before.items() if p.endswith(".log")
     }

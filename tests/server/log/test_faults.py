@@ -18,7 +18,7 @@ from tests.server.log.driver import (
     producers_of,
     read_all,
 )
-from tests.server.storage.memory_files import NO_SPACE, BrokerServices, MemoryFiles
+from tests.server.storage.memory_files import NO_SPACE, FileNode, MemoryFiles
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_d3_a_failed_marker_leaves_its_transaction_open(driver: Driver) -> None:
 @pytest.mark.parametrize("room", range(0, 400, 7))
 def test_d1_a_full_disk_ends_the_log_at_a_batch(room: int) -> None:
     driver = Driver(LogConfig(segment_bytes=500))
-    used = sum(len(services.data) for services in driver.files.nodes.values())
+    used = sum(len(node.data) for node in driver.files.nodes.values())
     driver.files.capacity = used + 1000 + room
     acknowledged = 0
     for n in range(100):
@@ -163,8 +163,8 @@ def test_a_roll_makes_the_old_segment_durable_in_the_background() -> None:
     assert driver.log.recovery_point == 0
     driver.files.settle()
     assert driver.log.recovery_point == 3
-    services = driver.files.nodes[f"{DIRECTORY}/{0:020d}.log"]
-    assert services.durable == bytes(services.data)
+    node = driver.files.nodes[f"{DIRECTORY}/{0:020d}.log"]
+    assert node.durable == bytes(node.data)
 
 
 def test_a_disk_without_room_for_a_new_log_says_so() -> None:
@@ -218,7 +218,7 @@ def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver
     told: list[StorageError] = []
     log = driver.log
     log.refusals.on_refused = told.append
-    used = sum(len(services.data) for services in driver.files.nodes.values())
+    used = sum(len(node.data) for node in driver.files.nodes.values())
     driver.files.capacity = used + 500
     for _ in range(2):
         with pytest.raises(StorageError):
@@ -263,10 +263,10 @@ class Refusing:
         self._append = files.before_append
 
     def begin(self) -> None:
-        def before_append(services: BrokerServices, path: str, data: bytes) -> None:
+        def before_append(node: FileNode, path: str, data: bytes) -> None:
             if self._kind in path:
                 raise StorageError("append", path, NO_SPACE, len(data))
-            self._append(services, path, data)
+            self._append(node, path, data)
 
         self._files.before_append = before_append  # type: ignore[method-assign]
 

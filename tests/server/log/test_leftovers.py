@@ -6,7 +6,7 @@ import pytest
 
 from oncelog_server.log.leftovers import sweep
 from tests.server.log.driver import DIRECTORY, Driver, batch
-from tests.server.storage.memory_files import BrokerServices, MemoryFiles, Stopped
+from tests.server.storage.memory_files import FileNode, MemoryFiles, Stopped
 
 
 def disk_with(*names: str) -> MemoryFiles:
@@ -15,7 +15,7 @@ def disk_with(*names: str) -> MemoryFiles:
     files.make_directory(DIRECTORY)
     for name in names:
         data = bytes(batch(2, base_offset=int(name[:20]))) if ".log" in name else b"x"
-        files.nodes[f"{DIRECTORY}/{name}"] = BrokerServices(bytearray(data))
+        files.nodes[f"{DIRECTORY}/{name}"] = FileNode(bytearray(data))
     return files
 
 
@@ -58,7 +58,7 @@ CASES = {
 def test_s18_leftovers_are_resolved(case: str) -> None:
     before, after = CASES[case]
     files = disk_with(*before)
-    files.nodes[f"{DIRECTORY}/stranger"] = BrokerServices()
+    files.nodes[f"{DIRECTORY}/stranger"] = FileNode()
     sweep(files, DIRECTORY, files.list(DIRECTORY))
     files.settle()
     assert files.list(DIRECTORY) == [*sorted(after), "stranger"]
@@ -67,7 +67,7 @@ def test_s18_leftovers_are_resolved(case: str) -> None:
 def test_s18_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:
     files = disk_with(name(0, "log"), name(0, "index"), name(2, "log"), name(4, "log"))
     merged = batch(2, base_offset=0) + batch(2, base_offset=2)
-    files.nodes[f"{DIRECTORY}/{name(0, 'log.swap')}"] = BrokerServices(bytearray(merged))
+    files.nodes[f"{DIRECTORY}/{name(0, 'log.swap')}"] = FileNode(bytearray(merged))
     sweep(files, DIRECTORY, files.list(DIRECTORY))
     files.settle()
     assert files.list(DIRECTORY) == [name(0, "log"), name(4, "log")]

@@ -23,7 +23,7 @@ from tests.server.log.driver import (
     read_all,
     timestamps_of,
 )
-from tests.server.storage.memory_files import BrokerServices
+from tests.server.storage.memory_files import FileNode
 
 
 def active_path(driver: Driver) -> str:
@@ -212,7 +212,7 @@ def test_s7_an_index_of_another_segment_is_not_believed(suffix: str) -> None:
     paths = sorted(path for path in driver.files.nodes if path.endswith(suffix))
     contents = [bytes(driver.files.nodes[path].data) for path in paths]
     for path, content in zip(paths, [*contents[1:], contents[0]], strict=True):
-        driver.files.nodes[path] = BrokerServices(bytearray(content))
+        driver.files.nodes[path] = FileNode(bytearray(content))
     log = driver.open(clean=True, recovery_point=point)
     check_invariants(log, driver.files)
 
@@ -255,7 +255,7 @@ def test_s6_a_snapshot_from_beyond_the_end_is_removed() -> None:
     driver.log.take_snapshot()
     end = driver.log.log_end_offset
     name = f"{DIRECTORY}/{end + 7:020d}.snapshot"
-    driver.files.nodes[name] = BrokerServices(bytearray(driver.files.nodes[
+    driver.files.nodes[name] = FileNode(bytearray(driver.files.nodes[
         f"{DIRECTORY}/{end:020d}.snapshot"].data))  # fmt: skip
     log = driver.kill()
     driver.files.settle()
@@ -388,7 +388,7 @@ def test_leader_epochs_that_a_power_loss_took_are_written_again_by_the_start() -
     before = bytes(driver.files.nodes[path].data)
     driver.leader_epoch = 1
     driver.plain()
-    driver.files.nodes[path] = BrokerServices(bytearray(before))
+    driver.files.nodes[path] = FileNode(bytearray(before))
     log = driver.kill()
     log.assign_leader_epoch(2)  # and it appends nothing
     log = driver.restart()
@@ -414,7 +414,7 @@ def test_leader_epochs_that_a_power_loss_took_are_found_before_the_recovery_poin
     driver.files.settle()
     written = list(driver.log.leader_epochs)
     assert driver.log.recovery_point == driver.log.segments.active.base_offset
-    driver.files.nodes[path] = BrokerServices(bytearray(before))
+    driver.files.nodes[path] = FileNode(bytearray(before))
     log = driver.kill()
     assert list(log.leader_epochs) == written
     assert list(driver.restart().leader_epochs) == written

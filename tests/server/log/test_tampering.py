@@ -22,7 +22,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId, OffsetOutOfRange
 from oncelog_server.log.log import PartitionLog
 from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, SMALL, TOPIC_ID, Driver
-from tests.server.storage.memory_files import BrokerServices, MemoryFiles
+from tests.server.storage.memory_files import FileNode, MemoryFiles
 
 SEGMENTS: Final = 4
 BATCHES: Final = 3
@@ -241,14 +241,14 @@ def drop_batch(slot: int, batch: int, files: MemoryFiles) -> None:
 
 
 def write(name: str, content: bytes, files: MemoryFiles) -> None:
-    files.nodes[f"{DIRECTORY}/{name}"] = BrokerServices(bytearray(content))
+    files.nodes[f"{DIRECTORY}/{name}"] = FileNode(bytearray(content))
 
 
 def garble(suffix: str, files: MemoryFiles) -> None:
     """Every file of a kind, one bit of each byte."""
-    for path, services in files.nodes.items():
+    for path, node in files.nodes.items():
         if path.endswith(suffix):
-            services.data[:] = bytes(one ^ 0x10 for one in services.data)
+            node.data[:] = bytes(byte ^ 0x10 for byte in node.data)
 
 
 def unlink(suffix: str, files: MemoryFiles) -> None:

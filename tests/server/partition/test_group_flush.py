@@ -72,8 +72,8 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
     files.pending.pop(0)()
     assert one.high_watermark == 3
     for segment in one.log.segments:
-        services = files.nodes[segment.log.path]
-        assert services.durable == services.data, "acknowledged, and no sync has covered it"
+        node = files.nodes[segment.log.path]
+        assert node.durable == node.data, "acknowledged, and no sync has covered it"
     roll()
     assert one.log.segments.unsynced == []
 

@@ -20,8 +20,8 @@ LOST = "its settings are lost"
 
 def folder(path: Path, driver: Compacting) -> None:
     (path / DIRECTORY).mkdir()
-    for name, services in driver.files.nodes.items():
-        (path / name).write_bytes(services.data)
+    for name, node in driver.files.nodes.items():
+        (path / name).write_bytes(node.data)
 
 
 def written() -> Compacting:

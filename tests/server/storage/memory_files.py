@@ -21,7 +21,7 @@ class Stopped(BaseException):
 
 
 @dataclass(slots=True)
-class BrokerServices:
+class FileNode:
     """One file: what is in it, and what of that survives a power loss. `changes` ever made, of
     which the first `synced` are durable."""
 
@@ -51,31 +51,31 @@ class MemoryFile:
         self.path = path
         self.size = len(files.nodes[path].data)
 
-    def _services(self, operation: str) -> BrokerServices:
-        services = self._files.nodes.get(self.path)
-        if services is None:
+    def _node(self, operation: str) -> FileNode:
+        node = self._files.nodes.get(self.path)
+        if node is None:
             raise StorageError(operation, self.path, "No such file or directory")
-        return services
+        return node
 
     def append(self, *buffers: Buffer) -> None:
         data = b"".join(buffers)
-        services = self._services("append")
-        self._files.before_append(services, self.path, data)
-        services.data += data
-        services.changes += 1
+        node = self._node("append")
+        self._files.before_append(node, self.path, data)
+        node.data += data
+        node.changes += 1
         self.size += len(data)
 
     def read(self, position: int, size: int) -> bytes:
-        services = self._services("read")
+        node = self._node("read")
         self._files.before_read(self.path)
-        return bytes(services.data[position : position + size])
+        return bytes(node.data[position : position + size])
 
     def truncate(self, size: int) -> None:
-        services = self._services("truncate")
+        node = self._node("truncate")
         self._files.step("truncate", self.path)
-        del services.data[size:]
-        services.data.extend(bytes(size - len(services.data)))
-        services.changes += 1
+        del node.data[size:]
+        node.data.extend(bytes(size - len(node.data)))
+        node.changes += 1
         self.size = size
 
     def fileno(self) -> int:
@@ -93,7 +93,7 @@ class MemoryFiles:
 
     def __init__(self, *, capacity: int | None = None) -> None:
         self.capacity = capacity
-        self.nodes: dict[str, BrokerServices] = {}
+        self.nodes: dict[str, FileNode] = {}
         self.directories: set[str] = {""}
         self.pending: list[Callable[[], None]] = []
         # Changes of the disk so far, and at which of them the process stops.
@@ -127,28 +127,26 @@ class MemoryFiles:
         disk = MemoryFiles(capacity=self.capacity)
         disk.directories = set(self.directories)
         disk.nodes = {
-            path: BrokerServices(
-                bytearray(services.data), services.durable, services.entry_durable, changes=1
-            )
-            for path, services in self.nodes.items()
+            path: FileNode(bytearray(node.data), node.durable, node.entry_durable, changes=1)
+            for path, node in self.nodes.items()
         }
         return disk
 
     def after_power_loss(self, random: Random) -> MemoryFiles:
         """Unsynced ends are cut anywhere or torn, files without a durable name may be gone."""
         disk = self.after_kill()
-        for path, services in list(disk.nodes.items()):
-            if not services.entry_durable and random.random() < 0.5:
+        for path, node in list(disk.nodes.items()):
+            if not node.entry_durable and random.random() < 0.5:
                 del disk.nodes[path]
                 continue
-            if not services.data.startswith(services.durable):
-                services.data = bytearray(random.choice([services.durable, bytes(services.data)]))
+            if not node.data.startswith(node.durable):
+                node.data = bytearray(random.choice([node.durable, bytes(node.data)]))
                 continue
-            kept = random.randint(len(services.durable), len(services.data))
-            del services.data[kept:]
-            if kept > len(services.durable) and random.random() < 0.3:
-                torn = random.randrange(len(services.durable), kept)
-                services.data[torn:] = bytes(kept - torn)
+            kept = random.randint(len(node.durable), len(node.data))
+            del node.data[kept:]
+            if kept > len(node.durable) and random.random() < 0.3:
+                torn = random.randrange(len(node.durable), kept)
+                node.data[torn:] = bytes(kept - torn)
         return disk
 
     def step(self, operation: str, path: str) -> None:
@@ -156,11 +154,11 @@ class MemoryFiles:
             raise Stopped(f"{operation} {path}")
         self.operations.append(f"{operation} {path}")
 
-    def before_append(self, services: BrokerServices, path: str, data: bytes) -> None:
+    def before_append(self, node: FileNode, path: str, data: bytes) -> None:
         try:
             self.step("append", path)
         except Stopped:
-            services.data += data[: self.torn_bytes]
+            node.data += data[: self.torn_bytes]
             self.torn_bytes = 0
             raise
         fault = self.append_fault
@@ -192,7 +190,7 @@ class MemoryFiles:
             if path.rpartition("/")[0] not in self.directories:
                 raise StorageError("create", path, "No such file or directory")
             self.step("create", path)
-            self.nodes[path] = BrokerServices()
+            self.nodes[path] = FileNode()
         return MemoryFile(self, path)
 
     def exists(self, path: str) -> bool:
@@ -223,15 +221,15 @@ class MemoryFiles:
         self.directories |= {target + path[len(source) :] for path in below}
 
     def replace(self, path: str, data: bytes) -> None:
-        self.before_append(BrokerServices(), path, data)
-        self.nodes[path] = BrokerServices(bytearray(data), data, entry_durable=True)
+        self.before_append(FileNode(), path, data)
+        self.nodes[path] = FileNode(bytearray(data), data, entry_durable=True)
 
     def sync(self, files: Sequence[File], done: Done) -> None:
         # As POSIX has it: what is written from here on may be left out.
         begun = [
-            (services, services.changes, bytes(services.data))
+            (node, node.changes, bytes(node.data))
             for file in files
-            if (services := self.nodes.get(file.path)) is not None
+            if (node := self.nodes.get(file.path)) is not None
         ]
         path = files[0].path if files else ""
 
@@ -240,10 +238,10 @@ class MemoryFiles:
                 self.failing_syncs -= 1
                 done(StorageError("sync", path, IO_ERROR))
                 return
-            for services, changes, data in begun:
-                services.entry_durable = True
-                if changes > services.synced:
-                    services.durable, services.synced = data, changes
+            for node, changes, data in begun:
+                node.entry_durable = True
+                if changes > node.synced:
+                    node.durable, node.synced = data, changes
             done(None)
 
         self.pending.append(end)

@@ -123,9 +123,9 @@ def test_damage_is_not_written_anew_with_a_right_checksum() -> None:
     driver.roll()
     path = logs_in(driver.files)[1]
     driver.files.nodes[path].data[90] ^= 4
-    before = {name: bytes(services.data) for name, services in driver.files.nodes.items()}
+    before = {name: bytes(node.data) for name, node in driver.files.nodes.items()}
     with pytest.raises(CorruptLog) as corrupt:
         driver.compact()
     assert corrupt.value.path == path
     driver.files.settle()
-    assert {name: bytes(services.data) for name, services in driver.files.nodes.items()} == before
+    assert {name: bytes(node.data) for name, node in driver.files.nodes.items()} == before

@@ -19,7 +19,7 @@ from tests.server.log.cleaner.compacting import (
     read_committed,
 )
 from tests.server.log.driver import DIRECTORY, producers_of
-from tests.server.storage.memory_files import BrokerServices, Stopped
+from tests.server.storage.memory_files import FileNode, Stopped
 from tests.simulation.disk import Loss, SimDisk, Trap
 from tests.simulation.files import SimFiles
 from tests.simulation.process import Killed, Process
@@ -395,7 +395,7 @@ def test_s17_s18_segments_that_were_made_one_and_came_back_are_not_served_twice(
         files = driver.files.after_kill()
         for suffix in ("log", "index", "timeindex"):
             path = f"{DIRECTORY}/{back:020}.{suffix}"
-            files.nodes[path] = BrokerServices(bytearray(old[path]))
+            files.nodes[path] = FileNode(bytearray(old[path]))
         for point in (0, back, 8):
             after = Compacting(files=files.after_kill())
             after.files = files.after_kill()

@@ -13,7 +13,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET
 from tests.server.log.cleaner.compacting import Compacting
 from tests.server.log.driver import DIRECTORY, NOW_MS
-from tests.server.storage.memory_files import BrokerServices, MemoryFiles
+from tests.server.storage.memory_files import FileNode, MemoryFiles
 
 CONFIG = LogConfig(segment_bytes=100, segment_index_bytes=40)
 
@@ -50,7 +50,7 @@ def test_neighbours_are_one_while_their_bytes_fit(
 def test_neighbours_are_one_while_their_indexes_fit(suffix: str) -> None:
     files = MemoryFiles()
     for base in (0, 10, 20):
-        files.nodes[f"{base:020}.{suffix}"] = BrokerServices(bytearray(20))
+        files.nodes[f"{base:020}.{suffix}"] = FileNode(bytearray(20))
     assert grouped(sources(1, 1, 1), files) == [[0, 10], [20]]
 
 
