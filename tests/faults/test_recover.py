@@ -267,7 +267,7 @@ def test_metadata_without_its_folders_is_not_said_to_agree(broker: Oncelog, tmp_
     output = run("recover", "--data", str(target)).output
     assert "no folder for partitions 0-49 of orders: will be empty" in output
     assert "agrees with the folders" not in output
-    assert "50 partitions of it without a folder" in output
+    assert "50 partitions without a folder" in output
 
 
 def _dying(last: int) -> Callable[[str], None]:
@@ -364,5 +364,5 @@ def test_the_file_alone_is_a_fair_copy_soon_after_a_change(broker: Oncelog, tmp_
 def test_backup_says_what_is_wrong(tmp_path: Path) -> None:
     result = run("backup", str(tmp_path / "to"), "--data", str(tmp_path))
     assert result.exit_code == 1
-    assert "it is no data directory of oncelog" in result.output
+    assert "is not a data directory of oncelog" in result.output
     assert [*tmp_path.iterdir()] == []

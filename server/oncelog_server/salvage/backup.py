@@ -1,5 +1,7 @@
-"""A copy of a data directory's metadata, of one moment, while its broker goes on: the store, its
-text copy and meta.properties. Records are not in it."""
+"""The backup of a data directory's metadata: the store, its text copy and meta.properties.
+
+It is a copy of one moment, also while a broker runs. It holds no records of topics.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,23 @@ from oncelog_server.metadata.text_copy import encode_copy
 from oncelog_server.salvage.changes import replace_file, sync_directory
 from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADATA_FILE
 
-# A broker that starts or stops holds its store for a moment.
+# How long the copy waits for the store, which a starting or stopping broker locks for a moment.
 BUSY_S: Final = 10.0
 
 
 class BackupFailed(Exception):
-    """There is no usable copy; the message has the reason."""
+    """The backup failed, and the target has no usable copy. The message is the reason."""
 
 
 def back_up(source: Path, target: Path) -> Snapshot:
-    """Copy the metadata in `source` to `target`, a directory that is new or empty. Return what the
-    copy holds. Raises BackupFailed and OSError."""
+    """Copy the metadata in `source` to `target`, a new or empty directory. Return the records.
+
+    Raises BackupFailed and OSError.
+    """
     if not (source / METADATA_FILE).is_file():
-        raise BackupFailed(f"{source} has no {METADATA_FILE}: it is no data directory of oncelog")
+        raise BackupFailed(
+            f"{source} is not a data directory of oncelog: it has no {METADATA_FILE}"
+        )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BackupFailed(f"{target} exists and is not an empty directory")
     meta = (source / META_PROPERTIES).read_bytes()

@@ -1,6 +1,8 @@
-"""The changes of a plan on disk, in an order that may stop anywhere: the text copy comes first and
-holds all that a next run needs; the store comes last. Nothing is removed: a replaced file is kept
-under another name."""
+"""The changes of a plan on disk, in an order in which they may stop anywhere.
+
+The text copy comes first, because it holds all that the next run needs. The store comes last.
+Nothing is deleted: a replaced file is kept under another name.
+"""
 
 from __future__ import annotations
 
@@ -27,23 +29,26 @@ from oncelog_server.storage.layout import (
     TEMPORARY_SUFFIX,
 )
 
-# Not with a hyphen before the number: that would be the name of a partition.
+# A dot comes before the number, because a hyphen would make it the name of a partition.
 BEFORE: Final = ".before."
 NEW: Final = ".new"
-# The log goes first: sqlite would apply it to any file that has the store's name.
+# The log is renamed first, because sqlite would apply it to any file with the store's name.
 STORE_SUFFIXES: Final = ("-wal", "-shm", "-journal", "")
 
 
 class Changes:
-    """`about_to` is called with a description of every change before it is made."""
+    """The changes of a data directory. `about_to` gets a description of each before it is made."""
 
     def __init__(self, path: Path, about_to: Callable[[str], None] = lambda what: None) -> None:
         self._path = path
         self._about_to = about_to
 
     def make(self, plan: Plan, *, store_is_right: bool) -> None:
-        """Make the changes; after a failure, make them again from a new plan. Raises OSError and
-        StorageError."""
+        """Make the changes of `plan`. Raises OSError and StorageError.
+
+        After a failure, the changes must be made again from a new plan. `store_is_right` says that
+        the store already has the plan's records.
+        """
         number = self._free_number()
         if not store_is_right:
             self._keep(METADATA_COPY, number)
@@ -76,7 +81,10 @@ class Changes:
         self._replace(META_PROPERTIES, data)
 
     def _forget_clean_stop(self) -> None:
-        """Have the next start scan all logs: how far the strays were flushed is unknown."""
+        """Delete the mark of a clean stop, so that the next start scans all logs.
+
+        The recovery points of strays are unknown.
+        """
         mark = self._path / CLEAN_SHUTDOWN
         if mark.exists():
             self._about_to(f"remove {CLEAN_SHUTDOWN}")
@@ -104,7 +112,7 @@ class Changes:
         sync_directory(self._path)
 
     def _keep(self, name: str, number: int) -> None:
-        """Link a file that is about to be replaced to a second name."""
+        """Link a file to a second name before it is replaced."""
         old = self._path / name
         if old.exists():
             self._about_to(f"link {name}")
@@ -120,7 +128,7 @@ class Changes:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a small file atomically, and sync it. Raises OSError."""
+    """Replace a small file atomically and durably. Raises OSError."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     with temporary.open("wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""`oncelog storage`: rebuild the metadata of a data directory from its folders, and copy it."""
+"""`oncelog storage`: rebuild the metadata of a data directory from its folders, or back it up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oncelog_server.storage.layout import LOCK
 from oncelog_server.storage.lock_owner import lock_owner
 
 DEFAULT_DATA: Final = "./oncelog-data"
-# Lines of one section shown without --verbose.
+# Lines of a section that are shown without --verbose.
 SHOWN: Final = 20
 
 RECOVER_EXAMPLES: Final = """\b
@@ -48,19 +48,20 @@ _data = click.option(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def storage() -> None:
-    """Rebuild or back up what a broker knows of its topics, ids and settings."""
+    """Rebuild or back up a broker's metadata: topics, ids and settings."""
 
 
 @storage.command(epilog=RECOVER_EXAMPLES, short_help="Rebuild the metadata from the folders.")
 @_data
-@click.option("--yes", is_flag=True, help="Do it. Without, only the plan is shown.")
+@click.option("--yes", is_flag=True, help="Make the changes. Without it, only the plan is shown.")
 @click.option("--verbose", is_flag=True, help="Show every line of the plan.")
 def recover(data: Path, yes: bool, verbose: bool) -> None:
     """Rebuild the metadata of a stopped broker from the folders of its partitions.
 
-    Topics, ids, partitions, leader epochs and the next producer id are read from the folders,
-    settings from the store or its text copy where one of them is left. Folders that were put aside
-    (-stray) are taken back. Nothing is removed: what is replaced is kept as *.before.1, and so on.
+    Topics, ids, partitions, leader epochs and the next producer id are read from the folders.
+    Settings are read from the store or its text copy, if one of them is left. Folders that were put
+    aside (-stray) are taken back. Nothing is deleted: replaced files are kept as *.before.1, and so
+    on.
     """
     path = data.absolute()
     directory = DataDirectory(str(path))
@@ -97,8 +98,8 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
 def backup(destination: Path, data: Path) -> None:
     """Copy the metadata of a broker, running or not, to a new or empty folder.
 
-    The copy is of one moment: topics, ids, settings, the next producer id. It has no records of
-    topics.
+    The copy is of one moment. It holds topics, ids, settings and the next producer id, but no
+    records of topics.
     """
     try:
         snapshot = back_up(data.absolute(), destination)
@@ -107,13 +108,13 @@ def backup(destination: Path, data: Path) -> None:
     topics = sum(entry.key.startswith(records.TOPICS) for entry in snapshot.entries)
     click.echo(
         f"{topics} topics at revision {snapshot.revision} copied to {destination}: "
-        "the metadata alone, no records"
+        "only the metadata, no records"
     )
 
 
 def _check(path: Path) -> None:
     if not path.is_dir():
-        _fail(f"{path} is no directory")
+        _fail(f"{path} is not a directory")
     owner = owner_of(path)
     if owner is Owner.EMPTY:
         _fail(f"{path} is empty: there is nothing to recover, and a broker can start on it")
@@ -155,21 +156,21 @@ def _nothing_to_do(plan: Plan) -> str:
         return "Nothing to do: the metadata is whole and agrees with the folders."
     return (
         "Nothing to do: the metadata is whole. "
-        f"{_count(plan.without_folder, 'partition')} of it without a folder will be empty when a "
+        f"{_count(plan.without_folder, 'partition')} without a folder will be empty when a "
         "broker starts here: if they had records, put their folders back first."
     )
 
 
 def _shown(plan: Plan, *, is_done: bool) -> str:
-    """Return the node and its cluster; an id that a later run draws anew is not shown."""
-    services = f"node {plan.meta.node_id}"
+    """Return the node and its cluster, without a random cluster id that the next run replaces."""
+    node = f"node {plan.meta.node_id}"
     if plan.draws_cluster_id and not is_done:
-        return f"{services} of a cluster with a new id, as none is left"
-    return f"{services} of cluster {plan.cluster_id}"
+        return f"{node} of a cluster with a new id, as none is left"
+    return f"{node} of cluster {plan.cluster_id}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _lines(title: str, lines: list[str], verbose: bool) -> None:

@@ -1,5 +1,7 @@
-"""The facts that the folder of a partition proves: its topic and topic id, and the newest leader
-epoch and producer id in it. Every batch is read, also those behind a damaged one."""
+"""The facts that a partition's folder proves: topic, topic id, newest leader epoch and producer id.
+
+Every batch is read, also those after a damaged one.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,11 @@ NONE: Final = -1
 
 
 class FolderFacts(msgspec.Struct, frozen=True):
-    """One folder. `topic_id` is None where its file is missing or damaged; epoch and producer id
-    are NONE where there are none. `is_partition` is false for a folder that has only the name."""
+    """The facts about a folder.
+
+    `topic_id` is None if its file is missing or damaged. `leader_epoch` and `producer_id` are NONE
+    if there are none. `is_partition` is False for a folder that only has the name of a partition.
+    """
 
     folder: str
     topic: str
@@ -61,8 +66,10 @@ class FolderFacts(msgspec.Struct, frozen=True):
 
 
 def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[FolderFacts]:
-    """Yield the facts of every partition folder of a data directory, strays included. Raises
-    StorageError."""
+    """Yield the facts about every partition folder of a data directory, strays included.
+
+    Raises StorageError.
+    """
     cleaned = _cleaned(files, root)
     for name in folders:
         place, is_stray = parse_partition_directory(name), False
@@ -111,7 +118,7 @@ def _facts(
                     epoch = max(epoch, header.partition_leader_epoch)
                     producer_id = max(producer_id, _id_in_batch(walk, batch, topic))
                 else:
-                    next_offset = NONE  # what is missing there was not compacted away
+                    next_offset = NONE  # offsets missing after damage say nothing about compaction
             file.close()
     data = read_whole(files, f"{path}/{PARTITION_METADATA}")
     return FolderFacts(
@@ -144,7 +151,7 @@ def _epoch_in_checkpoint(files: Files, path: str) -> int:
 
 
 def _id_in_snapshot(files: Files, path: str) -> int:
-    """Return the highest id of a producer that wrote records: a marker alone proves nothing."""
+    """Return the highest id of a producer that wrote records. A marker alone proves nothing."""
     try:
         entries = decode_snapshot(read_whole(files, path) or b"", 0)
     except ValueError:

@@ -1,7 +1,7 @@
 """The plan that makes the metadata agree with the folders. Planning changes nothing.
 
-The folders decide topics, topic ids and numbers of partitions; settings and all else come from the
-newest records that are left. Ids and epochs only grow.
+The folders decide topics, topic ids and numbers of partitions. Settings and everything else come
+from the newest records that are left. Ids and epochs only grow.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from oncelog_server.salvage.evidence import NONE, FolderFacts
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
 
-# Producer ids that were allocated and never written leave no trace: this many are skipped if the
-# metadata that is left is not the newest.
+# Number of producer ids to skip if the newest metadata is lost: ids that were assigned but never
+# written leave no trace.
 SKIPPED_IDS: Final = 1_000_000
-# For a topic that has lost its settings: it keeps everything until an operator sets them.
+# Settings of a topic whose own are lost: it keeps all records until an operator sets others.
 KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 class Known(msgspec.Struct, frozen=True):
-    """The newest metadata that is left. `is_last`: as far as its source shows, it includes the last
-    change."""
+    """The newest metadata that is left.
+
+    `is_last` says that it includes the last change, as far as its source shows.
+    """
 
     snapshot: Snapshot
     is_last: bool
@@ -49,9 +51,13 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct):
-    """`moves` are (old name, new name), `relabelled` folders get the topic id beside them, `notes`
-    are sentences for the operator, `left` folders that are not taken back, with the reason.
-    `draws_cluster_id`: no source has the cluster's id, so that each plan has another."""
+    """The changes of a data directory.
+
+    `moves` are renames of folders (old name, new name). `relabelled` are folders that get another
+    topic id. `notes` are sentences for the operator. `left` are folders that stay as they are, with
+    the reason. `draws_cluster_id` says that the cluster's id is lost, so that each plan has a new
+    one.
+    """
 
     cluster_id: str
     meta: MetaProperties
@@ -67,7 +73,7 @@ class Plan(msgspec.Struct):
 
 
 class _Records:
-    """The records of a source by kind; keys of records that cannot be read are in `unreadable`."""
+    """The records of a source by kind. `unreadable` are the keys of records that cannot be read."""
 
     def __init__(self, known: Known | None) -> None:
         self.others: dict[str, Entry] = {}
@@ -103,8 +109,11 @@ class _Records:
 
 
 class Planner:
-    """`known` is None where no records are left. `new_uuid` draws ids; `features` are the levels of
-    a new cluster. Call `plan` once."""
+    """Makes the plan. Call `plan` only once.
+
+    `known` is None if no records are left. `new_uuid` returns random ids. `features` are the
+    feature levels of a new cluster.
+    """
 
     def __init__(
         self,
@@ -130,7 +139,7 @@ class Planner:
         self._takes_strays = False
         self._without_folder = 0
         self._node_id = self._find_node_id()
-        # Of the topics as they will be: name -> (id, folders by partition).
+        # The planned topics: name -> (id, folders by partition).
         self._topics: dict[str, tuple[bytes, dict[int, FolderFacts]]] = {}
         self._is_last = known is not None and known.is_last
 
@@ -176,7 +185,7 @@ class Planner:
             self._without_folder,
         )
 
-    # --- which folders belong to which topic
+    # --- the folders of each topic
 
     def _by_topic(self) -> dict[str, list[FolderFacts]]:
         names = {uuid_from_string(record.id): name for name, record in self._old.topics.items()}
@@ -193,7 +202,7 @@ class Planner:
         return found
 
     def _choose(self, name: str, folders: list[FolderFacts]) -> None:
-        """Choose the topic id of a name among those of its folders, and take its folders."""
+        """Choose the id of the topic among the ids in its folders, and assign its folders."""
         known = self._old.topics.get(name)
         known_id = None if known is None else uuid_from_string(known.id)
         groups: dict[bytes, list[FolderFacts]] = defaultdict(list)
@@ -220,11 +229,11 @@ class Planner:
                 self._put_off(name, chosen, others, taken)
         self._topics[name] = chosen, taken
         for partition, facts in taken.items():
-            wanted = partition_directory(name, partition)
-            if facts.folder != wanted:
+            directory = partition_directory(name, partition)
+            if facts.folder != directory:
                 self._takes_strays = True
-                self._moves.append((facts.folder, wanted))
-                self._notes.append(f"{facts.folder} becomes {wanted} again")
+                self._moves.append((facts.folder, directory))
+                self._notes.append(f"{facts.folder} becomes {directory} again")
 
     def _take(
         self, name: str, topic_id: bytes, facts: FolderFacts, taken: dict[int, FolderFacts]
@@ -239,8 +248,11 @@ class Planner:
     def _put_off(
         self, name: str, chosen: bytes, others: list[FolderFacts], taken: dict[int, FolderFacts]
     ) -> None:
-        """Decide about folders with another topic id. A folder with records whose partition is free
-        had its id damaged and is taken; an empty folder is moved aside; strays stay."""
+        """Decide about folders with another topic id.
+
+        A folder with records is taken if its partition has no other folder: its id was damaged.
+        Otherwise it is moved aside, as an empty folder is. Strays stay as they are.
+        """
         for facts in others:
             if facts.is_stray:
                 self._left.append((facts.folder, f"the name {name} is another topic's now"))
@@ -252,7 +264,7 @@ class Planner:
                 assert facts.topic_id is not None
                 aside = stray_directory(name, facts.partition, self._new_uuid())
                 self._moves.insert(0, (facts.folder, aside))
-                self._notes.append(f"{facts.folder} becomes {aside}: it is of another topic")
+                self._notes.append(f"{facts.folder} becomes {aside}: it belongs to another topic")
 
     # --- the records
 
@@ -317,13 +329,17 @@ class Planner:
         _, folders = self._topics[name]
         if any(folder.is_compacted for folder in folders.values()):
             self._notes.append(
-                f"topic {name}: was compacted, and is not any more until cleanup.policy=compact "
-                "is set again; all else that it had set is as by default, too"
+                f"topic {name}: its log was compacted; set cleanup.policy=compact again. Its other "
+                "settings have their defaults now"
             )
         return dict(KEEP_EVERYTHING)
 
     def _epoch(self, before: PartitionRecord | None, facts: FolderFacts | None) -> int:
-        """Return the leader epoch. Each start raised all epochs, though few logs show it."""
+        """Return the leader epoch of a partition.
+
+        If the newest metadata is lost, it is the highest epoch of all partitions: each start raised
+        all epochs, but few logs show it.
+        """
         epoch = max(
             0 if before is None else before.leader_epoch,
             NONE if facts is None else facts.leader_epoch,
@@ -349,7 +365,7 @@ class Planner:
         return following
 
     def _note_age(self) -> None:
-        """Note whether the folders are newer than the records."""
+        """Check whether the folders are newer than the records, and add a note if so."""
         newer: list[str] = []
         if self._newest_id >= self._old.next_producer_id:
             newer.append(f"producer id {self._newest_id}")

@@ -1,5 +1,7 @@
-"""The records that are left of a data directory's metadata: its store and the store's text copy.
-Reading changes neither."""
+"""The metadata records that are left of a data directory: in its store and in the text copy.
+
+Reading changes neither.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,11 @@ from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADA
 
 
 class Found(NamedTuple):
-    """`store` is the content of the store, if it is whole; `known` the newest metadata that is
-    left, from store or copy. `notes` are sentences for the operator."""
+    """The metadata that is left.
+
+    `store` is the content of the store, if the store is whole and the newest source. `known` is the
+    newest metadata, from the store or its copy. `notes` are sentences for the operator.
+    """
 
     store: Snapshot | None
     known: Known | None
@@ -38,14 +43,14 @@ def find(path: Path) -> Found:
         for snapshot, is_last, source in (
             (store, True, METADATA_FILE),
             (copy, is_whole, METADATA_COPY),
-            (torn, False, f"what can be read of {METADATA_FILE}"),
+            (torn, False, f"the readable part of {METADATA_FILE}"),
         )
         if snapshot is not None
     ]
     known = max(found, key=lambda known: known.snapshot.revision, default=None)
     if known is None:
         notes.append(
-            "no metadata records are left: the metadata is made from the folders of the partitions"
+            "no metadata records are left: the metadata is rebuilt from the partitions' folders"
         )
     else:
         notes.append(
@@ -56,12 +61,12 @@ def find(path: Path) -> Found:
 
 
 def _store(path: Path, notes: list[str]) -> tuple[Snapshot | None, Snapshot | None]:
-    """Return the whole store and None, or None and the readable part of a damaged store."""
+    """Return the content of the store and None, or None and the readable part if it is damaged."""
     if not (path / METADATA_FILE).exists():
-        notes.append(f"{METADATA_FILE} is gone")
+        notes.append(f"{METADATA_FILE} is missing")
         return None, None
     with tempfile.TemporaryDirectory(prefix="oncelog-") as folder:
-        # A copy, because reading a store checkpoints its log.
+        # A copy is read, because reading a store checkpoints its log.
         for file in path.glob(f"{METADATA_FILE}*"):
             if file.name.removeprefix(METADATA_FILE) in ("", "-wal"):
                 shutil.copy2(file, folder)
@@ -99,12 +104,12 @@ def _readable(place: Path) -> Snapshot | None:
 
 
 def _copy(path: Path, notes: list[str]) -> tuple[Snapshot | None, bool]:
-    """Return the records of the copy, and whether the copy is complete."""
+    """Return the records of the text copy, and whether the copy is complete."""
     try:
         data = (path / METADATA_COPY).read_bytes()
         snapshot = decode_copy(data)
     except FileNotFoundError:
-        notes.append(f"{METADATA_COPY} is gone")
+        notes.append(f"{METADATA_COPY} is missing")
         return None, False
     except MalformedCopy as error:
         notes.append(f"{METADATA_COPY}: {error}")
@@ -115,7 +120,7 @@ def _copy(path: Path, notes: list[str]) -> tuple[Snapshot | None, bool]:
         and (data.rsplit(b"\n", 2)[-2].startswith(b'["end",'))
     )
     if not is_whole:
-        notes.append(f"{METADATA_COPY} is damaged behind revision {snapshot.revision}")
+        notes.append(f"{METADATA_COPY} is damaged after revision {snapshot.revision}")
     return snapshot, is_whole
 
 
@@ -123,7 +128,7 @@ def _meta(path: Path, notes: list[str]) -> MetaProperties | None:
     try:
         return decode_meta((path / META_PROPERTIES).read_bytes())
     except FileNotFoundError:
-        notes.append(f"{META_PROPERTIES} is gone")
+        notes.append(f"{META_PROPERTIES} is missing")
     except MalformedCheckpoint as error:
         notes.append(f"{META_PROPERTIES} {error}")
     return None
