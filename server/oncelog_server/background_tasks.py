@@ -133,8 +133,7 @@ class BackgroundTasks:
             self._timers.call_soon(self._abort_overdue)
 
     def _for_each_partition(self, duty: Callable[[Partition, int], None]) -> None:
-        """Run `duty` for every partition, in slices. A duty that still runs is not started
-        again."""
+        """Run `duty` for every partition, in slices, unless it still runs."""
 
         def steps() -> Steps[None]:
             try:
@@ -170,14 +169,16 @@ class BackgroundTasks:
             )
 
     def _delete_expired_again(self, name: TopicPartition) -> None:
-        """Raise StorageError if the disk refuses it again."""
+        """Retry retention of a partition. Raises StorageError if the disk refuses it again."""
         partition = self._partitions.get(name)
         if partition is not None and partition.offline is None:
             self._delete_expired(partition, self._clock.now_ms())
 
     def _delete_expired(self, partition: Partition, now_ms: int) -> None:
-        """Delete expired segments. Raise StorageError or CorruptLog; segments before the failed one
-        stay deleted."""
+        """Delete expired segments.
+
+        Raises StorageError or CorruptLog. Segments before the failed one stay deleted.
+        """
         deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
         if deleted:
             log.info(
@@ -210,9 +211,11 @@ class BackgroundTasks:
             self._timers.call_soon(self._expire_transactional_ids)
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """Remember deleted topics until the checkpoints name them no more. After a crash, the old
-        entries would truncate a new topic of the same name, or make it look as if it had lost
-        records; so the creation of a topic waits for `forgotten`."""
+        """Keep the names of deleted topics until the checkpoints on disk no longer contain them.
+
+        After a crash, the old entries would truncate a new topic of the same name, or make it look
+        as if it had lost records. So the creation of a topic waits for `forgotten`.
+        """
         for topic in delta.topics_deleted:
             self._deleted[topic.name] = None
             for partition in topic.partitions if self._refused_work else ():
@@ -220,8 +223,10 @@ class BackgroundTasks:
                 self._refused_work.discard(_retention_of(name))
 
     async def forgotten(self, topics: Collection[str]) -> None:
-        """Return when the checkpoints on disk do not name these topics any more, if they are
-        deleted. Raise Refused with KAFKA_STORAGE_ERROR if they cannot be written."""
+        """Return when the checkpoints on disk no longer contain deleted topics among `topics`.
+
+        Raises Refused with KAFKA_STORAGE_ERROR if the checkpoints cannot be written.
+        """
         if not self._deleted or self._deleted.keys().isdisjoint(topics):
             return
         deleted = list(self._deleted)
@@ -232,8 +237,11 @@ class BackgroundTasks:
             self._deleted.pop(name, None)
 
     async def last_checkpoint(self, *, remembers_logs: bool = False) -> StorageError | None:
-        """Write the checkpoints as of now; return the error, or None. `remembers_logs`: the logs
-        are closed, so their state is written too, and the next start need not read them."""
+        """Write the checkpoints as of now. Return the error, None without one.
+
+        With `remembers_logs` the logs are closed, so that their state is written too and the next
+        start need not read them.
+        """
         self._remembers_logs = remembers_logs
         return await end_of(self.checkpoint(), otherwise=None)
 
@@ -241,11 +249,14 @@ class BackgroundTasks:
         self.checkpoint()
 
     def checkpoint(self) -> Deferred[StorageError | None]:
-        """Write the recovery point, log start offset and high watermark of each log. Completed with
-        None when that is durable, with the error if the disk refused it; it is then retried."""
-        answer = self._checkpoints.write()
-        answer.on_complete(self._written)
-        return answer
+        """Write the recovery point, log start offset and high watermark of each log.
+
+        The Deferred completes with None when they are durable, with the error if the disk refused
+        them. They are then retried.
+        """
+        written = self._checkpoints.write()
+        written.on_complete(self._written)
+        return written
 
     def _written(self, error: StorageError | None) -> None:
         self._not_written = error
@@ -253,8 +264,10 @@ class BackgroundTasks:
             self._refused_work.add(_CHECKPOINTS, error, self._write_again, files=_CHECKPOINTS)
 
     def _write_again(self) -> None:
-        """Begin another checkpoint, and raise the StorageError of the last one. Return once a
-        checkpoint has been written."""
+        """Begin another checkpoint and raise the StorageError of the last one.
+
+        Returns once a checkpoint has been written.
+        """
         error = self._not_written
         if error is not None:
             self.checkpoint()
@@ -286,9 +299,11 @@ class BackgroundTasks:
     def _keep_those_of_offline(
         self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]
     ) -> None:
-        """Keep the checkpointed offsets of partitions that could not be opened. Without its
-        recovery point, the next start would truncate a log at its corrupt bytes as at a torn end,
-        and lose the records behind them."""
+        """Keep the checkpointed offsets of partitions that could not be opened.
+
+        Without its recovery point, the next start would take corrupt bytes of a log for a torn end.
+        It would truncate the log there, and lose the records after them.
+        """
         unopened = [
             name for name in self._partitions.offline() if self._partitions.get(name) is None
         ]

@@ -1,4 +1,4 @@
-"""Composition root: make the broker's parts, connect them, and start and stop them in order."""
+"""The composition root: it builds the broker's parts, connects them, and starts and stops them."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("oncelog.broker")
 
-# How long requests in progress may take at a stop.
+# How long requests in flight may take at a stop.
 DRAIN_S: Final = 1.0
 
 
 def _log_defect(failure: Exception) -> None:
     if isinstance(failure, ProtocolError):
-        return  # the fault of a request whose client has disconnected
+        return  # an invalid request of a client that has disconnected
     log.error("a defect, which no request waits for", exc_info=failure)
 
 
 class Broker:
-    """One broker. `start` opens its data directory and serves; `stop` ends it cleanly."""
+    """A broker. `start` opens its data directory and serves; `stop` ends it cleanly."""
 
     def __init__(self, settings: Settings, environment: Environment) -> None:
         self.settings = settings
@@ -102,8 +102,11 @@ class Broker:
     # --- start
 
     async def start(self) -> None:
-        """Start to serve. Raise OSError, StorageError or ValueError; DirectoryInUse,
-        ForeignDirectory or NeedsRecovery if the data directory is refused."""
+        """Start to serve.
+
+        Raises DirectoryInUse, ForeignDirectory or NeedsRecovery if the data directory is refused,
+        OSError, StorageError or ValueError if another part fails to start.
+        """
         self.directory.lock()
         try:
             await self._start()
@@ -168,15 +171,17 @@ class Broker:
         )
 
     async def _forget_deletions(self, folders: Folders) -> None:
-        """Forget the deletions of topics that have no folder here, after the checkpoints without
-        these topics are durable."""
+        """Delete the deletion records of topics without a folder here.
+
+        The checkpoints without these topics are made durable first.
+        """
         without_folder = self.metadata.image.deletions.keys() - folders.remembered
         if without_folder:
             await self._background_tasks.last_checkpoint()
             await self.metadata.forget_deletions(without_folder)
 
     def _build(self, was_clean: bool) -> None:
-        """Make the parts and connect them; nothing starts here."""
+        """Build the parts and connect them. Nothing starts here."""
         settings, clock = self.settings, self._clock
         self._replica_manager = self._new_replica_manager(was_clean)
         self.groups = self._new_group_coordinator()
@@ -317,8 +322,10 @@ class Broker:
         )
 
     async def _bind_metrics(self) -> MetricsListener | None:
-        """Return the listener for metrics; None if `oncelog.metrics.port` is -1. Raise OSError if
-        it cannot be bound."""
+        """Return the listener for metrics, None if `oncelog.metrics.port` is -1.
+
+        Raises OSError if it cannot be bound.
+        """
         if self.settings.oncelog_metrics_port < 0:
             return None
         from oncelog_server.observe.serving import bind_metrics
@@ -331,7 +338,9 @@ class Broker:
 
     async def _bind(self) -> tuple[Endpoint, ...]:
         """Bind the listeners, which accept no connection yet. Return the addresses to register.
-        Raise OSError if one cannot be bound."""
+
+        Raises OSError if one cannot be bound.
+        """
         self._bound.callback(self._listener.unbind)
         listeners = listeners_of(self.settings)
         ports: dict[str, int] = {}
@@ -362,8 +371,7 @@ class Broker:
     # --- stop
 
     async def stop(self) -> None:
-        """Finish the requests in progress, make everything durable, write the mark of a clean
-        stop."""
+        """Finish the requests in flight, make all data durable, write the mark of a clean stop."""
         await self._listener.stop(DRAIN_S)
         self._late_imports.stop()
         self._background_tasks.stop()
@@ -377,7 +385,7 @@ class Broker:
         self._remote_markers.close()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
-        # Also after a failure, because a checkpoint that is being written must finish.
+        # Also after a failure, because a checkpoint in flight must finish.
         clean = await self._background_tasks.last_checkpoint(remembers_logs=clean) is None and clean
         self._slices.stop()
         self._environment.close()
@@ -389,7 +397,7 @@ class Broker:
         try:
             self.directory.leave_clean_mark(self._files)
         except StorageError as error:
-            log.error("no mark of a clean stop", reason=str(error))
+            log.error("the mark of a clean stop could not be written", reason=str(error))
             return False
         return True
 

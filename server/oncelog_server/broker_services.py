@@ -32,9 +32,11 @@ class Spawn(Protocol):
 
 @dataclass(slots=True)
 class BrokerServices:
-    """The services that handlers use. `spawn` runs a coroutine and returns the Deferred of its
-    result; it is for admin requests, which wait for the metadata store. `new_producer_id` raises
-    Refused while the next block is being allocated."""
+    """The services that handlers use.
+
+    `spawn` runs a coroutine and returns the Deferred of its result; it is for admin requests, which
+    wait for the metadata store. `new_producer_id` raises Refused while the next block is allocated.
+    """
 
     broker_id: int
     cluster_id: str
@@ -50,10 +52,10 @@ class BrokerServices:
     local_markers: LocalMarkers
     new_producer_id: Callable[[], int]
     spawn: Spawn
-    # Write the log start offsets to disk; completed when they are durable.
+    # Writes the log start offsets to disk. Its Deferred completes when they are durable.
     checkpoint: Callable[[], Deferred[StorageError | None]]
-    # For work that would hold the loop for long.
+    # Runs work that would block the loop for long.
     slices: Slices
     producer_id_quota: ProducerIdQuota = field(default_factory=ProducerIdQuota)
-    # The versions of each API, set by the dispatch from the handlers.
+    # The versions of each API. The dispatch sets them from the handlers.
     versions: dict[int, range] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The two clocks of a broker. They are injected; no other code reads the time."""
+"""The two clocks of a broker. They are injected, and no other code reads the time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Return the wall clock in ms since the epoch: for timestamps that are stored or shown."""
+        """Return the wall clock in ms since the epoch, for timestamps that are stored or shown."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Return the time in ms of a clock that never goes back and ignores changes of the wall
-        clock: for every timeout."""
+        """Return the monotonic time in ms, for every timeout.
+
+        It never goes back, and ignores changes of the wall clock.
+        """
         ...
 
 

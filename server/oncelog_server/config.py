@@ -1,8 +1,9 @@
-"""Load the settings. Sources, a later one overrides: defaults, server.properties, KAFKA_*,
-ONCELOG_*, --set.
+"""Load the settings from all sources.
 
-Their tables are in settings/: every broker setting of Kafka is in exactly one of HONOURED, ACCEPTED
-(without effect) and REFUSED."""
+The sources are defaults, server.properties, KAFKA_*, ONCELOG_* and --set; a later one overrides an
+earlier one. The tables are in settings/: every broker setting of Kafka is in exactly one of
+HONOURED, ACCEPTED (without effect) and REFUSED.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ __all__ = ["Loaded", "SettingProblem", "Settings", "SettingsError", "load_settin
 
 
 class SettingProblem(msgspec.Struct, frozen=True):
-    """A setting with an unusable value. Without a name: a source that cannot be read."""
+    """A setting with an invalid value. `name` is empty for a source that cannot be read."""
 
     name: str
     text: str
@@ -61,8 +62,10 @@ class SettingsError(ValueError):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """`warnings` are lines to print; `without_effect` names the given settings that are in
-    ACCEPTED."""
+    """The loaded settings.
+
+    `warnings` are lines to print. `without_effect` are the names of given settings in ACCEPTED.
+    """
 
     settings: Settings
     warnings: tuple[str, ...]
@@ -77,10 +80,12 @@ def load_settings(
     port: int | None = None,
     data: str | None = None,
 ) -> Loaded:
-    """Return the settings from all sources. `port` and `data` are the options of `oncelog serve`:
-    they override a file and the environment, and exclude a --set of the same setting.
+    """Return the settings from all sources.
 
-    Raise SettingsError with every problem found, OSError if the file cannot be read."""
+    `port` and `data` are the options of `oncelog serve`. They override a file and the environment,
+    and exclude a --set of the same setting. Raises SettingsError with every problem found, OSError
+    if the file cannot be read.
+    """
     given: list[Assignment] = []
     unreadable: list[SettingProblem] = []
     if config_file is not None:
@@ -104,8 +109,10 @@ def load_settings(
 
 
 def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem] = ()) -> Loaded:
-    """Return the settings of assignments; a later one overrides an earlier one. Raise SettingsError
-    with every problem, those of `unreadable` sources among them."""
+    """Return the settings of assignments. A later one overrides an earlier one.
+
+    Raises SettingsError with every problem, those of `unreadable` sources included.
+    """
     warnings: list[str] = []
     problems = list(unreadable)
     effective: dict[str, Assignment] = {}
@@ -145,8 +152,10 @@ def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem
 
 
 def contradictions(settings: Settings) -> list[tuple[str, str]]:
-    """Return (setting, reason) for settings that are valid alone and contradict others
-    (KafkaConfig)."""
+    """Return (setting, reason) for settings that are valid alone but contradict others.
+
+    The rules are those of KafkaConfig.
+    """
     found: list[tuple[str, str]] = []
     try:
         listeners_of(settings)
@@ -164,7 +173,7 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
     ]
     for listener in taken:
         if shares_an_address(listener.host, settings.oncelog_metrics_host):
-            reason = f"is the port of listener {listener.name} too: give each a port of its own"
+            reason = f"is also the port of listener {listener.name}: give each its own port"
             found.append(("oncelog.metrics.port", reason))
     if settings.process_roles and "broker" not in settings.process_roles:
         found.append(("process.roles", "this process is a broker, and can be nothing else"))
@@ -185,7 +194,7 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
 
 
 def _client_listeners(settings: Settings) -> tuple[Listener, ...]:
-    """Return the listeners; none if their settings are invalid, which is reported elsewhere."""
+    """Return the listeners, none if their settings are invalid. That is reported elsewhere."""
     try:
         return listeners_of(settings)
     except InvalidListeners:
@@ -193,7 +202,7 @@ def _client_listeners(settings: Settings) -> tuple[Listener, ...]:
 
 
 def nearest_name(name: str) -> str | None:
-    """Return the known setting whose name is most like `name`; None if none is similar."""
+    """Return the known setting with the most similar name, None if none is similar."""
     found = difflib.get_close_matches(name, sorted(KNOWN), n=1, cutoff=0.75)
     return found[0] if found else None
 
@@ -201,8 +210,10 @@ def nearest_name(name: str) -> str | None:
 def _judge_unknown(
     assignment: Assignment, warnings: list[str], problems: list[SettingProblem]
 ) -> None:
-    """Add an unknown name to `problems`; to `warnings` if it comes from the environment, which
-    other programs use as well."""
+    """Add an unknown name to `problems`.
+
+    A name from the environment is added to `warnings`, because other programs have variables there.
+    """
     name = assignment.name
     if GONE.fullmatch(name):
         warnings.append(f"{name} ({assignment.source}): Kafka 4 has no such setting, ignored")
@@ -232,8 +243,11 @@ def _problem(assignment: Assignment, reason: str) -> SettingProblem:
 
 
 def _shown_text(assignment: Assignment) -> str:
-    """Return the value as an error may show it. Hidden: passwords, and unknown settings whose names
-    look like a password's (`listener.name.<name>.sasl.jaas.config`, a misspelled password)."""
+    """Return the value as an error may show it.
+
+    Passwords are hidden. Unknown settings are hidden if their name looks like that of a password:
+    `listener.name.<name>.sasl.jaas.config`, or a misspelled name.
+    """
     row = HONOURED.get(assignment.name) or REFUSED.get(assignment.name)
     if row is None:
         hidden = displayed(assignment.name, assignment.text) == HIDDEN
@@ -243,23 +257,32 @@ def _shown_text(assignment: Assignment) -> str:
 
 
 def _without_stale_advertised(given: list[Assignment]) -> list[Assignment]:
-    """Drop `advertised.listeners` of a source whose `listeners` a later source overrides: they
-    advertise listeners that are not used. Kafka's container image does the same with its defaults.
+    """Return the assignments without `advertised.listeners` of listeners that are not used.
+
+    They are those of a source whose `listeners` a later source overrides. Kafka's container image
+    does the same with its defaults.
     """
-    *earlier, last = ["", *(item.source for item in given if item.name == "listeners")]
+    *earlier, last = [
+        "",
+        *(assignment.source for assignment in given if assignment.name == "listeners"),
+    ]
     replaced = set(earlier) - {last}
     return [
-        item for item in given if item.name != "advertised.listeners" or item.source not in replaced
+        assignment
+        for assignment in given
+        if assignment.name != "advertised.listeners" or assignment.source not in replaced
     ]
 
 
 def _set_twice(
     given: Sequence[Assignment], names: Sequence[str], option: str
 ) -> list[SettingProblem]:
-    """Return a problem for each --set of a setting that an option sets too: neither is the later
-    source."""
+    """Return a problem for each --set of a setting that an option sets too.
+
+    Neither of the two is the later source.
+    """
     return [
-        _problem(assignment, f"{option} says otherwise: give one of the two")
+        _problem(assignment, f"{option} sets it too: give only one of the two")
         for assignment in given
         if assignment.source == FROM_ARGUMENT and assignment.name in names
     ]
@@ -273,6 +296,8 @@ def _read(file: Path) -> list[Assignment]:
 
 
 def _aliases_first(assignments: list[Assignment]) -> list[Assignment]:
-    """Put old names first: within one file Kafka's current name overrides KIP-98's, whatever their
-    order."""
+    """Return the assignments of a file with the old names first.
+
+    So Kafka's current name overrides KIP-98's, whatever their order in the file.
+    """
     return sorted(assignments, key=lambda assignment: assignment.name not in ALIASES)

@@ -1,7 +1,8 @@
 """A response that is completed later, without a task or an event loop. It parks a request.
 
-The core that produces the response keeps the `Deferred` and completes it; the connection that must
-send it registers a callback. Both run on one thread, so nothing is locked."""
+The core that produces the response keeps the `Deferred` and completes it. The connection that sends
+the response registers a callback. Both run on one thread, so nothing is locked.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +14,12 @@ R = TypeVar("R")
 
 
 class Unheard:
-    """Takes the failures that no callback takes: those of a callback itself, and those of a
-    response that nothing waits for any more. The broker sets `take`, which logs them, so that a
-    defect fails only its own request; until then they are raised."""
+    """Takes failures that no callback handles.
+
+    They are the failures of callbacks, and those of responses that nothing waits for any more. The
+    broker sets `take`, which logs them, so that a defect fails only its own request. Without `take`
+    they are raised.
+    """
 
     take: Callable[[Exception], None] | None = None
 
@@ -33,15 +37,16 @@ class Unheard:
 
 
 class Deferred(Generic[T]):
-    """Completed exactly once with `complete`; `on_complete` may be called before or after that.
+    """A response that `complete` sets exactly once. `on_complete` may be called before or after it.
 
-    `cancel` is called when nothing waits any more (the client hung up): the `on_cancel` callbacks
-    release what the wait holds, and a later `complete` is ignored. `ordered`: the request has
-    already taken effect and only its response is pending, so that the connection may serve the next
-    request.
+    `cancel` is called when nothing waits any more, for example because the client hung up. The
+    `on_cancel` callbacks then release the resources of the wait, and a later `complete` is ignored.
+    `ordered` says that the request has already taken effect and only its response is pending, so
+    that the connection may serve the next request.
 
-    An exception of a callback never reaches the caller of `complete`: `Unheard` gets it after all
-    callbacks have run. `failure` is the reason of an abandoned response, if it is known."""
+    An exception of a callback never reaches the caller of `complete`. `Unheard` gets it after all
+    callbacks have run. `failure` is the reason of an abandoned response, None if it is unknown.
+    """
 
     __slots__ = (
         "_abandon_callbacks",
@@ -68,13 +73,13 @@ class Deferred(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The response. Raise LookupError while it is pending."""
+        """Return the response. Raises LookupError while it is pending."""
         if not self.done:
             raise LookupError("not completed yet")
         return self._value  # type: ignore[return-value]  # T may itself be None
 
     def complete(self, value: T) -> None:
-        """Set the response and run the callbacks. Raise RuntimeError if it was set before."""
+        """Set the response and run the callbacks. Raises RuntimeError if it was set before."""
         if self.cancelled:
             return
         if self.done:
@@ -82,8 +87,8 @@ class Deferred(Generic[T]):
         self.done = True
         self._value = value
         callbacks, self._callbacks = self._callbacks, []
-        # The callbacks refer to this Deferred: a cycle would keep the value until a full
-        # collection.
+        # The callbacks refer to this Deferred. Such a cycle would keep the value until a full
+        # garbage collection.
         self._cancel_callbacks.clear()
         self._abandon_callbacks.clear()
         failures: list[Exception] = []
@@ -103,9 +108,11 @@ class Deferred(Generic[T]):
             self._callbacks.append(callback)
 
     def abandon(self, failure: Exception | None = None) -> None:
-        """End the wait without a response, because of a defect. The `on_abandon` callbacks run, so
-        that nothing waits for ever; the last of them logs `failure`. None means that it is logged
-        already."""
+        """End the wait without a response, because of a defect.
+
+        The `on_abandon` callbacks run, so that nothing waits for ever. The last of them logs
+        `failure`; None means that it is logged already.
+        """
         if self.done or self.cancelled or self.abandoned:
             if failure is not None:
                 Unheard.give([failure])
@@ -130,7 +137,7 @@ class Deferred(Generic[T]):
             self._abandon_callbacks.append(callback)
 
     def cancel(self) -> None:
-        """End the wait from the waiting side. Does nothing once completed."""
+        """End the wait from the waiting side. Nothing happens once the response is complete."""
         if self.done or self.cancelled:
             return
         self.cancelled = True
@@ -141,8 +148,7 @@ class Deferred(Generic[T]):
             callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` if the wait is cancelled before completion, at once if that has
-        happened."""
+        """Call `callback()` if the wait is cancelled, at once if that has happened."""
         if self.cancelled:
             callback()
         elif not self.done:
@@ -180,8 +186,10 @@ def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
 
 
 def then_ask(answer: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R | Deferred[R]:
-    """Return `ask(answer)`, which may itself be deferred. `ask` is called also if nothing waits any
-    more: work that has begun is finished."""
+    """Return `ask(answer)`, which may itself be deferred.
+
+    `ask` is called even if nothing waits any more, because work that has begun must be finished.
+    """
     if not isinstance(answer, Deferred):
         return ask(answer)
     if answer.done:

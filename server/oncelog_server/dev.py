@@ -1,4 +1,4 @@
-"""`oncelog dev`: a broker for one machine and one session, which leaves nothing behind."""
+"""`oncelog dev`: a broker for one computer and one session, which leaves no files behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
 DEFAULT_TOPIC: Final = "demo"
-# Kafka waits 3 s for more members before a group's first rebalance: made for start-ups of many.
+# Kafka waits 3 s for more members before a group's first rebalance. That suits groups whose members
+# start together, but delays a single consumer.
 SETTINGS: Final = ("group.initial.rebalance.delay.ms=0",)
 
 EXAMPLES: Final = """\b
@@ -28,7 +29,7 @@ Examples:
   oncelog dev --set log.retention.ms=60000
 """
 
-# What is printed: a heading and lines for a shell, for each client. {address} and {topic} are
+# A heading and lines for a shell, which are printed for each client. {address} and {topic} are
 # filled in.
 CLIENTS: Final = {
     "oncelog": """\
@@ -89,25 +90,25 @@ echo 'from Java' | kafka-console-producer.sh --bootstrap-server {address} \
 def dev(port: int, topics: tuple[str, ...], assignments: tuple[str, ...], *, debug: bool) -> None:
     """Run a broker to try things out, and throw it away.
 
-    It listens on this machine alone and keeps its data in a temporary folder, which is removed when
+    It listens on this computer only and keeps its data in a temporary folder, which is deleted when
     it stops (Ctrl-C). Groups start at once. It prints lines for five clients to copy and paste.
-    The environment and files of settings are not read.
+    It does not read settings from files or the environment.
     """
-    wanted = [parse_topic(text) for text in topics or (DEFAULT_TOPIC,)]
+    new_topics = [parse_topic(text) for text in topics or (DEFAULT_TOPIC,)]
     with TemporaryDirectory(prefix="oncelog-dev-", ignore_cleanup_errors=True) as folder:
         listeners = f"listeners=PLAINTEXT://{LOOPBACK}:{port}"
         code = run_process(
             {"assignments": (*SETTINGS, listeners, *assignments), "data": folder},
             debug=debug,
-            announce=lambda broker: _announce(broker, wanted),
+            announce=lambda broker: _announce(broker, new_topics),
         )
     sys.exit(code)
 
 
 def parse_topic(text: str) -> tuple[str, int]:
-    """Return `NAME[:PARTITIONS]` as name and number of partitions, 1 if it has none.
+    """Return the name and the number of partitions of `NAME[:PARTITIONS]`, 1 without a number.
 
-    Raises click.UsageError for a number that is none, or below 1.
+    Raises click.UsageError if the number is invalid or below 1.
     """
     name, colon, number = text.partition(":")
     if not colon:
@@ -117,24 +118,24 @@ def parse_topic(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-async def _announce(broker: Broker, wanted: list[tuple[str, int]]) -> str:
-    """Create the topics and print how to use them; return what has refused one of them."""
+async def _announce(broker: Broker, topics: list[tuple[str, int]]) -> str:
+    """Create the topics and print how to use them. Return why one was refused, "" if none was."""
     from oncelog_server.cluster.topics import NewTopic
     from oncelog_server.refusal import Refused
 
-    new: list[NewTopic] = [NewTopic(name, partitions) for name, partitions in wanted]
+    new: list[NewTopic] = [NewTopic(name, partitions) for name, partitions in topics]
     for topic, outcome in zip(new, await broker.metadata.create_topics(new), strict=True):
         if isinstance(outcome, Refused):
             return f"--topic {topic.name}: {outcome}"
     _, host, port = broker.addresses[0]
     address = f"{host}:{port}"
     names = ", ".join(name if count == 1 else f"{name} ({count} partitions)"
-                      for name, count in wanted)  # fmt: skip
+                      for name, count in topics)  # fmt: skip
     click.echo(
-        f"oncelog {__version__} listening on {address}, for this machine alone\n"
-        f"data in {broker.directory.path}, removed at the end; topics: {names}\n"
+        f"oncelog {__version__} listening on {address}, for this computer only\n"
+        f"data in {broker.directory.path}, deleted at the end; topics: {names}\n"
         "Ctrl-C stops it. In another terminal:\n"
     )
     for title, lines in CLIENTS.items():
-        click.echo(f"# {title}\n{lines.format(address=address, topic=wanted[0][0])}")
+        click.echo(f"# {title}\n{lines.format(address=address, topic=topics[0][0])}")
     return ""

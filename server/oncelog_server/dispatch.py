@@ -1,5 +1,7 @@
-"""Route (API key, version) to decoder, handler and encoder. The handlers' declarations make the
-table."""
+"""Route requests by API key and version to decoder, handler and encoder.
+
+The declarations of the handlers make the table.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +41,15 @@ _HEAD: Final = struct.Struct(">ii")
 _FLEXIBLE_HEAD: Final = struct.Struct(">iib")
 _LOGGED_CLIENT_ID: Final = 100
 
-# Returns the response, a Deferred of it, None (acks=0), or a generator of it, to be run in slices.
+# Returns the response, the Deferred of it, None (acks=0), or a generator that is run in slices.
 Handle = Callable[[BrokerServices, RequestContext, Any], Any]
 
 
 class Handler(Protocol):
-    """The declarations of a module in `handlers`. It may be imported only when `handle` is first
-    read."""
+    """The declarations of a module in `handlers`.
+
+    The module may be imported only when `handle` is first read.
+    """
 
     API: ApiKey
     versions: range
@@ -55,7 +59,7 @@ class Handler(Protocol):
 
 
 class _Route:
-    """One API in one version, ready to serve."""
+    """An API in one version, ready to serve."""
 
     __slots__ = (
         "count",
@@ -84,9 +88,11 @@ class _Route:
 
 
 class Dispatch:
-    """Serves frames. A request that cannot be decoded closes its connection, and so does a version
-    that was not advertised. ApiVersions in an unknown version gets a response in version 0
-    (KIP-511)."""
+    """Serves the frames of requests.
+
+    A request that cannot be decoded closes its connection, and so does a version that was not
+    advertised. ApiVersions in an unknown version gets a response in version 0 (KIP-511).
+    """
 
     def __init__(self, services: BrokerServices, handlers: Iterable[Handler]) -> None:
         self._services = services
@@ -101,8 +107,10 @@ class Dispatch:
         services.versions = {key: handler.versions for key, handler in self._handlers.items()}
 
     def serve(self, frame: memoryview, session: Session) -> Answer:
-        """Return the response's parts, a Deferred of them, or None if the client wants no response.
-        Raise ProtocolError if the connection must be closed."""
+        """Return the response's parts, the Deferred of them, or None if there is no response.
+
+        Raises ProtocolError if the connection must be closed.
+        """
         try:
             key, version, correlation_id, size = REQUEST_START.unpack_from(frame)
         except struct.error:
@@ -144,8 +152,10 @@ class Dispatch:
     def _encode_later(
         self, route: _Route, context: RequestContext, response: Deferred[Any]
     ) -> Deferred[Parts]:
-        """Encode a response on its completion. A failure, also of the encoder, names the request
-        and fails only that."""
+        """Encode a response when it is complete.
+
+        A failure, also of the encoder, names the request and fails only this request.
+        """
 
         def encoded(value: Any) -> Parts | Deferred[Parts]:
             if value is None:
@@ -159,8 +169,10 @@ class Dispatch:
     def _serve_large(
         self, route: _Route, context: RequestContext, frame: memoryview, position: int
     ) -> Answer:
-        """Decode in slices and serve. A Produce that is large by its records, not its partitions,
-        is decoded at once."""
+        """Decode a large request in slices, and serve it.
+
+        A Produce with large records but few partitions is decoded at once.
+        """
         decoding = sliced_decoder(APIS[route.key].request, route.version)
         if route.key == ApiKey.PRODUCE:
             few = within(SMALL, decoding(frame, position, route.max_elements))
@@ -180,8 +192,7 @@ class Dispatch:
     def _in_slices(
         self, route: _Route, context: RequestContext, steps: Steps[Any]
     ) -> Parts | Deferred[Parts]:
-        """Run a large request in slices, and encode its response in slices, so that neither holds
-        the loop."""
+        """Run a large request and encode its response, in slices that never block the loop long."""
         slices = self._services.slices
 
         def worked(value: Any) -> Parts | Deferred[Parts]:
@@ -204,13 +215,16 @@ class Dispatch:
         return later
 
     def counts(self) -> Iterator[tuple[str, int, int]]:
-        """(API's name, version, requests) since the start."""
+        """Yield (API's name, version, number of requests since the start)."""
         for (key, version), route in list(self._routes.items()):
             yield APIS[key].name, version, route.count
 
     def _route(self, key: int, version: int) -> _Route | None:
-        """Return the route, made at its first use; None for ApiVersions in an unknown version.
-        Raise ProtocolError for any other unknown API or version."""
+        """Return the route, which is built at its first use.
+
+        Return None for ApiVersions in an unknown version. Raises ProtocolError for any other
+        unknown API or version.
+        """
         handler = self._handlers.get(key)
         if handler is None:
             raise ProtocolError(f"unknown API {key}")
@@ -231,7 +245,7 @@ class Dispatch:
 
 
 def _kept(frame: memoryview) -> memoryview:
-    """Return the frame in memory of its own: a copy if it is in the connections' shared buffer."""
+    """Return the frame in its own memory: a copy if it is in the connections' shared buffer."""
     return memoryview(bytearray(frame)) if len(frame) <= SHARED_BYTES else frame
 
 
@@ -274,8 +288,10 @@ def _named(
 
 
 def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
-    """Return length, header and body: one buffer, except for Fetch, whose file ranges the outbox
-    sends."""
+    """Return length, header and body of a response.
+
+    They are one buffer, except for Fetch, whose file ranges the outbox sends.
+    """
     parts: Parts = [b""]
     route.encode(response, parts.append)
     return _with_head(route, correlation_id, parts)
@@ -295,8 +311,7 @@ def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Step
 
 
 def _join(parts: Parts, whole: Parts) -> None:
-    """Append the parts to `whole`, with neighboring buffers joined; file ranges stay as they
-    are."""
+    """Append the parts to `whole`. Neighboring buffers are joined; file ranges stay as they are."""
     run: list[Part] = []
     for part in parts:
         if isinstance(part, FileRange):

@@ -1,4 +1,4 @@
-"""Bring the logs of all partitions to the disk: after a recovery, and at a stop."""
+"""Make the logs of all partitions durable, after a recovery and at a stop."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ T = TypeVar("T")
 
 
 async def sync_recovered(files: Files, partitions: Partitions) -> None:
-    """Sync what recovery has read from the page cache: it counts as acknowledged from now on, so a
-    power failure must not take it. Raises StorageError."""
+    """Sync the logs that recovery has read from the page cache. Raises StorageError.
+
+    Their records count as acknowledged from now on, so that a power failure must not lose them.
+    """
     flushes = [(partition, partition.log.begin_flush()) for partition in partitions]
     failure = await _synced(files, [file for _, flush in flushes for file in flush.files])
     if failure is not None:
@@ -30,8 +32,10 @@ async def sync_recovered(files: Files, partitions: Partitions) -> None:
 
 
 async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bool:
-    """Close and sync every log, in slices. Return False if the next start has to recover some of
-    them; a log that fails is logged and does not keep the others from closing."""
+    """Close and sync every log, in slices. Return False if the next start must recover some.
+
+    The failure of a log is logged, and the others are still closed.
+    """
     open_files: list[File] = []
     clean = await end_of(slices.queue(_closing(partitions, open_files)), otherwise=False)
     failure = await _synced(files, open_files)
@@ -44,7 +48,7 @@ async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bo
 
 
 def _closing(partitions: Partitions, open_files: list[File]) -> Steps[bool]:
-    """Close every log; `open_files` gets what must be durable. Return whether all were closed."""
+    """Close every log; add the files to sync to `open_files`. Return whether all were closed."""
     clean = True
     all_partitions = list(partitions)
     # No partition is led when the first log is closed, so nothing is appended to a closed log.
@@ -63,20 +67,20 @@ def _closing(partitions: Partitions, open_files: list[File]) -> Steps[bool]:
 
 
 async def _synced(files: Files, unsynced: Sequence[File]) -> StorageError | None:
-    """Return why `unsynced` could not be synced; None if they are."""
+    """Sync the files. Return the error, None without one."""
     synced: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
     files.sync(unsynced, synced.set_result)
     return await synced
 
 
-async def end_of(answer: Deferred[T], *, otherwise: T) -> T:
-    """Return the answer when it is there; `otherwise` if there will be none."""
+async def end_of(result: Deferred[T], *, otherwise: T) -> T:
+    """Return the value of `result` when it is complete, `otherwise` if it is abandoned."""
     ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def end(value: T) -> None:
         if not ended.done():
             ended.set_result(value)
 
-    answer.on_complete(end)
-    answer.on_abandon(lambda: end(otherwise))
+    result.on_complete(end)
+    result.on_abandon(lambda: end(otherwise))
     return await ended

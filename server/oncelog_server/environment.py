@@ -1,5 +1,7 @@
-"""The broker's environment: clocks, disk, metadata store, randomness. The simulator has its own
-environment, with the same broker."""
+"""The broker's environment: clocks, disk, metadata store, randomness.
+
+The simulator runs the same broker in an environment of its own.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +33,19 @@ if TYPE_CHECKING:
     from oncelog_server.faults.faults import Faults
     from oncelog_server.log.cleaner.job import CleaningJob
 
-# Linux draws a new id at each boot.
+# Linux has a new random id after each boot.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-# Threads for fsync and unlink only: everything else runs on the loop.
+# Threads for fsync and unlink. Everything else runs on the loop.
 DISK_THREADS: Final = 4
-# How long the look-up of the computer's own name may delay the start.
+# Timeout of the look-up of the computer's own name, which delays the start.
 LOOK_UP_S: Final = 0.25
-# Long work is sliced by the clock; by steps only under a clock that stands still (the simulator's).
+# The clock limits a slice of long work. Steps limit it only if the clock stands still, as in the
+# simulator.
 STEPS_PER_SLICE: Final = 2_000
 
 
 class Environment(Protocol):
-    """The environment of one broker, made on its loop. The broker closes it."""
+    """The environment of a broker. It is created on the broker's loop, and the broker closes it."""
 
     @property
     def clock(self) -> Clock: ...
@@ -68,12 +71,14 @@ class Environment(Protocol):
         ...
 
     def boot(self) -> str:
-        """Return a text that changes whenever unsynced data may be lost: with each boot of the
-        computer, and with the device of the data directory. "" if it is unknown."""
+        """Return a text that changes whenever unsynced data may be lost, "" if it is unknown.
+
+        It changes with each boot of the computer, and with the device of the data directory.
+        """
         ...
 
     async def open_store(self) -> MetadataStore:
-        """Raises OSError."""
+        """Open the metadata store. Raises OSError."""
         ...
 
     async def host_name(self) -> str:
@@ -81,7 +86,7 @@ class Environment(Protocol):
         ...
 
     def watched(self, requests: Requests) -> Requests:
-        """Return the server of requests: `requests`, or a wrapper that a test puts around it."""
+        """Return `requests`, or the wrapper that a test puts around it."""
         ...
 
     def clean(self, job: CleaningJob, listener: Listener) -> Work:
@@ -92,7 +97,7 @@ class Environment(Protocol):
 
 
 class OsEnvironment:
-    """The operating system's. `faults`: the faults that a test injects."""
+    """The environment of the operating system. `faults` are those that a test injects."""
 
     def __init__(self, data_directory: str, faults: Faults | None = None) -> None:
         self.clock: Clock = SystemClock()
@@ -131,13 +136,15 @@ class OsEnvironment:
         )
 
     async def host_name(self) -> str:
-        """Return the computer's name, as Kafka does, but "localhost" if its look-up fails or is
-        slow, as often on a laptop."""
+        """Return the computer's name, as Kafka does.
+
+        Return "localhost" if the look-up of the name fails or is slow, as often on a laptop.
+        """
         name = socket.gethostname()
         try:
             async with asyncio.timeout(LOOK_UP_S):
-                # As bytes, because a str would load the codec of international names: 2 ms of the
-                # start.
+                # The name is bytes, because a str would load the codec of international names,
+                # which takes 2 ms of the start.
                 await asyncio.get_running_loop().getaddrinfo(name.encode(), None)
         except (OSError, TimeoutError):
             return "localhost"

@@ -1,4 +1,4 @@
-"""Garbage collection in short stops, however many objects are alive."""
+"""Garbage collection with short pauses, however many objects are alive."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import time
 from typing import Any, Final
 
 FULL: Final = 2
-# A full collection looks at the objects made since the last one. It begins after at most this many
-# collections of the middle generation, some 20,000 objects: the thresholds of Python 3.11; other
-# versions let more accumulate.
+# The thresholds of Python 3.11, with a full collection after 2 collections of the middle
+# generation, about 20,000 new objects. Other versions let more accumulate.
 THRESHOLDS: Final = (700, 10, 2)
 LONG_S: Final = 0.005
 
@@ -17,11 +16,12 @@ LONG_S: Final = 0.005
 def collect_in_short_stops() -> None:
     """Turn garbage collection on, without long walks over live objects.
 
-    A full collection looks at every object: with 10,000 topics it takes 0.5 s, in which no client
-    is served. Objects that are alive now, and those that a long collection found alive, are frozen:
-    they are not looked at again. A frozen object is still freed with the last reference to it, but
-    not if it is in a cycle of references; so objects that come and go in numbers (requests,
-    connections, partitions) must not be in cycles."""
+    A full collection examines every object. With 10,000 topics that takes 0.5 s, in which no client
+    is served. So objects that are alive now, and those that survive a long collection, are frozen:
+    no later collection examines them. A frozen object is still freed with its last reference, but
+    not if it is in a cycle of references. So short-lived objects of which there are many (requests,
+    connections, partitions) must not be in cycles.
+    """
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     gc.callbacks.append(_LongCollections().follow)
@@ -35,7 +35,7 @@ class _LongCollections:
         self._began_s = 0.0
 
     def follow(self, phase: str, info: dict[str, Any]) -> None:
-        """Called by Python before and after each collection."""
+        """Measure a full collection. Python calls this before and after each collection."""
         if info["generation"] < FULL:
             return
         if phase == "start":

@@ -1,4 +1,4 @@
-"""Load and start the log cleaner after the broker's start, because its import takes a while."""
+"""Load and start the log cleaner after the broker's start, because its import is slow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ DELAY_MS: Final = 1_000
 
 
 class LateCleaner:
-    """`make` imports and makes the cleaner. It is retried if it raises OSError or ImportError."""
+    """Loads the cleaner late. `make` imports and returns it; after an OSError or ImportError it is
+    retried."""
 
     def __init__(self, timers: Timers, make: Callable[[], LogCleaner]) -> None:
         self.cleaner: LogCleaner | None = None
@@ -29,11 +30,11 @@ class LateCleaner:
         self._failed = False
 
     def start(self) -> None:
-        """Load the cleaner in `DELAY_MS`."""
+        """Load the cleaner after `DELAY_MS`."""
         self._timer = self._timers.call_later(DELAY_MS, self._load)
 
     async def stop(self) -> None:
-        """Return when the cleaner, if it was loaded, has stopped."""
+        """Stop the cleaner, if it was loaded. Return when it has stopped."""
         if self._timer is not None:
             self._timer.cancel()
         if self.cleaner is not None:

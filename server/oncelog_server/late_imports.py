@@ -1,5 +1,8 @@
-"""Import modules that the start leaves out, after the broker's start: the first request of an API
-need not wait for its import, and a process that has run out of descriptors needs no import."""
+"""Import the modules that the start leaves out, soon after the broker's start.
+
+So the first request of an API need not wait for its import, and a process without free descriptors
+needs no import.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from oncelog_server.timers import Timer, Timers
 
 log = structlog.get_logger("oncelog")
 
-# Handlers import the messages of their API.
+# The modules to import. Handlers import the messages of their API.
 MODULES: Final = (
     *(f"oncelog_server.handlers.{name}" for name in NAMES),
     "oncelog_protocol.codegen_decode",
@@ -27,6 +30,8 @@ RETRY_MS: Final = 1_000
 
 
 class LateImports:
+    """Imports the modules one at a time, with pauses. A failed import is retried."""
+
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self._left = list(reversed(MODULES))

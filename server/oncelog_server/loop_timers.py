@@ -1,4 +1,4 @@
-"""The event loop's timers behind the interface `Timers`, for the pure packages."""
+"""The event loop's timers as an implementation of `Timers`, for the pure packages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 
 class LoopTimers:
+    """The `Timers` of an event loop."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 

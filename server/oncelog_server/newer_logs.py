@@ -1,5 +1,8 @@
-"""Find producer ids and leader epochs in the logs that are newer than the metadata, which then
-comes from a backup. Serving would give out producer ids twice and elect leaders in used epochs."""
+"""Find producer ids and leader epochs in the logs that are newer than the metadata.
+
+The metadata then comes from a backup. A broker that serves with it would assign producer ids twice
+and elect leaders in used epochs.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,21 @@ from oncelog_server.log.log import PartitionLog
 
 
 class NewerLogs:
-    """`next_producer_id` is the first that the metadata has not given out. `found` has one sentence
-    for each finding."""
+    """Checks the logs. `found` has a sentence for each finding.
+
+    `next_producer_id` is the first id that the metadata has not assigned.
+    """
 
     def __init__(self, next_producer_id: int) -> None:
         self._next_producer_id = next_producer_id
         self.found: list[str] = []
 
     def look_at(self, log: PartitionLog, leader_epoch: int) -> None:
-        """Check a log that was just opened; `leader_epoch` is that of the metadata."""
+        """Check a log. `leader_epoch` is the partition's epoch in the metadata."""
         epoch = log.leader_epochs.latest_epoch
         if epoch > leader_epoch:
             self.found.append(
-                f"{log.directory} has records of leader epoch {epoch}, and the metadata knows of "
+                f"{log.directory} has records of leader epoch {epoch}, but the metadata has "
                 f"{leader_epoch}"
             )
         # A marker alone proves nothing: an operator may have written it.
@@ -28,6 +33,6 @@ class NewerLogs:
         )
         if producer_id >= self._next_producer_id:
             self.found.append(
-                f"{log.directory} has records of producer id {producer_id}, and the metadata has "
-                f"given out those below {self._next_producer_id}"
+                f"{log.directory} has records of producer id {producer_id}, but the metadata has "
+                f"assigned only those below {self._next_producer_id}"
             )

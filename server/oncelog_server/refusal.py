@@ -1,5 +1,4 @@
-"""The exception by which a core refuses a request with an error code. Handlers map it to a response
-field."""
+"""The exception with which a core refuses a request. Handlers map its code to a response field."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from oncelog_protocol.errors import ErrorCode
 
 
 class Refused(Exception):
-    """`code` goes on the wire; `message` is text for a user, possibly empty."""
+    """A request is refused with the error code `code`. `message` is text for a user, or empty."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(code, message)

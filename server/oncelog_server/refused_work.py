@@ -1,5 +1,7 @@
-"""Retry work that the disk refused, usually because it is full, until it succeeds, so that no
-restart is needed. One log event when it is refused, one when it is done."""
+"""Work that the disk refused, usually because it is full. It is retried until it succeeds.
+
+So no restart is needed. There is a log event when the work is refused, and another when it is done.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from oncelog_server.timers import Timer, Timers
 log = structlog.get_logger("oncelog.storage")
 
 RETRY_MS: Final = 1_000
-# Time for retries in one turn of the loop.
+# Time in ms for retries in one turn of the loop.
 TURN_MS: Final = 10
-# After this many refusals in a row the disk is still full: the rest waits for the next round.
+# After this many refusals in a row the disk counts as full, and the rest waits for the next round.
 REFUSALS_OF_A_ROUND: Final = 20
 
 
@@ -28,7 +30,7 @@ class _Work(msgspec.Struct):
 
 
 class _Group(msgspec.Struct):
-    """Refused work that shares one pair of log events."""
+    """Refused work that shares a pair of log events."""
 
     labels: dict[str, str]
     path: str
@@ -67,9 +69,11 @@ class RefusedWork:
         group: str = "",
         **labels: str,
     ) -> None:
-        """Call `again` every second until it does not raise StorageError. It replaces pending work
-        of the same name. For each `group`, by default `name` alone, the first refusal and the
-        completion of the last work are logged."""
+        """Call `again` every second until it does not raise StorageError.
+
+        It replaces pending work of the same name. The first refusal in each `group`, and the
+        completion of its last work, are logged. By default `name` alone is the group.
+        """
         if self._stopped:
             return
         group = group or name
@@ -99,7 +103,7 @@ class RefusedWork:
                 self._groups.pop(group, None)
 
     def _leave(self, name: str) -> _Group:
-        """Remove the work from its group; return the group, an empty one if the work is unknown."""
+        """Remove the work from its group. Return the group, a new one if the work is unknown."""
         work = self._work.pop(name, None)
         if work is None:
             return _Group({}, "", 0)
@@ -119,16 +123,18 @@ class RefusedWork:
         self._try_some(list(self._work), 0)
 
     def _try_some(self, names: list[str], refusals: int) -> None:
-        """Retry `names`, as many as one turn of the loop allows; the rest goes on in the next
-        turn."""
+        """Retry the work of `names`, as much as one turn of the loop allows.
+
+        The rest is retried in the next turn.
+        """
         until_ms = self._monotonic_ms() + TURN_MS
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             if refusals == REFUSALS_OF_A_ROUND:
                 break
             if name not in self._work:
                 continue
             if self._monotonic_ms() > until_ms:
-                self._timers.call_soon(partial(self._try_some, names[place:], refusals))
+                self._timers.call_soon(partial(self._try_some, names[index:], refusals))
                 return
             refusals = 0 if self._try(name) else refusals + 1
         self._timer = None
@@ -136,7 +142,7 @@ class RefusedWork:
             self._timer = self._timers.call_later(RETRY_MS, self._try_all)
 
     def _try(self, name: str) -> bool:
-        """Return True if the work is done, or failed by a defect and is not retried."""
+        """Retry the work. Return True if it is done, or failed by a defect and is not retried."""
         work = self._work[name]
         try:
             work.again()

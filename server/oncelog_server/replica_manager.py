@@ -1,8 +1,9 @@
 """Follow the metadata image: open, lead, reconfigure and remove the partitions of this broker.
 
-Topics change first in the metadata store, then in the image, then here: no other code opens a log.
-The changes are made in slices (`topic_changes`). The coordinators of the internal topics learn of
-leadership from here."""
+Topics change first in the metadata store, then in the image, then here. No other code opens a log.
+The changes are made in slices (`topic_changes`). The coordinators of the internal topics get their
+partitions from here.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +52,11 @@ class Coordinator(Protocol):
     """Leads the partitions of an internal topic."""
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        """Load the partition and coordinate it. The result is abandoned if it cannot be led; an
-        error that is known at once is raised."""
+        """Load the partition and coordinate it.
+
+        The result is abandoned if the partition cannot be led. An error that is known at once is
+        raised.
+        """
         ...
 
     def refuse(self, index: int, reason: str) -> None:
@@ -75,8 +79,11 @@ class LastStop(msgspec.Struct, frozen=True):
 
 
 class ReplicaManager:
-    """`request_flush` asks for an fsync of acknowledged data; `jitter` draws from 0 to its
-    argument; `new_uuid` names directories that are being deleted."""
+    """Opens, leads and removes this broker's partitions as the metadata image says.
+
+    `request_flush` requests an fsync of acknowledged data. `jitter` returns a random number from 0
+    to its argument. `new_uuid` names directories that are to be deleted.
+    """
 
     def __init__(
         self,
@@ -97,7 +104,7 @@ class ReplicaManager:
     ) -> None:
         self._refused_work = refused_work
         self._image = ClusterImage()
-        # Topics of which the disk refused to create or open a log, with the error of the first.
+        # Topics with a log that the disk refused to create or open, with the first error.
         self._not_opened: dict[str, StorageError] = {}
         self._refused_ids = refused_ids
         self._is_given_id = is_given_id
@@ -117,10 +124,10 @@ class ReplicaManager:
         # Directories whose topic id the start has checked.
         self._checked: Set[str] = frozenset()
         self._configs = LogConfigs(settings)
-        # The newest leader epoch that a directory keeps.
+        # The newest leader epoch in a directory's checkpoint.
         self._kept_epoch = -1
         self._storage_failures = StorageFailures()
-        # Ids of deleted topics of which a directory could not be removed.
+        # Ids of deleted topics with a directory that could not be removed.
         self._undropped: set[bytes] = set()
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
@@ -133,9 +140,11 @@ class ReplicaManager:
         return {topic for topic, _ in known} - image.topics.keys()
 
     def open_all(self, image: ClusterImage, folders: Folders, newer: NewerLogs) -> None:
-        """Open every partition that the image assigns to this broker, at the start. It leads none
-        yet: the registration elects it, in a new leader epoch. Raise StorageError if strays cannot
-        be put aside."""
+        """Open every partition that the image assigns to this broker, at the start.
+
+        The broker leads none of them yet: its registration elects it, in a new leader epoch. Raises
+        StorageError if strays cannot be put aside.
+        """
         self._image = image
         self._checked = folders.checked
         for name, aside in put_strays_aside(self._files, folders, self._new_uuid):
@@ -150,19 +159,19 @@ class ReplicaManager:
         self._checked = frozenset()
 
     def follow(self, old: ClusterImage, new: ClusterImage, delta: ImageDelta) -> None:
-        """Begin the changes that the new image asks for; `settled` returns when they are made."""
+        """Begin the changes that the new image requires. `settled` returns when they are made."""
         self._image = new
         if self._stopped:
             return
         for deleted in delta.topics_deleted:
-            # Its partitions that are still queued are not opened.
+            # Its queued partitions must not be opened any more.
             self._not_opened.pop(deleted.name, None)
             self._due.forget(deleted.name)
         for change in delta.partitions:
             self._due.add(change)
         for topic in delta.settings_changed:
-            # Behind the partitions that are still to be opened, whose images carry the old
-            # settings.
+            # The new settings come after the partitions that are still queued, because their images
+            # have the old settings.
             self._due.add(topic)
         self._due.work()
 
@@ -171,20 +180,24 @@ class ReplicaManager:
         await self._due.settled(topics)
 
     async def created(self, topics: Collection[str]) -> None:
-        """As `settled`. Raise Refused with KAFKA_STORAGE_ERROR if the disk refused a log."""
+        """Return when all changes of these topics are made, as `settled` does.
+
+        Raises Refused with KAFKA_STORAGE_ERROR if the disk refused a log.
+        """
         await self.settled(topics)
         for name in topics:
             error = self._not_opened.get(name)
             if error is not None:
                 raise Refused(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"Topic '{name}' cannot be kept on disk: {error}. Free some space and try"
-                    " again.",
+                    f"Topic '{name}' cannot be kept on disk: {error}. Free some space and retry.",
                 )
 
     def give_up(self, name: str) -> bool:
-        """Remove a new topic that the disk refused, before its deletion from the image. Return
-        False, and change nothing, if records have been written to it."""
+        """Remove a new topic that the disk refused, before its deletion from the image.
+
+        Return False and change nothing if records have been written to it.
+        """
         topic = self._image.topics.get(name)
         if topic is None:
             return True
@@ -200,8 +213,7 @@ class ReplicaManager:
         return True
 
     def undropped(self) -> Set[bytes]:
-        """Return the ids of topics that were deleted since the start and of which directories are
-        left."""
+        """Return the ids of topics that were deleted since the start and still have directories."""
         dropping = {
             change.topic.id
             for change in self._due
@@ -230,8 +242,8 @@ class ReplicaManager:
             return
         topic_partition = TopicPartition(topic.name, image.partition)
         partition = self._partitions.get(topic_partition)
-        # A partition that could not be opened stays offline until the next start: opened again it
-        # would count as a new partition, and its corrupt log as a sound one.
+        # A partition that could not be opened stays offline until the next start. If it were opened
+        # now, it would count as a new partition, and its corrupt log as a valid one.
         if partition is None and self._partitions.offline_reason(topic_partition) is None:
             partition = self._open(topic, topic_partition)
         if partition is not None:
@@ -241,8 +253,10 @@ class ReplicaManager:
             coordinator.refuse(image.partition, f"{topic_partition} cannot be used: {reason}")
 
     def _open(self, topic: TopicImage, topic_partition: TopicPartition) -> Partition | None:
-        """Open the partition. Return None, with the partition offline, if its log cannot be served
-        (S3)."""
+        """Open the partition. Return None if its log cannot be served, with the partition offline.
+
+        The source of the rule is the scenario S3.
+        """
         # A partition that this process created needs no recovery.
         known = self._loading
         try:
@@ -264,7 +278,7 @@ class ReplicaManager:
             return None
 
     def _open_again(self, topic_id: bytes, name: TopicPartition, *, known: bool) -> None:
-        """Open a log that the disk refused before. Raise StorageError if it refuses it again."""
+        """Open a log that the disk refused before. Raises StorageError if it is refused again."""
         topic = self._image.topics.get(name.topic)
         image = self._image.partition(*name)
         if topic is None or image is None or topic.id != topic_id:
@@ -279,9 +293,12 @@ class ReplicaManager:
     def _open_log(
         self, topic: TopicImage, topic_partition: TopicPartition, *, known: bool
     ) -> Partition | None:
-        """Open the log and add the partition; return None, with the partition offline, if the log
-        is corrupt or another topic's. `known`: the checkpoints of the last stop apply to it. Raise
-        StorageError if the disk refuses it."""
+        """Open the log and add the partition.
+
+        Return None if the log is corrupt or another topic's, with the partition offline. `known`
+        says that the checkpoints of the last stop apply to the log. Raises StorageError if the disk
+        refuses it.
+        """
         last = self._last_stop
         try:
             opened = PartitionLog.open(
@@ -335,14 +352,14 @@ class ReplicaManager:
         )
 
     def _try_log_again(self, name: TopicPartition) -> None:
-        """Raise StorageError if the disk refuses it again."""
+        """Retry the refused operation of a log. Raises StorageError if it is refused again."""
         partition = self._partitions.get(name)
         if partition is not None and partition.offline is None:
             partition.log.try_again(self._wall_ms())
 
     def _storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         name = partition.topic_partition
-        if str(name) not in self._refused_work:  # else its log event reports it
+        if str(name) not in self._refused_work:  # otherwise its log event has reported the failure
             self._storage_failures.add(name, failure, self._wall_ms())
 
     def _lead_or_follow(self, partition: Partition, image: PartitionImage) -> None:
@@ -356,7 +373,7 @@ class ReplicaManager:
         try:
             partition.become_leader(self._broker_id, image.leader_epoch, image.isr, image.replicas)
             if image.leader_epoch > self._kept_epoch:
-                # One directory keeps the newest epoch, for a recovery of lost metadata.
+                # One directory must have the newest epoch, for a recovery of lost metadata.
                 self._kept_epoch = image.leader_epoch
                 partition.log.write_leader_epochs()
             if coordinator is not None:
@@ -374,7 +391,7 @@ class ReplicaManager:
         self._remove(change.topic, topic_partition)
 
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
-        """Remove the partition, and its directory; the latter is retried if the disk refuses it."""
+        """Remove the partition and its directory. If the disk refuses the latter, it is retried."""
         partition = self._partitions.remove(name)
         self._storage_failures.discard(name)
         self._refused_work.discard(str(name))
@@ -411,5 +428,5 @@ class ReplicaManager:
 
 
 def _opening(name: TopicPartition | str) -> str:
-    """Return the key, in the refused work, of opening a log or the logs of a topic."""
+    """Return the name, among the refused work, of opening a log or the logs of a topic."""
     return f"open {name}"

@@ -1,14 +1,15 @@
-"""Limits on the array elements of a request, all its arrays together. Each element takes memory,
-and holds the loop if the request is not served in slices (H21, H26, H28, H30).
+"""Limits on the array elements of a request, all its arrays together.
 
-Measured: an element takes 1 to 7 us of one core, of which decoding is at most 1 us; the limits keep
-a request below some 50 ms. Requests that are decoded, served and encoded in slices may name every
-partition that a cluster may have.
+Each element takes memory, and blocks the loop if the request is not served in slices (H21, H26,
+H28, H30). By measurement an element takes 1 to 7 us of one core, of which decoding is at most 1 us.
+The limits keep a request below about 50 ms. Requests that are decoded, served and encoded in slices
+may name every partition that a cluster may have.
 
-The total time of a sliced request has no other bound than these numbers, as in Kafka. It delays
-others by no more than a slice: all large requests share each slice, in rotation, and a connection
-has one of them at a time (`slices.py`). So an attacker gains nothing by one request of seconds over
-many of milliseconds."""
+As in Kafka, only these numbers limit the total time of a sliced request. It delays others by at
+most a slice: all large requests share each slice, in rotation, and a connection has only one of
+them at a time (`slices.py`). So one request of seconds harms the broker no more than many of
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
         ),
         _OF_PARTITIONS,
     ),
-    # Seven microseconds each.
+    # Each element takes seven microseconds.
     ApiKey.FIND_COORDINATOR: 6_000,
     ApiKey.DESCRIBE_GROUPS: 6_000,
     # Each element creates a topic or partitions.
@@ -44,7 +45,8 @@ MAX_ELEMENTS_OF: Final[dict[int, int]] = {
 }
 
 
-# Served in slices: they may name every partition that a cluster may have, each in its own topic.
+# These APIs are served in slices. A request may name every partition that a cluster may have, each
+# in its own topic.
 IN_SLICES: Final = frozenset(
     {
         ApiKey.FETCH,
@@ -55,7 +57,7 @@ IN_SLICES: Final = frozenset(
         ApiKey.DELETE_TOPICS,
     }
 )
-# Room for elements beside topics and partitions: internal topics, deleted topics.
+# Room for other elements than the cluster's topics and partitions: internal and deleted topics.
 _BESIDE: Final = 1_000
 
 

@@ -12,16 +12,17 @@ T = TypeVar("T")
 
 
 class RequestTasks:
-    """Runs coroutines for handlers; `stop` cancels those that still run."""
+    """Runs coroutines for handlers. `stop` cancels those that still run."""
 
     def __init__(self) -> None:
-        # A dict keeps the order of starts, in which tasks are cancelled; a set is ordered by
-        # addresses.
+        # Tasks are cancelled in the order of their starts, which a dict keeps and a set does not.
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> Deferred[T]:
-        """Run `work` as a task; the Deferred is completed with its result, or abandoned if it
-        fails or is cancelled."""
+        """Run `work` as a task. Return the Deferred of its result.
+
+        The Deferred is abandoned if the task fails or is cancelled.
+        """
         result: Deferred[T] = Deferred()
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None

@@ -1,4 +1,4 @@
-"""`oncelog serve`: one broker, from settings to a clean stop."""
+"""`oncelog serve`: a broker in this process, from its settings to a clean stop."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from oncelog_server.config import Settings
     from oncelog_server.faults.faults import Faults
 
-    # Called once a broker serves. Returns why it must stop again; empty if it may serve.
+    # Called once a broker serves. Returns why it must stop again, or "" if it may serve.
     Announce = Callable[[Broker], Awaitable[str]]
 
 DEFAULT_HOST: Final = "localhost"
 ENDED_BY_FORCE: Final = 130
 SAME_MOMENT_S: Final = 0.1
-# Not settings. A broker imports `faults`, which reads them, only if one of them is set.
+# Variables that are no settings. The package `faults` reads them; it is imported only if one is
+# set.
 FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_FULL_FOR")
 
 
@@ -44,7 +45,7 @@ FAULT_VARIABLES: Final = ("ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS", "ONCELOG_F
 )
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One setting.")
 @click.option("--debug", is_flag=True, help="Log more.")
-@click.option("--allow-faults", is_flag=True, hidden=True, help="Heed ONCELOG_FAIL_AT: for tests.")
+@click.option("--allow-faults", is_flag=True, hidden=True, help="Allow ONCELOG_FAIL_AT: for tests.")
 def serve(
     port: int | None,
     data: str | None,
@@ -116,13 +117,15 @@ def run_process(
 
 
 def _faults(allowed: bool) -> Faults | None:
-    """Return the faults that environment variables ask for, None if there are none. End the process
-    unless they are allowed, since the variables may be set by accident."""
-    asked = [name for name in FAULT_VARIABLES if os.environ.get(name)]
-    if not asked:
+    """Return the faults that environment variables name, None without one.
+
+    If they are not allowed, end the process, because the variables may be set by accident.
+    """
+    names = [name for name in FAULT_VARIABLES if os.environ.get(name)]
+    if not names:
         return None
     if not allowed:
-        click.echo(f"{asked[0]} breaks a broker on purpose: needs --allow-faults", err=True)
+        click.echo(f"{names[0]} breaks a broker on purpose: needs --allow-faults", err=True)
         sys.exit(2)
     from oncelog_server.faults.faults import Faults
 
@@ -134,22 +137,28 @@ def _faults(allowed: bool) -> Faults | None:
 
 
 def _keep_rich_out() -> None:
-    """Keep structlog from importing rich, which colors tracebacks: that takes a fifth of the start,
-    and the log does not need it."""
+    """Prevent structlog from importing rich, which colors tracebacks.
+
+    The import takes a fifth of the start, and the log does not need it.
+    """
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: not there
 
 
 def _take_all_descriptors() -> None:
-    """Raise the limit of descriptors to the hard limit, as the JVM does. The usual soft limit of
-    1,024 is too low for partitions and clients."""
+    """Raise the limit of descriptors to the hard limit, as the JVM does.
+
+    The usual soft limit of 1,024 is too low for partitions and clients.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # macOS names a limit that it does not grant
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def leave_room_for_files(settings: Settings) -> Settings:
-    """Return the settings with `max.connections` lowered so that descriptors are left for the logs:
-    a refused connection fails one client, a file that cannot be opened fails them all."""
+    """Return the settings, with `max.connections` lowered if files would get too few descriptors.
+
+    A refused connection fails one client, but a file that cannot be opened fails all clients.
+    """
     from oncelog_server.storage.descriptors import affordable_connections
 
     affordable = affordable_connections()
@@ -166,7 +175,7 @@ def leave_room_for_files(settings: Settings) -> Settings:
 
 
 def _log_unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an exception that the event loop caught as an event, not as a bare traceback."""
+    """Log an exception that the event loop caught, as a log event instead of a bare traceback."""
     import structlog
 
     structlog.get_logger("oncelog").error(
@@ -214,7 +223,7 @@ async def _serve(settings: object, faults: Faults | None, announce: Announce) ->
 
 
 async def _announce(broker: Broker) -> str:
-    """Print where the broker listens; return "", as nothing keeps it from serving."""
+    """Print the broker's address and data directory. Return "": the broker may serve."""
     from oncelog_server.network.binding import EVERY_ADDRESS
 
     listener, host, port = broker.addresses[0]
@@ -235,17 +244,20 @@ def _address(host: str, port: int) -> str:
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:
-    """Stop cleanly on the first signal, at once on the second. Signals within SAME_MOMENT_S count
-    as one: a terminal and a program that runs the broker may both pass on the same Ctrl-C."""
+    """Stop cleanly on the first signal, at once on the second.
+
+    Signals within SAME_MOMENT_S count as one, because a terminal and a program that runs the broker
+    may both pass on the same Ctrl-C.
+    """
     loop = asyncio.get_running_loop()
-    asked_at = 0.0
+    first_signal_s = 0.0
 
     def stop() -> None:
-        nonlocal asked_at
+        nonlocal first_signal_s
         if not stopping.is_set():
-            asked_at = loop.time()
+            first_signal_s = loop.time()
             stopping.set()
-        elif loop.time() - asked_at > SAME_MOMENT_S:
+        elif loop.time() - first_signal_s > SAME_MOMENT_S:
             os._exit(ENDED_BY_FORCE)
 
     for number in (signal.SIGTERM, signal.SIGINT):

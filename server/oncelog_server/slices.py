@@ -1,7 +1,8 @@
 """Run long work in slices of some milliseconds, with other callbacks of the event loop in between.
 
-Work is a generator that yields where it may be interrupted, at least once every few milliseconds,
-and returns its result. Several pieces of work share a slice, in rotation."""
+Work is a generator that returns its result. It yields where it may be interrupted, at least once
+every few milliseconds. Several pieces of work share a slice, in rotation.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +16,25 @@ from oncelog_server.timers import Timers
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 
-# Length of one slice, all pieces of work together.
+# Length in ms of a slice, for all pieces of work together.
 SLICE_MS: Final = 8
-# Share of one piece of work in a slice while others wait.
+# Share in ms of one piece of work in a slice while others wait.
 SHARE_MS: Final = 2
-# How long new work runs at once, before it waits for a slice: most of it ends within that time.
+# Time in ms that new work may run before it waits for a slice. Most work ends within that time.
 AT_ONCE_MS: Final = 2
-# Lists up to this length are processed without slices: that takes less than a millisecond.
+# Lists up to this length are processed without slices, because that takes less than a millisecond.
 SMALL: Final = 100
-# Pieces of work in rotation. More of them wait, so that not all hold half of a response in memory.
+# Pieces of work in rotation. Further ones wait, so that only these hold partial responses in
+# memory.
 IN_ROTATION: Final = 16
 
 
 class Slices:
-    """`steps_per_slice` bounds a slice in addition to the clock, because a simulated clock stands
-    still while the broker works. Work that fails abandons its response and stops no other work."""
+    """Runs pieces of work in slices. Work that fails abandons its response and stops no other work.
+
+    `steps_per_slice` limits a slice in addition to the clock, because a simulated clock stands
+    still while the broker works.
+    """
 
     def __init__(
         self,
@@ -53,8 +58,11 @@ class Slices:
         return not self._rotation and not self._is_working
 
     def run(self, steps: Steps[T]) -> T | Deferred[T]:
-        """Return the work's result if no other work waits and it ends within AT_ONCE_MS, else a
-        Deferred of it; cancelling that ends the work. An exception in that first time is raised."""
+        """Run the work. Return its result if it ends within AT_ONCE_MS, else the Deferred of it.
+
+        If other work waits, the work is queued at once. A cancelled Deferred ends the work. An
+        exception within AT_ONCE_MS is raised.
+        """
         if self.is_idle and not self._stopped:
             budget = _Budget(self._monotonic_ms, AT_ONCE_MS, self._steps_per_slice)
             budget.share(AT_ONCE_MS)
@@ -67,19 +75,19 @@ class Slices:
         return self.queue(steps)
 
     def queue(self, steps: Steps[T]) -> Deferred[T]:
-        """As `run`, but begin with the next slice."""
-        answer: Deferred[T] = Deferred()
+        """Run the work from the next slice on. Return the Deferred of its result."""
+        result: Deferred[T] = Deferred()
         if self._stopped:
             steps.close()
-            return answer
-        work = _Work(steps, answer)
+            return result
+        work = _Work(steps, result)
         waits = self._waiting if len(self._rotation) >= IN_ROTATION else self._rotation
         waits.append(work)
         self._arm()
-        return answer
+        return result
 
     def stop(self) -> None:
-        """Drop all work; its responses are abandoned or stay pending."""
+        """Drop all work. Its responses are abandoned or stay pending."""
         self._stopped = True
         for work in (*self._rotation, *self._waiting):
             work.steps.close()
@@ -109,8 +117,8 @@ class Slices:
             self._arm()
 
     def _is_at_its_end(self, work: _Work[Any], budget: _Budget) -> bool:
-        """Run one share of the work; return True if the work has ended."""
-        if work.answer.cancelled:
+        """Run one share of the work. Return True if the work has ended."""
+        if work.result.cancelled:
             work.steps.close()
             return True
         budget.share(SHARE_MS)
@@ -123,14 +131,14 @@ class Slices:
         except StopIteration as ended:
             value = ended.value
         except Exception as error:
-            work.answer.abandon(error)
+            work.result.abandon(error)
             return True
-        work.answer.complete(value)
+        work.result.complete(value)
         return True
 
 
 def when_large(size: int, steps: Steps[T]) -> T | Steps[T]:
-    """Return the generator, to be run in slices, if `size` is large; else its result."""
+    """Return the generator if `size` is large, to be run in slices, else its result."""
     return steps if size > SMALL else at_its_end(steps)
 
 
@@ -156,15 +164,15 @@ def within(count: int, steps: Steps[T]) -> T | None:
 
 
 class _Work(Generic[T]):
-    __slots__ = ("answer", "steps")
+    __slots__ = ("result", "steps")
 
-    def __init__(self, steps: Steps[T], answer: Deferred[T]) -> None:
+    def __init__(self, steps: Steps[T], result: Deferred[T]) -> None:
         self.steps = steps
-        self.answer = answer
+        self.result = result
 
 
 class _Budget:
-    """Time and steps of one slice, and of one share of it."""
+    """The time and the steps that are left of a slice, and of a share of it."""
 
     __slots__ = ("_ends_ms", "_left", "_monotonic_ms", "_share_ends_ms")
 
@@ -180,7 +188,6 @@ class _Budget:
         self._share_ends_ms = min(self._monotonic_ms() + ms, self._ends_ms)
 
     def is_share_spent(self) -> bool:
-        """Count one step; return True if the share or the slice is over. Call it once for each
-        step."""
+        """Count a step, and return True if the share or the slice is spent. Call it once a step."""
         self._left -= 1
         return self._left <= 0 or self._monotonic_ms() >= self._share_ends_ms

@@ -1,5 +1,7 @@
-"""Open the metadata of a data directory at the start, and check that identity, metadata and logs
-belong together. A refused start changes nothing."""
+"""The checks of a start: identity, metadata and logs of the data directory must belong together.
+
+A refused start changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ class StartChecks:
         self._directory = environment.directory
 
     async def open_metadata(self, *, is_new: bool) -> tuple[ClusterMetadata, int]:
-        """Return the loaded metadata and the first producer id that was never allocated.
+        """Return the loaded metadata and the first producer id of the next block.
 
-        A new directory gets a new cluster. Raises NeedsRecovery if the store is damaged, or if
-        that of an old directory has no cluster.
+        A new directory gets a new cluster. Raises NeedsRecovery if the store is damaged, or if the
+        store of an existing directory has no cluster.
         """
         try:
             store = await self._environment.open_store()
@@ -43,8 +45,11 @@ class StartChecks:
     def check_identity(
         self, meta: MetaProperties | None, image: ClusterImage, next_producer_id: int
     ) -> None:
-        """Write meta.properties of a new directory. Raises ValueError if the directory belongs to
-        another broker or cluster, NeedsRecovery if only meta.properties is missing."""
+        """Check meta.properties, and write it into a new directory.
+
+        Raises ValueError if the directory belongs to another broker or cluster, NeedsRecovery if
+        only meta.properties is missing.
+        """
         path = self._directory.path
         node_id = self._settings.node_id
         if meta is None and (next_producer_id or image.topics):
@@ -60,15 +65,14 @@ class StartChecks:
             )
 
     def folders(self, image: ClusterImage) -> Folders:
-        """Return the partitions found on disk. Raises NeedsRecovery if the metadata does not know
-        some of them."""
+        """Return the partitions found on disk. Raises NeedsRecovery if the metadata lacks some."""
         folders = look_at_folders(self._environment.files, image, self._settings.node_id)
         if folders.unknown:
             raise self.older([f"it does not know {name}" for name in folders.unknown])
         return folders
 
     def older(self, found: list[str]) -> NeedsRecovery:
-        """Return the error for metadata that is older than the logs; `found` has the reasons."""
+        """Return the error for metadata that is older than the logs. `found` are the reasons."""
         shown = "; ".join(found[:SHOWN])
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         path = self._directory.path

@@ -1,9 +1,10 @@
-"""Directories of partitions that belong to no topic any more: a crash came between the deletion of
-a topic in the store and that of its files.
+"""Strays: directories of partitions that belong to no topic any more.
 
-They are put aside under another name, as Kafka does, not removed; and only where the store knows
-that the topic was deleted or has moved to other brokers. A directory that the store knows nothing
-of shows that the store is not what it was. What was on its way out already is removed.
+They are left if a crash comes after the deletion of a topic in the store and before that of its
+files. As in Kafka, strays are not deleted but put aside under another name. They are put aside only
+if the store records that the topic was deleted or has moved to other brokers. A directory that the
+store does not know proves that the store is out of date. Directories whose deletion had begun are
+deleted.
 """
 
 from __future__ import annotations
@@ -30,27 +31,31 @@ from oncelog_server.storage.layout import (
 
 class _Place(Enum):
     HERE = "here"
-    # Deleted, or on other brokers.
+    # Its topic was deleted, or the partition is on other brokers.
     ELSEWHERE = "elsewhere"
     UNKNOWN = "unknown"
-    # No partition, whatever its name.
+    # It is not a partition, although it is named like one.
     NOTHING = "nothing"
 
 
 class Folders(msgspec.Struct):
-    """What a look at the data directory found. `unknown` are partitions of which the store knows
-    nothing, `remembered` the deleted topics of which something is still here."""
+    """The directories that the data directory holds.
+
+    `leaving` are those whose deletion has begun. `strays` are to be put aside. `unknown` are
+    partitions that the store does not know. `remembered` are the ids of deleted topics that still
+    have a directory here.
+    """
 
     leaving: list[str] = msgspec.field(default_factory=list)
     strays: list[tuple[str, TopicPartition]] = msgspec.field(default_factory=list)
     unknown: list[str] = msgspec.field(default_factory=list)
     remembered: set[bytes] = msgspec.field(default_factory=set)
-    # Those of which partition.metadata has the id that the image has.
+    # Directories whose partition.metadata has the same topic id as the image.
     checked: set[str] = msgspec.field(default_factory=set)
 
 
 def look_at_folders(files: Files, image: ClusterImage, broker_id: int) -> Folders:
-    """Changes nothing. Raises StorageError."""
+    """Return the directories by kind. Nothing is changed. Raises StorageError."""
     found = Folders()
     for name in files.list(""):
         if is_deleted_directory(name):
@@ -71,7 +76,10 @@ def look_at_folders(files: Files, image: ClusterImage, broker_id: int) -> Folder
 def put_strays_aside(
     files: Files, folders: Folders, new_uuid: Callable[[], bytes]
 ) -> list[tuple[str, str]]:
-    """(old name, new name) of each directory put aside. Raises StorageError."""
+    """Put the strays aside. Return (old name, new name) of each. Raises StorageError.
+
+    Directories whose deletion had begun are deleted.
+    """
     moved = []
     for name, partition in folders.strays:
         aside = stray_directory(*partition, new_uuid())
@@ -90,7 +98,7 @@ def _place(
     broker_id: int,
     found: Folders,
 ) -> _Place:
-    """Where the image puts this very partition; its topic id is in its own file."""
+    """Return where the image places the partition of a directory, identified by its topic id."""
     known = image.partition(*partition)
     topic_id = _topic_id(files, name)
     if known is not None and topic_id in (None, known.topic_id):
@@ -98,7 +106,7 @@ def _place(
             found.checked.add(name)
         return _Place.HERE if broker_id in known.replicas else _Place.ELSEWHERE
     if topic_id is None:
-        # Only its name identifies it.
+        # Without a topic id, only the name identifies the partition.
         topic_id = _deleted_id(image, partition)
         if topic_id is None:
             return _Place.UNKNOWN if _has_log(files, name) else _Place.NOTHING
@@ -109,13 +117,12 @@ def _place(
 
 
 def is_of_topic(files: Files, directory: str, topic_id: bytes) -> bool:
-    """Whether a directory may be a partition of that topic, by the id in it: one without an id
-    may."""
+    """Return whether a directory may belong to a topic: it has the topic's id, or none."""
     return _topic_id(files, directory) in (None, topic_id)
 
 
 def _topic_id(files: Files, name: str) -> bytes | None:
-    """None where the file is not there or cannot be read."""
+    """Return the topic id in a directory, None if its file is missing or damaged."""
     try:
         data = read_whole(files, f"{name}/{PARTITION_METADATA}")
         return None if data is None else decode_partition_metadata(data)
@@ -133,5 +140,5 @@ def _deleted_id(image: ClusterImage, partition: TopicPartition) -> bytes | None:
 def _has_log(files: Files, name: str) -> bool:
     try:
         return any(file.endswith(LOG_SUFFIX) for file in files.list(name))
-    except StorageError:  # a file
+    except StorageError:  # it is a file
         return False

@@ -1,4 +1,4 @@
-"""The interface of timers, injected: the event loop's in production, the simulator's in tests."""
+"""The interface of timers, injected: those of the event loop, or of the simulator in tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Changes that the metadata image asks of this broker and that are pending: a queue for each topic.
+"""The pending changes that the metadata image requires of this broker, in a queue for each topic.
 
-The changes of one topic are made in their order, topics in rotation, so that a new topic of one
-partition does not wait for ten thousand changes of another.
+The changes of a topic are made in their order. Topics take turns, so that a new topic of one
+partition does not wait for ten thousand changes of another topic.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Change = PartitionChange | TopicImage
 
 
 class TopicChanges:
-    """`make` makes one change. An exception is logged and does not stop the others."""
+    """The queues of changes. `make` makes a change; its exception is logged and stops no other."""
 
     def __init__(self, slices: Slices, make: Callable[[Change], None]) -> None:
         self._slices = slices
         self._make = make
-        # By topic; the topic whose turn is next is at the front.
+        # The pending changes by topic. The topic at the front is the next.
         self._due: dict[str, deque[Change]] = {}
-        # By topic: completed when all of its changes are made.
+        # Futures by topic, completed when all of its changes are made.
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
         self._is_working = False
 
     def __iter__(self) -> Iterator[Change]:
-        """The changes that are not made yet."""
+        """Iterate over the pending changes."""
         return (change for changes in self._due.values() for change in changes)
 
     def add(self, change: Change) -> None:
@@ -67,7 +67,7 @@ class TopicChanges:
                 await waiting
 
     def clear(self) -> None:
-        """Drop every change; `settled` returns."""
+        """Drop every change. Calls of `settled` return."""
         self._due.clear()
         for name in list(self._waiting):
             self._wake(name)
@@ -77,7 +77,7 @@ class TopicChanges:
             while self._due:
                 name = next(iter(self._due))
                 changes = self._due.pop(name)
-                # The topic goes behind the others, and stays queued while the change is made.
+                # The topic moves to the back, and stays queued while the change is made.
                 self._due[name] = changes
                 if changes:
                     self._try(changes.popleft())
@@ -92,7 +92,7 @@ class TopicChanges:
         try:
             self._make(change)
         except Exception:  # a defect in one change must not stop the others
-            log.exception("a part of the metadata could not be followed")
+            log.exception("a change of the metadata could not be made")
 
     def _wake(self, topic: str) -> None:
         for waiting in self._waiting.pop(topic, ()):

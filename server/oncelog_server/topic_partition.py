@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
+    """A topic and a partition of it."""
+
     topic: str
     partition: int
 
