@@ -19,7 +19,7 @@ from oncelog_server.settings.accepted import ACCEPTED, ALIASES, GONE
 from oncelog_server.settings.listeners import (
     InvalidConnectionLimits,
     InvalidListeners,
-    Listener,
+    ListenerAddress,
     connection_limits,
     listeners_of,
     shares_an_address,
@@ -28,7 +28,7 @@ from oncelog_server.settings.model import HONOURED, KNOWN, Settings
 from oncelog_server.settings.refused import REFUSED
 from oncelog_server.settings.sources import (
     FROM_ARGUMENT,
-    Assignment,
+    SettingAssignment,
     UnreadableSource,
     from_argument,
     from_environment,
@@ -86,7 +86,7 @@ def load_settings(
     and exclude a --set of the same setting. Raises SettingsError with every problem found, OSError
     if the file cannot be read.
     """
-    given: list[Assignment] = []
+    given: list[SettingAssignment] = []
     unreadable: list[SettingProblem] = []
     if config_file is not None:
         try:
@@ -101,26 +101,28 @@ def load_settings(
             unreadable.append(SettingProblem("", "", error.source, error.reason))
     if port is not None:
         unreadable += _set_twice(given, ("listeners",), f"--port {port}")
-        given.append(Assignment("listeners", f"PLAINTEXT://:{port}", "--port"))
+        given.append(SettingAssignment("listeners", f"PLAINTEXT://:{port}", "--port"))
     if data is not None:
         unreadable += _set_twice(given, ("log.dirs", "log.dir"), f"--data {data}")
-        given.append(Assignment("log.dirs", data, "--data"))
+        given.append(SettingAssignment("log.dirs", data, "--data"))
     return settings_of(_without_stale_advertised(given), unreadable)
 
 
-def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem] = ()) -> Loaded:
+def settings_of(
+    given: Sequence[SettingAssignment], unreadable: Sequence[SettingProblem] = ()
+) -> Loaded:
     """Return the settings of assignments. A later one overrides an earlier one.
 
     Raises SettingsError with every problem, those of `unreadable` sources included.
     """
     warnings: list[str] = []
     problems = list(unreadable)
-    effective: dict[str, Assignment] = {}
+    effective: dict[str, SettingAssignment] = {}
     for assignment in given:
         name = ALIASES.get(assignment.name)
         if name is not None:
             warnings.append(f"{assignment.name} ({assignment.source}): the name is now {name}")
-            effective[name] = Assignment(name, assignment.text, assignment.source)
+            effective[name] = SettingAssignment(name, assignment.text, assignment.source)
         elif assignment.name in KNOWN:
             effective[assignment.name] = assignment
         else:
@@ -141,7 +143,7 @@ def settings_of(given: Sequence[Assignment], unreadable: Sequence[SettingProblem
     texts = {name: assignment.text for name, assignment in effective.items()}
     settings = Settings(**values, given=texts)
     problems += [
-        _problem(effective.get(name) or Assignment(name, "", "default"), reason)
+        _problem(effective.get(name) or SettingAssignment(name, "", "default"), reason)
         for name, reason in contradictions(settings)
         if not any(problem.name == name for problem in problems)
     ]
@@ -193,7 +195,7 @@ def contradictions(settings: Settings) -> list[tuple[str, str]]:
     return found
 
 
-def _client_listeners(settings: Settings) -> tuple[Listener, ...]:
+def _client_listeners(settings: Settings) -> tuple[ListenerAddress, ...]:
     """Return the listeners, none if their settings are invalid. That is reported elsewhere."""
     try:
         return listeners_of(settings)
@@ -208,7 +210,7 @@ def nearest_name(name: str) -> str | None:
 
 
 def _judge_unknown(
-    assignment: Assignment, warnings: list[str], problems: list[SettingProblem]
+    assignment: SettingAssignment, warnings: list[str], problems: list[SettingProblem]
 ) -> None:
     """Add an unknown name to `problems`.
 
@@ -231,18 +233,18 @@ def _judge_unknown(
         problems.append(problem)
 
 
-def _refuse_unless_default(assignment: Assignment) -> None:
+def _refuse_unless_default(assignment: SettingAssignment) -> None:
     row = REFUSED[assignment.name]
     text = assignment.text.strip()
     if text not in ("", row.default) and text.lower() != (row.default or "").lower():
         raise InvalidValue(f"refused: {row.reason}")
 
 
-def _problem(assignment: Assignment, reason: str) -> SettingProblem:
+def _problem(assignment: SettingAssignment, reason: str) -> SettingProblem:
     return SettingProblem(assignment.name, _shown_text(assignment), assignment.source, reason)
 
 
-def _shown_text(assignment: Assignment) -> str:
+def _shown_text(assignment: SettingAssignment) -> str:
     """Return the value as an error may show it.
 
     Passwords are hidden. Unknown settings are hidden if their name looks like that of a password:
@@ -256,7 +258,7 @@ def _shown_text(assignment: Assignment) -> str:
     return HIDDEN if hidden else assignment.text
 
 
-def _without_stale_advertised(given: list[Assignment]) -> list[Assignment]:
+def _without_stale_advertised(given: list[SettingAssignment]) -> list[SettingAssignment]:
     """Return the assignments without `advertised.listeners` of listeners that are not used.
 
     They are those of a source whose `listeners` a later source overrides. Kafka's container image
@@ -275,7 +277,7 @@ def _without_stale_advertised(given: list[Assignment]) -> list[Assignment]:
 
 
 def _set_twice(
-    given: Sequence[Assignment], names: Sequence[str], option: str
+    given: Sequence[SettingAssignment], names: Sequence[str], option: str
 ) -> list[SettingProblem]:
     """Return a problem for each --set of a setting that an option sets too.
 
@@ -288,14 +290,14 @@ def _set_twice(
     ]
 
 
-def _read(file: Path) -> list[Assignment]:
+def _read(file: Path) -> list[SettingAssignment]:
     try:
         return from_properties(file.read_text(encoding="utf-8-sig"), str(file))
     except UnicodeDecodeError as error:
         raise UnreadableSource(str(file), str(error)) from error
 
 
-def _aliases_first(assignments: list[Assignment]) -> list[Assignment]:
+def _aliases_first(assignments: list[SettingAssignment]) -> list[SettingAssignment]:
     """Return the assignments of a file with the old names first.
 
     So Kafka's current name overrides KIP-98's, whatever their order in the file.

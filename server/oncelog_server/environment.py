@@ -29,7 +29,7 @@ from oncelog_server.storage.layout import (
 from oncelog_server.storage.os_files import OsFiles
 
 if TYPE_CHECKING:
-    from oncelog_server.cleaning.work import Listener, Work
+    from oncelog_server.cleaning.work import CleaningWork, PassListener
     from oncelog_server.faults.faults import Faults
     from oncelog_server.log.cleaner.job import CleaningJob
 
@@ -89,7 +89,7 @@ class Environment(Protocol):
         """Return `requests`, or the wrapper that a test puts around it."""
         ...
 
-    def clean(self, job: CleaningJob, listener: Listener) -> Work:
+    def clean(self, job: CleaningJob, listener: PassListener) -> CleaningWork:
         """Begin a pass of the log cleaner."""
         ...
 
@@ -153,7 +153,7 @@ class OsEnvironment:
     def watched(self, requests: Requests) -> Requests:
         return requests if self._faults is None else self._faults.requests(requests)
 
-    def clean(self, job: CleaningJob, listener: Listener) -> Work:
+    def clean(self, job: CleaningJob, listener: PassListener) -> CleaningWork:
         from oncelog_server.cleaning.processes import ProcessWork
 
         return ProcessWork(asyncio.get_running_loop(), str(self.directory.path), job, listener)

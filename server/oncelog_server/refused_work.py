@@ -24,7 +24,7 @@ TURN_MS: Final = 10
 REFUSALS_OF_A_ROUND: Final = 20
 
 
-class _Work(msgspec.Struct):
+class _Retry(msgspec.Struct):
     again: Callable[[], None]
     group: str
 
@@ -44,7 +44,7 @@ class RefusedWork:
     def __init__(self, timers: Timers, monotonic_ms: Callable[[], int]) -> None:
         self._timers = timers
         self._monotonic_ms = monotonic_ms
-        self._work: dict[str, _Work] = {}
+        self._work: dict[str, _Retry] = {}
         self._groups: dict[str, _Group] = {}
         self._timer: Timer | None = None
         self._stopped = False
@@ -91,7 +91,7 @@ class RefusedWork:
             )
         known.left += 1
         self._groups[group] = known
-        self._work[name] = _Work(again, group)
+        self._work[name] = _Retry(again, group)
         if self._timer is None:
             self._timer = self._timers.call_later(RETRY_MS, self._try_all)
 

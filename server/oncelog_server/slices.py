@@ -46,8 +46,8 @@ class Slices:
         self._timers = timers
         self._monotonic_ms = monotonic_ms
         self._steps_per_slice = steps_per_slice
-        self._rotation: deque[_Work[Any]] = deque()
-        self._waiting: deque[_Work[Any]] = deque()
+        self._rotation: deque[_QueuedWork[Any]] = deque()
+        self._waiting: deque[_QueuedWork[Any]] = deque()
         self._is_armed = False
         self._is_working = False
         self._stopped = False
@@ -80,7 +80,7 @@ class Slices:
         if self._stopped:
             steps.close()
             return result
-        work = _Work(steps, result)
+        work = _QueuedWork(steps, result)
         waits = self._waiting if len(self._rotation) >= IN_ROTATION else self._rotation
         waits.append(work)
         self._arm()
@@ -116,7 +116,7 @@ class Slices:
             self._is_working = False
             self._arm()
 
-    def _is_at_its_end(self, work: _Work[Any], budget: _Budget) -> bool:
+    def _is_at_its_end(self, work: _QueuedWork[Any], budget: _Budget) -> bool:
         """Run one share of the work. Return True if the work has ended."""
         if work.result.cancelled:
             work.steps.close()
@@ -163,7 +163,7 @@ def within(count: int, steps: Steps[T]) -> T | None:
     return None
 
 
-class _Work(Generic[T]):
+class _QueuedWork(Generic[T]):
     __slots__ = ("result", "steps")
 
     def __init__(self, steps: Steps[T], result: Deferred[T]) -> None:

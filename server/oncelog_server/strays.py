@@ -21,12 +21,12 @@ from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     LOG_SUFFIX,
     PARTITION_METADATA,
-    TopicPartition,
     is_deleted_directory,
     parse_partition_directory,
     parse_stray_directory,
     stray_directory,
 )
+from oncelog_server.topic_partition import TopicPartition
 
 
 class _Place(Enum):

@@ -16,7 +16,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
 from oncelog_server.metadata.database import Database
 from oncelog_server.salvage import commands
-from oncelog_server.salvage.changes import Changes
+from oncelog_server.salvage.changes import PlannedChanges
 from oncelog_server.storage.layout import stray_directory
 from tests.broker import Oncelog
 from tests.conformance.waiting import wait_until
@@ -300,7 +300,9 @@ def test_a_recovery_that_is_cut_short_anywhere_can_be_run_again(
         shutil.copytree(saved, broker.data)
         dying = _dying(changes)
         with monkeypatch.context() as patch:
-            patch.setattr(commands, "Changes", lambda path, dying=dying: Changes(path, dying))
+            patch.setattr(
+                commands, "PlannedChanges", lambda path, dying=dying: PlannedChanges(path, dying)
+            )
             try:
                 assert run("recover", "--data", str(broker.data), "--yes").exit_code == 0
                 break

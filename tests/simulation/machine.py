@@ -7,7 +7,7 @@ import uuid
 from random import Random
 
 from oncelog_server.cleaning.slices import SlicedWork
-from oncelog_server.cleaning.work import Listener, Work
+from oncelog_server.cleaning.work import CleaningWork, PassListener
 from oncelog_server.cluster.store import MetadataStore
 from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.log.cleaner.job import CleaningJob
@@ -79,7 +79,7 @@ class SimMachine:
     def watched(self, requests: Requests) -> Requests:
         return requests
 
-    def clean(self, job: CleaningJob, listener: Listener) -> Work:
+    def clean(self, job: CleaningJob, listener: PassListener) -> CleaningWork:
         return SlicedWork(self.files, LoopTimers(asyncio.get_running_loop()), job, listener)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from oncelog_server.cleaning.work import StartWork, Work
+from oncelog_server.cleaning.work import CleaningWork, StartWork
 from oncelog_server.clock import Clock
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
@@ -331,7 +331,7 @@ class Pass:
         self._partition = partition
         self._found = found
         self._replacement = Replacement(partition.log)
-        self._work: Work | None = None
+        self._work: CleaningWork | None = None
         self._cancelled = False
 
     def start(self, start_work: StartWork, limits: CleaningLimits, now_ms: int) -> None:

@@ -9,7 +9,7 @@ from typing import Final, cast
 import structlog
 
 from oncelog_server.cleaning.frames import FrameBuffer, frame
-from oncelog_server.cleaning.work import Listener, Starved
+from oncelog_server.cleaning.work import PassListener, Starved
 from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleaningJob, Done, Progress
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.storage.files import StorageError
@@ -25,7 +25,7 @@ class ProcessWork(asyncio.SubprocessProtocol):
     """A child process for one job. `root` is the data directory."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, root: str, job: CleaningJob, listener: Listener
+        self, loop: asyncio.AbstractEventLoop, root: str, job: CleaningJob, listener: PassListener
     ) -> None:
         self._root = root
         self._job: CleaningJob | None = job
@@ -51,7 +51,7 @@ class ProcessWork(asyncio.SubprocessProtocol):
         if self._transport is None and not self._gone.done():
             self._gone.set_result(None)
 
-    # --- Work
+    # --- CleaningWork
 
     def pause(self) -> None:
         self._paused = True

@@ -5,7 +5,7 @@ It is for simulation, which has a single process and in which the length of a st
 
 from __future__ import annotations
 
-from oncelog_server.cleaning.work import Listener, pause_ms
+from oncelog_server.cleaning.work import PassListener, pause_ms
 from oncelog_server.log.cleaner.cleaning import clean
 from oncelog_server.log.cleaner.job import CleaningJob, Done, Progress
 from oncelog_server.log.errors import CorruptLog
@@ -14,9 +14,11 @@ from oncelog_server.timers import Timers
 
 
 class SlicedWork:
-    """A `Work` that runs on the event loop."""
+    """A `CleaningWork` that runs on the event loop."""
 
-    def __init__(self, files: Files, timers: Timers, job: CleaningJob, listener: Listener) -> None:
+    def __init__(
+        self, files: Files, timers: Timers, job: CleaningJob, listener: PassListener
+    ) -> None:
         self._steps = clean(job, files)
         self._rate = job.limits.max_bytes_per_second
         self._timers = timers

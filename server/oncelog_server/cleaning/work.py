@@ -14,7 +14,7 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.storage.files import StorageError
 
 
-class Listener(Protocol):
+class PassListener(Protocol):
     """Receives the events of a pass up to Done, or one failure."""
 
     def on_event(self, event: Event) -> None: ...
@@ -29,7 +29,7 @@ class Listener(Protocol):
         ...
 
 
-class Work(Protocol):
+class CleaningWork(Protocol):
     """A running pass. All its methods may be called from within `on_event`."""
 
     def pause(self) -> None: ...
@@ -52,7 +52,7 @@ class Starved(NamedTuple):
     waited_ms: int
 
 
-StartWork = Callable[[CleaningJob, Listener], Work]
+StartWork = Callable[[CleaningJob, PassListener], CleaningWork]
 
 
 def pause_ms(size: int, max_bytes_per_second: float) -> int:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from oncelog_protocol.apis import ApiKey
 
 
-class Moment(Enum):
+class WriteMoment(Enum):
     """A moment around one write to a log.
 
     TORN: half of its bytes are in the file. SYNCED: an fsync has covered it, but its callback has
@@ -102,7 +102,7 @@ _CELLS: Final[dict[str, str]] = {
 }
 
 
-def point_name(moment: Moment, step: Step) -> str:
+def point_name(moment: WriteMoment, step: Step) -> str:
     return f"{moment.value}-{step.value}"
 
 
@@ -110,7 +110,7 @@ def _table() -> dict[str, FailPoint]:
     rows = [
         (point_name(moment, step), f"{moment.value}: {_MEANINGS[step]}")
         for step in Step
-        for moment in Moment
+        for moment in WriteMoment
     ]
     rows += [(name, f"before the response to {key.name} leaves") for key, name in ANSWERS.items()]
     return {name: FailPoint(name, _CELLS.get(name, ""), meaning) for name, meaning in rows}

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Final
 
 from oncelog_server.faults.full_disk import FullDisk
-from oncelog_server.faults.points import Moment, Step, point_name
+from oncelog_server.faults.points import Step, WriteMoment, point_name
 from oncelog_server.faults.steps import steps_of
 from oncelog_server.faults.trap import Trap
 from oncelog_server.storage.descriptors import DESCRIPTOR_LIMIT
@@ -41,14 +41,14 @@ class WatchedFile(OsFile):
         data = b"".join(buffers)
         steps = steps_of(self._topic, data)
         for step in steps:
-            trap.reached(point_name(Moment.BEFORE, step))
-            if trap.is_due(point_name(Moment.TORN, step)):
+            trap.reached(point_name(WriteMoment.BEFORE, step))
+            if trap.is_due(point_name(WriteMoment.TORN, step)):
                 super().append(data[: len(data) // 2])
-            trap.reached(point_name(Moment.TORN, step))
+            trap.reached(point_name(WriteMoment.TORN, step))
         super().append(data)
         self.unsynced += steps
         for step in steps:
-            trap.reached(point_name(Moment.AFTER, step))
+            trap.reached(point_name(WriteMoment.AFTER, step))
 
 
 class WatchedFiles(OsFiles):
@@ -110,7 +110,7 @@ class WatchedFiles(OsFiles):
         def synced(error: StorageError | None) -> None:
             if error is None and self._trap is not None:
                 for step in steps:
-                    self._trap.reached(point_name(Moment.SYNCED, step))
+                    self._trap.reached(point_name(WriteMoment.SYNCED, step))
             done(error)
 
         if not self._sync_delay_s:

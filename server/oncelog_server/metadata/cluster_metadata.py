@@ -51,7 +51,7 @@ from oncelog_server.settings.listeners import Endpoint
 from oncelog_server.settings.model import Settings
 
 T = TypeVar("T")
-Settled = Callable[[Collection[str]], Awaitable[None]]
+WaitForTopics = Callable[[Collection[str]], Awaitable[None]]
 
 # Kafka's broker.session.timeout.ms.
 LEASE_TTL_MS: Final = 9000
@@ -70,7 +70,7 @@ async def _result(work: Awaitable[T]) -> T | Refused:
         return refused
 
 
-async def _all(settled: Sequence[Settled], topics: Collection[str]) -> None:
+async def _all(settled: Sequence[WaitForTopics], topics: Collection[str]) -> None:
     for wait in settled:
         await wait(topics)
 
@@ -95,8 +95,8 @@ class ClusterMetadata:
         self._broker_id = settings.node_id
         self._new_uuid = new_uuid
         self._lease: Lease | None = None
-        self._created: list[Settled] = []
-        self._deleted: list[Settled] = []
+        self._created: list[WaitForTopics] = []
+        self._deleted: list[WaitForTopics] = []
         self._give_up: list[Callable[[str], bool]] = []
         # Topics without room on disk whose records are still in the store: name -> id.
         self._not_undone: dict[str, bytes] = {}
@@ -181,8 +181,8 @@ class ClusterMetadata:
         self,
         callback: Subscriber,
         *,
-        created: Settled | None = None,
-        deleted: Settled | None = None,
+        created: WaitForTopics | None = None,
+        deleted: WaitForTopics | None = None,
         give_up: Callable[[str], bool] | None = None,
     ) -> None:
         """Call `callback(old, new, delta)` on every new image, before the change returns.

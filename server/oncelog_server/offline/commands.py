@@ -20,7 +20,7 @@ from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_server.offline.batches import RawBatch, RawBatches
 from oncelog_server.offline.data_directory import NothingThere, PartitionFolder, look, verify
 from oncelog_server.offline.dump import DEFAULT_MAX_BATCH_BYTES, DumpOptions, dump_log
-from oncelog_server.offline.findings import Finding, Totals
+from oncelog_server.offline.findings import CheckTotals, Finding
 from oncelog_server.offline.outcomes import Outcomes
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
 from oncelog_server.offline.record_json import (
@@ -126,7 +126,7 @@ def verify_(directory: str, *, output: str) -> None:
     leader epochs with the log. The exit code is 0 if there is no problem, else 1. The advice is
     printed below the first finding of each kind; in JSON, each finding has it.
     """
-    files, totals = ReadOnlyFiles(), Totals()
+    files, totals = ReadOnlyFiles(), CheckTotals()
     as_json, advised = output == "json", set[str]()
     with _reported():
         place = look(files, directory)

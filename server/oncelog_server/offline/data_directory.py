@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_offsets
 from oncelog_server.log.whole_files import read_whole
-from oncelog_server.offline.findings import REBUILT, Finding, Severity, Totals
+from oncelog_server.offline.findings import REBUILT, CheckTotals, Finding, Severity
 from oncelog_server.offline.verify import Facts, PartitionCheck
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
@@ -16,11 +16,11 @@ from oncelog_server.storage.layout import (
     LOG_START_CHECKPOINT,
     LOG_SUFFIX,
     RECOVERY_POINT_CHECKPOINT,
-    TopicPartition,
     is_deleted_directory,
     parse_partition_directory,
     parse_segment_file,
 )
+from oncelog_server.topic_partition import TopicPartition
 
 _STRAY_SUFFIX: Final = "-stray"
 CleanedOffset: TypeAlias = Callable[[], int]
@@ -33,7 +33,7 @@ class PartitionFolder(NamedTuple):
     name: TopicPartition | None
 
 
-class Place(NamedTuple):
+class FoundPartitions(NamedTuple):
     """The partitions at a path that a user gave, and their data directory, None if unknown.
 
     `set_aside` are the folders of deleted and stray partitions.
@@ -48,7 +48,7 @@ class NothingThere(Exception):
     """The folder holds no log. The message names the expected files."""
 
 
-def look(files: Files, path: str) -> Place:
+def look(files: Files, path: str) -> FoundPartitions:
     """Return the partitions in the folder at `path`.
 
     Raises NothingThere if there is none, StorageError if the folder cannot be read.
@@ -57,7 +57,9 @@ def look(files: Files, path: str) -> Place:
     names = files.list(path)
     if any(_is_log(name) for name in names):
         root, _, name = path.rpartition("/")
-        return Place(root or ".", [PartitionFolder(path, parse_partition_directory(name))], [])
+        return FoundPartitions(
+            root or ".", [PartitionFolder(path, parse_partition_directory(name))], []
+        )
     found, set_aside = [], []
     for name in names:
         parsed = parse_partition_directory(name)
@@ -70,7 +72,9 @@ def look(files: Files, path: str) -> Place:
             f"{path} holds no log: neither segments (00000000000000000000.log) nor folders of"
             " partitions (topic-0)"
         )
-    return Place(path, sorted(found, key=lambda folder: folder.name or ("", 0)), set_aside)
+    return FoundPartitions(
+        path, sorted(found, key=lambda folder: folder.name or ("", 0)), set_aside
+    )
 
 
 def _is_log(name: str) -> bool:
@@ -78,7 +82,9 @@ def _is_log(name: str) -> bool:
     return parsed is not None and parsed.suffix == LOG_SUFFIX
 
 
-def verify(files: Files, place: Place, *, running: bool, totals: Totals) -> Iterator[Finding]:
+def verify(
+    files: Files, place: FoundPartitions, *, running: bool, totals: CheckTotals
+) -> Iterator[Finding]:
     """Yield the findings about all partitions of a place."""
     root = place.root
     for path in place.set_aside:

@@ -45,7 +45,7 @@ FINISHED_AT_START: Final = "nothing: the next start of the broker deletes or com
 RUN_AGAIN: Final = "run the command again: the broker has changed the files meanwhile"
 
 
-class Totals:
+class CheckTotals:
     """How much was checked, and how many findings there are."""
 
     def __init__(self) -> None:

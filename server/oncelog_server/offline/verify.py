@@ -21,9 +21,9 @@ from oncelog_server.offline.findings import (
     REBUILT,
     RESTORE,
     RUN_AGAIN,
+    CheckTotals,
     Finding,
     Severity,
-    Totals,
 )
 from oncelog_server.offline.side_checks import (
     AbortedRows,
@@ -72,7 +72,7 @@ class Facts(NamedTuple):
 class PartitionCheck:
     """The check of one partition: a single pass over its files, in the order of offsets."""
 
-    def __init__(self, files: Files, directory: str, facts: Facts, totals: Totals) -> None:
+    def __init__(self, files: Files, directory: str, facts: Facts, totals: CheckTotals) -> None:
         self._files = files
         self._directory = directory
         self._facts = facts

@@ -19,7 +19,7 @@ from oncelog_server.transaction.results import TransactionResult
 # Appends in one step. They are few, because the first append to a partition creates files.
 PART: Final = 5
 
-Part = Callable[[Sequence[PartitionAppend]], Produce]
+MakePart = Callable[[Sequence[PartitionAppend]], Produce]
 
 
 class LargeProduce:
@@ -30,7 +30,7 @@ class LargeProduce:
     """
 
     def __init__(
-        self, appends: list[PartitionAppend], transactional: list[PartitionAppend], part: Part
+        self, appends: list[PartitionAppend], transactional: list[PartitionAppend], part: MakePart
     ) -> None:
         self._appends = appends
         self._transactional = transactional

@@ -36,7 +36,7 @@ NEW: Final = ".new"
 STORE_SUFFIXES: Final = ("-wal", "-shm", "-journal", "")
 
 
-class Changes:
+class PlannedChanges:
     """The changes of a data directory. `about_to` gets a description of each before it is made."""
 
     def __init__(self, path: Path, about_to: Callable[[str], None] = lambda what: None) -> None:

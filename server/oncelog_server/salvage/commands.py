@@ -14,7 +14,7 @@ from oncelog_server.data_directory.ownership import Owner, owner_of, refusal_of
 from oncelog_server.metadata.founding import SUPPORTED_FEATURES, random_uuid
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
 from oncelog_server.salvage.backup import BackupFailed, back_up
-from oncelog_server.salvage.changes import Changes
+from oncelog_server.salvage.changes import PlannedChanges
 from oncelog_server.salvage.evidence import FolderFacts, facts_of_all
 from oncelog_server.salvage.plan import Plan, Planner
 from oncelog_server.salvage.sources import Found, find
@@ -84,7 +84,7 @@ def recover(data: Path, yes: bool, verbose: bool) -> None:
                 f"\nNothing was changed. To do this: oncelog storage recover --data {data} --yes"
             )
             return
-        Changes(path).make(plan, store_is_right=is_right)
+        PlannedChanges(path).make(plan, store_is_right=is_right)
         click.echo(f"\nDone. Start the broker on {path}.")
     except (DirectoryInUse, OSError, StorageError) as error:
         _fail(str(error))

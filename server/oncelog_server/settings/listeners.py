@@ -16,7 +16,7 @@ _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 
-class Listener(msgspec.Struct, frozen=True):
+class ListenerAddress(msgspec.Struct, frozen=True):
     """An address to listen on. An empty host is every address, port 0 a free port.
 
     `advertised_host` is "" and `advertised_port` 0 if the bound host and port are advertised.
@@ -63,7 +63,7 @@ def connection_limits(overrides: str) -> dict[str, int]:
     return limits
 
 
-def listeners_of(settings: BrokerSettings) -> tuple[Listener, ...]:
+def listeners_of(settings: BrokerSettings) -> tuple[ListenerAddress, ...]:
     """Return the listeners to open, in their order. Raises InvalidListeners.
 
     Listeners of a KRaft controller are left out. A listener without an advertised address
@@ -118,7 +118,7 @@ def inter_broker_listener(settings: BrokerSettings) -> str:
 
 
 def advertised_endpoints(
-    listeners: tuple[Listener, ...], bound_ports: Mapping[str, int], host_name: str
+    listeners: tuple[ListenerAddress, ...], bound_ports: Mapping[str, int], host_name: str
 ) -> tuple[Endpoint, ...]:
     """Return the addresses that clients get.
 
@@ -135,8 +135,8 @@ def advertised_endpoints(
     return tuple(endpoints)
 
 
-def _parse(setting: str, texts: tuple[str, ...]) -> list[Listener]:
-    listeners: list[Listener] = []
+def _parse(setting: str, texts: tuple[str, ...]) -> list[ListenerAddress]:
+    listeners: list[ListenerAddress] = []
     for text in texts:
         match = _LISTENER.fullmatch(text)
         if match is None or int(match[4]) > 65535:
@@ -144,17 +144,19 @@ def _parse(setting: str, texts: tuple[str, ...]) -> list[Listener]:
         name = match[1].upper()
         if any(other.name == name for other in listeners):
             raise InvalidListeners(setting, f"each listener must have a different name: {name}")
-        listeners.append(Listener(name, match[2] or match[3] or "", int(match[4])))
+        listeners.append(ListenerAddress(name, match[2] or match[3] or "", int(match[4])))
     return listeners
 
 
-def _reject_same_address(listeners: list[Listener]) -> None:
+def _reject_same_address(listeners: list[ListenerAddress]) -> None:
     addresses = [(listener.host, listener.port) for listener in listeners if listener.port]
     if len(set(addresses)) < len(addresses):
         raise InvalidListeners("listeners", "each listener must have a different port")
 
 
-def _check_advertised(advertised: Mapping[str, Listener], bound: list[Listener]) -> None:
+def _check_advertised(
+    advertised: Mapping[str, ListenerAddress], bound: list[ListenerAddress]
+) -> None:
     names = {listener.name for listener in bound}
     for listener in advertised.values():
         if listener.name not in names:

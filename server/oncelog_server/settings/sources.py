@@ -25,7 +25,7 @@ _NOT_SETTINGS = re.compile(
 )
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class SettingAssignment(msgspec.Struct, frozen=True):
     """A setting as it was written: its name, its text, and the source."""
 
     name: str
@@ -42,7 +42,7 @@ class UnreadableSource(ValueError):
         self.reason = reason
 
 
-def from_properties(text: str, source: str) -> list[Assignment]:
+def from_properties(text: str, source: str) -> list[SettingAssignment]:
     """Return the settings of a properties file, with Java's escapes and continued lines.
 
     Raises UnreadableSource.
@@ -53,7 +53,7 @@ def from_properties(text: str, source: str) -> list[Assignment]:
         values = javaproperties.loads(text)
     except ValueError as error:
         raise UnreadableSource(source, str(error)) from error
-    return [Assignment(name, value, source) for name, value in values.items()]
+    return [SettingAssignment(name, value, source) for name, value in values.items()]
 
 
 def name_of_variable(variable: str) -> str:
@@ -62,7 +62,9 @@ def name_of_variable(variable: str) -> str:
     return marked.replace("_", ".").replace("\0", "_")
 
 
-def from_environment(environment: Mapping[str, str], known: Iterable[str]) -> list[Assignment]:
+def from_environment(
+    environment: Mapping[str, str], known: Iterable[str]
+) -> list[SettingAssignment]:
     """Return the settings of KAFKA_*, then those of ONCELOG_*, which win over them.
 
     Variables of other programs are left out. With the prefix ONCELOG_ the name of an oncelog
@@ -70,7 +72,7 @@ def from_environment(environment: Mapping[str, str], known: Iterable[str]) -> li
     KAFKA_ONCELOG_FLUSH_ON_ACK is. `known` are the names of all settings.
     """
     names = frozenset(known)
-    assignments: list[Assignment] = []
+    assignments: list[SettingAssignment] = []
     for prefix in (KAFKA_PREFIX, OUR_PREFIX):
         for variable, text in sorted(environment.items()):
             rest = variable.removeprefix(prefix)
@@ -79,14 +81,14 @@ def from_environment(environment: Mapping[str, str], known: Iterable[str]) -> li
             name = name_of_variable(rest)
             if prefix == OUR_PREFIX and name not in names and f"oncelog.{name}" in names:
                 name = f"oncelog.{name}"
-            assignments.append(Assignment(name, text, f"environment variable {variable}"))
+            assignments.append(SettingAssignment(name, text, f"environment variable {variable}"))
     return assignments
 
 
-def from_argument(argument: str) -> Assignment:
+def from_argument(argument: str) -> SettingAssignment:
     """Return the setting of one --set argument. Raises UnreadableSource if it has no `=`."""
     name, equals, text = argument.partition("=")
     if not equals or not name.strip():
         shown = HIDDEN if displayed(argument, argument) == HIDDEN else argument
         raise UnreadableSource(f"--set {shown}", "expected name=value")
-    return Assignment(name.strip(), text.strip(), FROM_ARGUMENT)
+    return SettingAssignment(name.strip(), text.strip(), FROM_ARGUMENT)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from oncelog_server.topic_partition import TopicPartition
+
 LOG_SUFFIX: Final = ".log"
 OFFSET_INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
@@ -62,11 +64,6 @@ class SegmentFile(NamedTuple):
     offset: int
     suffix: str
     state: str
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
 
 
 def segment_file(offset: int, suffix: str, state: str = "") -> str:

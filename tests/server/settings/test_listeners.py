@@ -10,7 +10,7 @@ from oncelog_server.config import Settings
 from oncelog_server.settings.listeners import (
     Endpoint,
     InvalidListeners,
-    Listener,
+    ListenerAddress,
     advertised_endpoints,
     connection_limits,
     inter_broker_listener,
@@ -27,8 +27,8 @@ TWO = Settings(
 
 def test_several_names_and_no_controller() -> None:
     assert listeners_of(TWO) == (
-        Listener("INTERNAL", "", 9092, "kafka", 9092),
-        Listener("EXTERNAL", "0.0.0.0", 9094, "broker.example", 19094),
+        ListenerAddress("INTERNAL", "", 9092, "kafka", 9092),
+        ListenerAddress("EXTERNAL", "0.0.0.0", 9094, "broker.example", 19094),
     )
 
 
