@@ -18,7 +18,7 @@ from tests.test_tidy import PACKAGES, ROOT, package_modules, parsed, shown
 # it, `pip install oncelog-client` what its packages need.
 DEPENDENCIES: dict[str, set[str]] = {
     "oncelog": set(),
-    "oncelog_protocol": {"construct", "cramjam", "crc32c"},
+    "oncelog_protocol": {"cramjam", "crc32c"},
     "oncelog_client": {"click", "rich"},
     "oncelog_server": {"click", "crc32c", "javaproperties", "msgspec", "structlog", "uvloop"},
     "pyspark_oncelog": set(),

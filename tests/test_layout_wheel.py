@@ -94,7 +94,7 @@ def test_the_wheel_of_the_sdist_is_that_of_the_clone(
 
 
 def test_the_client_brings_nothing_of_the_broker(wheels: dict[str, ZipFile]) -> None:
-    client = {"click", "construct", "cramjam", "crc32c", "rich"}
+    client = {"click", "cramjam", "crc32c", "rich"}
     assert required(wheels[THIN]) == client
     assert required(wheels[WHOLE]) == client | {"javaproperties", "msgspec", "structlog", "uvloop"}
 

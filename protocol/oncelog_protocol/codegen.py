@@ -1,8 +1,8 @@
-"""A message table and a version -> the source of a decoder or encoder specialised for just that.
+"""A message table and a version -> the source of a decoder or encoder for exactly that version.
 
 Consecutive fields of fixed size (and the length that follows them) become one struct call, nested
-structs are inlined, a varint of one byte costs one comparison. `constructs` is the same in slow and
-plain words; a property test holds the two together.
+structs are inlined, a varint of one byte costs one comparison. A property test compares the codecs
+with a second, slower walk of the table (tests/protocol/constructs.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A message as one table for all its versions: a class whose fields say type, versions, default.
 
-The same table is walked by `constructs` (the readable oracle) and by `codegen` (the fast codecs).
+`codegen` makes the codecs of a version from the table.
 Source: the message definitions of Apache Kafka, and KIP-482 for tagged fields.
 """
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from oncelog_protocol.apis import APIS
-from oncelog_protocol.constructs import is_default
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.schema import Field, schema_of
 from oncelog_protocol.types import Array, FieldType, Nested, Primitive
+from tests.protocol.constructs import is_default
 
 Case = tuple[type[Any], int]
 

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oncelog_protocol.codecs import decode, encode
-from oncelog_protocol.constructs import construct_of
 from oncelog_protocol.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from tests.protocol.constructs import construct_of
 from tests.protocol.drawing import CASES, case_id, messages, sample
 from tests.protocol.kio_oracle import kio_class, kio_read, kio_write, same, without_ours
 

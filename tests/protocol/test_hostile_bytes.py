@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from oncelog_protocol.codecs import decode, decoder, encode
 from oncelog_protocol.codegen_decode import MAX_ELEMENTS
-from oncelog_protocol.constructs import construct_of
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.messages.describe_configs import DescribeConfigsRequest
 from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
@@ -26,6 +25,7 @@ from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.messages.produce import ProduceRequest
 from oncelog_protocol.types import Buffer
 from oncelog_protocol.varint import write_uvarint
+from tests.protocol.constructs import construct_of
 from tests.protocol.drawing import CASES, FLEXIBLE, case_id, sample
 
 

@@ -31,7 +31,6 @@ def imported() -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
-        "construct",
         "crc32c",
         "email",
         "importlib.metadata",

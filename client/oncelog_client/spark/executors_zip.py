@@ -26,7 +26,6 @@ LEFT_OUT: Final = (
     "oncelog_client/cli",
     "oncelog_client/spark/__main__.py",
     "oncelog_client/spark/executors_zip.py",
-    "oncelog_protocol/constructs.py",
 )
 STAND_IN: Final = '''\
 """Stands in for the extension, which cannot be imported from a zip."""

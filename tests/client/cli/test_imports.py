@@ -17,7 +17,6 @@ from tests.ports import free_ports
 _HEAVY: Final = {
     # Resolving a name takes a thread: the address of the command line is the one to ask.
     "concurrent.futures.thread",
-    "construct",
     "cramjam",
     "crc32c",
     "dataclasses",
@@ -33,7 +32,6 @@ _HEAVY: Final = {
     "oncelog_client.core.producer_config",
     "oncelog_client.io.sender",
     "oncelog_client.spark",
-    "oncelog_protocol.constructs",
     "oncelog_protocol.records",
     "oncelog_server",
     "pathlib",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_protocol.constructs import construct_of
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.internal.versions import UnknownRecordVersion
+from tests.protocol.constructs import construct_of
 from tests.protocol.drawing import messages, sample
 from tests.protocol.internal.drawing import (
     CONSUMER_PROTOCOL,

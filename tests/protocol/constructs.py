@@ -1,7 +1,7 @@
-"""A message table and a version -> a construct: the protocol in plain words, for people and tests.
+"""A message table and a version -> a construct, which the generated codecs must agree with.
 
-The generated codecs do the same 30 times faster; what they must agree with is this. Source: the
-protocol guide, KIP-482 (compact lengths, tagged fields), KIP-893 (nullable structs).
+It is built from the same table in another, slower way. Source: the protocol guide, KIP-482 (compact
+lengths, tagged fields), KIP-893 (nullable structs).
 """
 
 from __future__ import annotations
