@@ -69,7 +69,7 @@ def broker_view(
     groups: GroupCoordinator,
 ) -> LiveBroker:
     """`partitions`: those this broker leads."""
-    offsets, pending = offset_views(groups.shards())
+    offsets, pending = offset_views(shard for _, shard in groups.runtime.shards())
     return LiveBroker(
         {partition.topic_partition: partition_view(partition) for partition in partitions},
         transaction_views(transactions),

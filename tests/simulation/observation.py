@@ -51,7 +51,7 @@ def observe_death(world: World, broker: Broker) -> None:
             met("killed while a producer waits for the disk")
         if len(partition.guards):
             met("killed during a verification")
-    for group in broker.groups.shards():
+    for _, group in broker.groups.runtime.shards():
         committed, pending = group.table.offsets.snapshot()
         if pending:
             met("killed with group offsets in a transaction")

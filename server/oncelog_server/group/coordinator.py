@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_groups import DescribedGroup
 from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
@@ -14,10 +15,12 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.coordinator.runtime import ReplayAt, ShardRuntime, Work
 from oncelog_server.coordinator.shard import Decision
-from oncelog_server.deferred import Deferred
+from oncelog_server.deferred import Deferred, then
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.history import Dismissal
+from oncelog_server.group.moment import Caller
 from oncelog_server.group.shard import GroupShard
+from oncelog_server.group.views import GroupViews
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.slices import at_its_end
@@ -57,6 +60,7 @@ class GroupCoordinator:
             wall_ms=wall_ms,
             work=work,
         )
+        self.views = GroupViews(self.runtime)
         # Topics deleted since a load began: the shards that are still loading have to forget them.
         self._deleted_meanwhile: set[str] = set()
 
@@ -109,6 +113,11 @@ class GroupCoordinator:
         self._arm(shard)
         return answer
 
+    def describe(self, group_id: str, caller: Caller) -> DescribedGroup | Deferred[DescribedGroup]:
+        """Return the row of DescribeGroups. Raises Refused as `run` does."""
+        described = self.run(group_id, lambda shard: shard.describe_groups([group_id], caller))
+        return then(described, lambda groups: groups[0])
+
     def live_generation(self, group_id: str) -> int | None:
         """Of a group with members; None where there are none, or it is not coordinated here. Raises
         Refused while that is not known."""
@@ -141,12 +150,9 @@ class GroupCoordinator:
         return shard.concurrent_producers(request)
 
     def check_loaded(self) -> None:
-        """Raise Refused (COORDINATOR_LOAD_IN_PROGRESS) while groups are missing in `shards`."""
+        """Raise Refused (COORDINATOR_LOAD_IN_PROGRESS) while groups are missing in `views`."""
         if self.runtime.is_loading:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-    def shards(self) -> list[GroupShard]:
-        return [shard for _, shard in self.runtime.shards()]
 
     def offsets_marker(self, index: int) -> Callable[[int, int, bool], None]:
         """To be called once a marker has been appended to that partition of `__consumer_offsets`.

@@ -11,13 +11,13 @@ from typing import Final
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_groups import DeletableGroupResult
 from oncelog_protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from oncelog_protocol.messages.list_groups import ListedGroup
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.states import DELETE_CODES, GroupState, append_error
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.records import group_tombstone, offset_tombstone
 from oncelog_server.group.table import GroupTable
+from oncelog_server.views.groups import GroupView
 
 GROUP_TYPE: Final = "classic"
 _NOT_FOUND_SINCE: Final = 6
@@ -65,19 +65,15 @@ def _describe(group: ClassicGroup) -> DescribedGroup:
 
 def list_groups(
     table: GroupTable, states_filter: Sequence[str], types_filter: Sequence[str]
-) -> list[ListedGroup]:
-    """The groups in one of the states and types (any case); an empty filter lets all through."""
+) -> list[GroupView]:
+    """Return the groups in one of the states and types (any case); an empty filter lets all
+    through."""
     states = {state.strip().lower() for state in states_filter}
     types = {name.strip().lower() for name in types_filter}
     if types and GROUP_TYPE not in types:
         return []
     return [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=GROUP_TYPE,
-        )
+        GroupView(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
         for group in table.groups.values()
         if not states or group.state.value.lower() in states
     ]

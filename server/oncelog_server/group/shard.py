@@ -22,7 +22,6 @@ from oncelog_protocol.messages.describe_groups import DescribedGroup
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from oncelog_protocol.messages.list_groups import ListedGroup
 from oncelog_protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from oncelog_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from oncelog_protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
@@ -149,12 +148,6 @@ class GroupShard:
     ) -> Decision[list[DescribedGroup]]:
         """The groups of DescribeGroups v0-6 that belong to this shard."""
         return Decision(listing.describe_groups(self.table, group_ids, caller))
-
-    def list_groups(
-        self, states_filter: Sequence[str] = (), types_filter: Sequence[str] = ()
-    ) -> Decision[list[ListedGroup]]:
-        """This shard's part of ListGroups v0-5."""
-        return Decision(listing.list_groups(self.table, states_filter, types_filter))
 
     def delete_groups(self, group_ids: Sequence[str]) -> Decision[list[DeletableGroupResult]]:
         """The groups of DeleteGroups v0-3 that belong to this shard."""

@@ -48,14 +48,11 @@ def _describe(
 ) -> DescribedGroup | Deferred[DescribedGroup]:
     try:
         context.require(Operation.DESCRIBE, group=group_id)
-        answer = services.groups.run(
-            group_id, lambda shard: shard.describe_groups([group_id], caller(services, context))
-        )
+        answer = services.groups.describe(group_id, caller(services, context))
     except Refused as refused:
         return DescribedGroup(error_code=refused.code, group_id=group_id)
 
-    def with_operations(groups: list[DescribedGroup]) -> DescribedGroup:
-        (group,) = groups
+    def with_operations(group: DescribedGroup) -> DescribedGroup:
         if request.include_authorized_operations:
             resource = Resource(ResourceType.GROUP, group_id)
             group.authorized_operations = context.authorized_operations(resource)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    FenceData,
+    TopicData,
     TransactionState,
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
 from oncelog_server.security.resources import Operation
-from oncelog_server.transaction.listing import describe_transaction
+from oncelog_server.views.transactions import TransactionDetails
 
 API = ApiKey.DESCRIBE_TRANSACTIONS
 
@@ -47,5 +51,36 @@ def _describe(
     context.require(Operation.DESCRIBE, transactional_id=transactional_id)
     if not transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
-    live = services.transactions.find(transactional_id)
-    return describe_transaction(live, now_ms=services.clock.monotonic_ms())
+    return _response(services.transactions.views.details(transactional_id))
+
+
+def _response(found: TransactionDetails) -> TransactionState:
+    topics: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in found.partitions:
+        topics[topic].append(partition)
+    state = TransactionState(
+        transactional_id=found.transactional_id,
+        transaction_state=found.state.kafka_name,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=[TopicData(topic, of_topic) for topic, of_topic in topics.items()],
+        client_id=found.client_id,
+        client_address=found.client_address,
+        fences=[
+            FenceData(
+                fence.producer_id,
+                fence.producer_epoch,
+                fence.cause,
+                fence.at_ms,
+                fence.client_id,
+                fence.client_address,
+                fence.refusals,
+            )
+            for fence in found.fences
+        ],
+    )
+    if found.time_left_ms is not None:
+        state.time_left_ms = found.time_left_ms
+    return state

@@ -3,93 +3,77 @@ times."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Generator, Iterator
+from typing import Final, TypeVar
 
-from oncelog_protocol.internal.transaction_log import TransactionState
-from oncelog_server.coordinator.load_times import LoadTimes
-from oncelog_server.group.classic.states import GroupState
-from oncelog_server.group.coordinator import GroupCoordinator
+from oncelog_server.group.views import GroupViews
 from oncelog_server.observe import metrics
 from oncelog_server.observe.exposition import WORK, Metric
-from oncelog_server.transaction.coordinator import TransactionCoordinator
-from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.slices import Steps
+from oncelog_server.transaction.views import TransactionViews
+from oncelog_server.views.loads import LoadView
+from oncelog_server.views.transactions import TransactionOutcomes
+
+T = TypeVar("T")
 
 CLIENT: Final = "client"
 UNKNOWN: Final = "unknown"
 
 
-def transaction_lines(coordinator: TransactionCoordinator, wall_ms: int) -> Iterator[str]:
-    states: Counter[TransactionState] = Counter()
-    two_phase = markers = unreachable = unappended = 0
-    oldest_ms = wall_ms
-    for _, shard in coordinator.runtime.shards():
-        states.update([live.metadata.state for live in shard.transactions.values()])
-        two_phase += sum(live.metadata.is_two_phase for live in shard.ongoing.values())
-        oldest_ms = min(oldest_ms, _oldest_start_ms(shard))
-        for live in list(shard.prepared.values()):
-            markers += len(live.markers_left)
-            unappended += not live.markers_left
-            for partition in list(live.markers_left):
-                unreachable += not coordinator.has_leader(partition)
-                yield WORK
-        yield WORK
+def transaction_lines(views: TransactionViews, wall_ms: int) -> Iterator[str]:
+    totals = yield from _as_work(views.totals())
     yield metrics.TRANSACTIONAL_IDS.head()
-    for state in TransactionState:
-        yield metrics.TRANSACTIONAL_IDS.line(states[state], state.kafka_name)
-    yield from metrics.OLDEST_TRANSACTION.only((wall_ms - oldest_ms) / 1000)
-    yield from metrics.TWO_PHASE_TRANSACTIONS.only(two_phase)
-    yield from metrics.MARKERS_PENDING.only(markers)
-    yield from metrics.UNKNOWN_DESTINATION.only(unreachable)
-    yield from metrics.UNAPPENDED.only(unappended)
-    yield from _decision_lines(coordinator)
+    for state, count in totals.by_state.items():
+        yield metrics.TRANSACTIONAL_IDS.line(count, state.kafka_name)
+    oldest_ms = wall_ms if totals.oldest_start_ms is None else totals.oldest_start_ms
+    yield from metrics.OLDEST_TRANSACTION.only(max(wall_ms - oldest_ms, 0) / 1000)
+    yield from metrics.TWO_PHASE_TRANSACTIONS.only(totals.two_phase)
+    yield from metrics.MARKERS_PENDING.only(totals.markers_pending)
+    yield from metrics.UNKNOWN_DESTINATION.only(totals.markers_without_leader)
+    yield from metrics.UNAPPENDED.only(totals.unappended)
+    outcomes = views.outcomes()
+    yield from _outcome_lines(outcomes)
     yield from _load_lines(
-        coordinator.runtime.load_times,
-        metrics.TRANSACTION_LOAD_MAX,
-        metrics.TRANSACTION_LOAD_AVERAGE,
+        outcomes.loads, metrics.TRANSACTION_LOAD_MAX, metrics.TRANSACTION_LOAD_AVERAGE
     )
 
 
-def _decision_lines(coordinator: TransactionCoordinator) -> Iterator[str]:
-    fences = coordinator.fences
-    aborted, committed = coordinator.decided
+def _outcome_lines(outcomes: TransactionOutcomes) -> Iterator[str]:
     metric = metrics.TRANSACTIONS
+    asked_for = outcomes.aborted - sum(outcomes.aborted_by_cause.values())
     yield metric.head()
-    yield metric.line(committed, "commit", CLIENT)
-    yield metric.line(max(aborted - sum(fences.aborted.values()), 0), "abort", CLIENT)
-    for cause, count in fences.aborted.items():
-        yield metric.line(count, "abort", cause.name.lower())
+    yield metric.line(outcomes.committed, "commit", CLIENT)
+    yield metric.line(max(asked_for, 0), "abort", CLIENT)
+    for cause, count in outcomes.aborted_by_cause.items():
+        yield metric.line(count, "abort", cause)
     yield metrics.FENCED.head()
-    for cause, count in fences.fenced.items():
-        yield metrics.FENCED.line(count, cause.name.lower())
+    for cause, count in outcomes.fenced.items():
+        yield metrics.FENCED.line(count, cause)
     yield metrics.REFUSED.head()
-    for cause, count in fences.refused.items():
-        yield metrics.REFUSED.line(count, cause.name.lower())
-    yield metrics.REFUSED.line(fences.refused_unknown, UNKNOWN)
+    for cause, count in outcomes.refused.items():
+        yield metrics.REFUSED.line(count, cause)
+    yield metrics.REFUSED.line(outcomes.refused_unknown, UNKNOWN)
 
 
-def _oldest_start_ms(shard: TransactionShard) -> int:
-    undecided = (live.metadata.start_ms for live in shard.ongoing.values())
-    return min((start_ms for start_ms in undecided if start_ms >= 0), default=1 << 62)
-
-
-def group_lines(coordinator: GroupCoordinator) -> Iterator[str]:
-    states: Counter[GroupState] = Counter()
-    offsets = 0
-    for shard in coordinator.shards():
-        states.update([group.state for group in shard.table.groups.values()])
-        offsets += shard.table.offsets.committed_count()
-        yield WORK
-    yield from metrics.GROUPS.only(states.total())
+def group_lines(views: GroupViews) -> Iterator[str]:
+    totals = yield from _as_work(views.totals())
+    yield from metrics.GROUPS.only(sum(totals.by_state.values()))
     for state, metric in metrics.GROUPS_IN.items():
-        yield from metric.only(states[state])
-    yield from metrics.GROUP_OFFSETS.only(offsets)
-    yield from _load_lines(
-        coordinator.runtime.load_times, metrics.GROUP_LOAD_MAX, metrics.GROUP_LOAD_AVERAGE
-    )
+        yield from metric.only(totals.by_state[state])
+    yield from metrics.GROUP_OFFSETS.only(totals.offsets)
+    yield from _load_lines(totals.loads, metrics.GROUP_LOAD_MAX, metrics.GROUP_LOAD_AVERAGE)
 
 
-def _load_lines(times: LoadTimes, longest: Metric, average: Metric) -> Iterator[str]:
+def _load_lines(times: LoadView, longest: Metric, average: Metric) -> Iterator[str]:
     yield from longest.only(times.longest_ms)
     yield from average.only(times.average_ms)
+
+
+def _as_work(steps: Steps[T]) -> Generator[str, None, T]:
+    """Run the steps, each as WORK of the page."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
+        yield WORK

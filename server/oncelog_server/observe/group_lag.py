@@ -11,7 +11,7 @@ from bisect import bisect_right, insort
 from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from oncelog_server.group.coordinator import GroupCoordinator
+from oncelog_server.group.views import GroupViews
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.readable import walk_readable
@@ -73,7 +73,7 @@ class KnownCounts:
 class GroupLag:
     """Makes the lines of the page. Keeps the counts from scrape to scrape."""
 
-    def __init__(self, groups: GroupCoordinator, partitions: Partitions) -> None:
+    def __init__(self, groups: GroupViews, partitions: Partitions) -> None:
         self._groups = groups
         self._partitions = partitions
         self._known: dict[_Place, KnownCounts] = {}
@@ -116,23 +116,16 @@ class GroupLag:
         a partition share one walk; and how many offsets are left out."""
         found: dict[TopicPartition, tuple[Partition, list[Committed]]] = {}
         count = 0
-        for shard in self._groups.shards():
-            offsets = shard.table.offsets
-            for group_id in offsets.groups():
-                yield WORK
-                # Copies, because offsets are committed and expire between two slices of a page.
-                for topic, partitions in list(offsets.of_group(group_id).items()):
-                    for index, value in list(partitions.items()):
-                        yield WORK
-                        place = TopicPartition(topic, index)
-                        partition = self._partitions.get(place)
-                        if partition is None or not partition.is_leader:
-                            continue
-                        count += 1
-                        if count <= MAX_SERIES:
-                            start = max(value.offset, partition.log.log_start_offset)
-                            rows = found.setdefault(place, (partition, []))[1]
-                            rows.append(Committed(group_id, start))
+        for commit in self._groups.offsets():
+            yield WORK
+            partition = self._partitions.get(commit.partition)
+            if partition is None or not partition.is_leader:
+                continue
+            count += 1
+            if count <= MAX_SERIES:
+                start = max(commit.offset, partition.log.log_start_offset)
+                rows = found.setdefault(commit.partition, (partition, []))[1]
+                rows.append(Committed(commit.group_id, start))
         return list(found.values()), max(count - MAX_SERIES, 0)
 
     def _count(

@@ -211,7 +211,7 @@ GROUPS: Final = Metric(
     "kafka_coordinator_group_groupmetadatamanager_numgroups", GAUGE, "Groups coordinated here."
 )
 GROUPS_IN: Final = {
-    state: Metric(
+    state.value: Metric(
         f"kafka_coordinator_group_groupmetadatamanager_numgroups{state.value.lower()}",
         GAUGE,
         f"Of these, groups in state {state.value}.",

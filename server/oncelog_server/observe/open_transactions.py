@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from oncelog_protocol.internal.transaction_log import TransactionState
 from oncelog_server.observe import metrics
-from oncelog_server.transaction.coordinator import TransactionCoordinator
+from oncelog_server.transaction.views import TransactionViews
 
 HANGING: Final = "Hanging"
 ELSEWHERE: Final = "Elsewhere"
@@ -25,29 +25,22 @@ _STATES: Final = (
 class OpenTransactions:
     """Counts open transactions of partitions by state."""
 
-    def __init__(self, coordinator: TransactionCoordinator) -> None:
-        self._coordinator = coordinator
-        self._states: dict[int, str] | None = None
+    def __init__(self, views: TransactionViews) -> None:
+        self._views = views
+        self._states: Mapping[int, TransactionState] = {}
         self._counts: Counter[str] = Counter()
 
     def add(self, producer_id: int) -> None:
         """Count the transaction that is open in a partition now."""
-        state = (self._states or {}).get(producer_id)
+        state = self._states.get(producer_id)
         if state is None:
             # It may have begun since the states were read.
-            self._states = self._look()
+            self._states = self._views.undecided()
             state = self._states.get(producer_id)
-        if state is None:
-            state = HANGING if self._coordinator.has_all_shards else ELSEWHERE
-        self._counts[state] += 1
-
-    def _look(self) -> dict[int, str]:
-        return {
-            live.metadata.producer_id: live.metadata.state.kafka_name
-            for _, shard in self._coordinator.runtime.shards()
-            for lives in (shard.ongoing, shard.prepared)
-            for live in lives.values()
-        }
+        if state is not None:
+            self._counts[state.kafka_name] += 1
+        else:
+            self._counts[HANGING if self._views.has_all_shards() else ELSEWHERE] += 1
 
     def lines(self) -> Iterator[str]:
         metric = metrics.OPEN_TRANSACTIONS

@@ -83,11 +83,11 @@ class Page(msgspec.Struct, frozen=True):
         yield metrics.PRODUCER_IDS_REFUSED.head()
         for setting, count in services.producer_id_quota.refused.counts.items():
             yield metrics.PRODUCER_IDS_REFUSED.line(count, setting)
-        yield from transaction_lines(services.transactions, wall_ms)
-        yield from group_lines(services.groups)
+        yield from transaction_lines(services.transactions.views, wall_ms)
+        yield from group_lines(services.groups.views)
         yield from self.group_lag.lines()
         yield from partition_lines(
-            services.partitions, OpenTransactions(services.transactions), late_before_ms
+            services.partitions, OpenTransactions(services.transactions.views), late_before_ms
         )
 
     def _process_lines(self) -> Iterator[str]:

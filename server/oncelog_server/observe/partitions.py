@@ -10,25 +10,26 @@ import msgspec
 from oncelog_server.observe import metrics
 from oncelog_server.observe.exposition import WORK, Metric, label_text
 from oncelog_server.observe.open_transactions import OpenTransactions
-from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.partition.view import partition_view
+from oncelog_server.views.partitions import PartitionView
 
 # A transaction is late this long after transaction.max.timeout.ms, as in Kafka's
 # ProducerStateManager.
 LATE_AFTER_MS: Final = 300_000
 
 # One line each for every partition.
-BY_PARTITION: Final[tuple[tuple[Metric, Callable[[Partition], int]], ...]] = (
+BY_PARTITION: Final[tuple[tuple[Metric, Callable[[PartitionView], int]], ...]] = (
     (metrics.LAST_STABLE_OFFSET, lambda partition: partition.last_stable_offset),
     (
         metrics.LAST_STABLE_OFFSET_LAG,
         lambda partition: partition.high_watermark - partition.last_stable_offset,
     ),
-    (metrics.LOG_START_OFFSET, lambda partition: partition.log.log_start_offset),
-    (metrics.LOG_END_OFFSET, lambda partition: partition.log.log_end_offset),
-    (metrics.LOG_SIZE, lambda partition: partition.log.size_bytes),
-    (metrics.LOG_SEGMENTS, lambda partition: len(partition.log.segments)),
-    (metrics.UNDER_REPLICATED, lambda partition: int(_is_under_replicated(partition))),
+    (metrics.LOG_START_OFFSET, lambda partition: partition.log_start_offset),
+    (metrics.LOG_END_OFFSET, lambda partition: partition.log_end_offset),
+    (metrics.LOG_SIZE, lambda partition: partition.size_bytes),
+    (metrics.LOG_SEGMENTS, lambda partition: partition.segments),
+    (metrics.UNDER_REPLICATED, lambda partition: int(partition.is_under_replicated)),
 )
 
 
@@ -57,22 +58,21 @@ class Totals:
         self.count = self.leaders = self.under_replicated = self.producer_ids = self.late = 0
         self.by_topic: dict[str, Traffic] = {}
 
-    def add(self, partition: Partition) -> None:
-        log = partition.log
+    def add(self, partition: PartitionView) -> None:
         self.count += 1
         self.leaders += partition.is_leader
-        self.refused += partition.offline is None and log.refusals.current is not None
-        self.under_replicated += _is_under_replicated(partition)
-        self.producer_ids += len(log.producers)
-        traffic = self.by_topic.setdefault(partition.topic_partition.topic, Traffic())
-        traffic.messages_in += log.log_end_offset - log.opened_at_offset
-        traffic.bytes_in += log.appended_bytes
+        self.refused += partition.refuses_writes
+        self.under_replicated += partition.is_under_replicated
+        self.producer_ids += partition.producer_ids
+        traffic = self.by_topic.setdefault(partition.partition.topic, Traffic())
+        traffic.messages_in += partition.messages_in
+        traffic.bytes_in += partition.bytes_in
         traffic.bytes_out += partition.bytes_out
         is_late = False
-        for transaction in log.producers.ongoing_transactions():
+        for transaction in partition.open_transactions:
             self._transactions.add(transaction.producer_id)
-            entry = log.producers.entry(transaction.producer_id)
-            is_late = is_late or (entry is not None and entry.updated_ms < self._late_before_ms)
+            updated_ms = transaction.updated_ms
+            is_late = is_late or (updated_ms is not None and updated_ms < self._late_before_ms)
         self.late += is_late
 
     def single(self) -> Iterator[tuple[Metric, int]]:
@@ -91,17 +91,19 @@ def partition_lines(
     is late."""
     totals = Totals(transactions, late_before_ms)
     # Two lists instead of pairs: 10,000 tuples would trigger a full garbage collection.
-    shown = list(partitions)
+    shown: list[PartitionView] = []
     labels: list[str] = []
-    for partition in shown:
-        topic, index = partition.topic_partition
+    for partition in list(partitions):
+        view = partition_view(partition)
+        shown.append(view)
+        topic, index = view.partition
         labels.append(label_text(metrics.LAST_STABLE_OFFSET.labels, (topic, str(index))))
-        totals.add(partition)
+        totals.add(view)
         yield WORK
     for metric, value in BY_PARTITION:
         yield metric.head()
-        for text, partition in zip(labels, shown, strict=True):
-            yield f"{metric.name}{text} {value(partition)}\n"
+        for text, view in zip(labels, shown, strict=True):
+            yield f"{metric.name}{text} {value(view)}\n"
     for metric, amount in totals.single():
         yield from metric.only(amount)
     yield from metrics.OFFLINE_COUNT.only(len(partitions.offline()) + totals.refused)
@@ -110,7 +112,3 @@ def partition_lines(
         yield metric.head()
         for topic, traffic in totals.by_topic.items():
             yield metric.line(part(traffic), topic)
-
-
-def _is_under_replicated(partition: Partition) -> bool:
-    return partition.is_leader and len(partition.isr) < len(partition.replicas)

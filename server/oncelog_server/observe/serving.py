@@ -23,7 +23,7 @@ async def bind_metrics(
 ) -> MetricsListener:
     """Return a server that is bound and does not accept yet. Raise OSError if it cannot be
     bound."""
-    lag = GroupLag(services.groups, services.partitions)
+    lag = GroupLag(services.groups.views, services.partitions)
     page = Page(services, served, connected, cleaner, services.clock.now_ms(), process_figures, lag)
     listener = MetricsListener(page.lines)
     settings = services.settings

@@ -44,6 +44,7 @@ from oncelog_server.transaction.shard import (
     TransactionShard,
     is_overdue,
 )
+from oncelog_server.transaction.views import TransactionViews
 
 if TYPE_CHECKING:
     from oncelog_server.transaction.grouped.coordinator import GroupTransactions
@@ -125,6 +126,16 @@ class TransactionCoordinator:
             work=work,
         )
 
+        self.views = TransactionViews(
+            self.runtime,
+            self.fences,
+            self.decided,
+            find=self.find,
+            has_leader=lambda partition: leaders.marker_sender(partition) is not None,
+            has_all_shards=lambda: len(self.runtime) == self._partition_count(),
+            monotonic_ms=monotonic_ms,
+        )
+
     @cached_property
     def _groups(self) -> GroupTransactions:
         # Most brokers never need it, and it would take time at every start.
@@ -158,15 +169,6 @@ class TransactionCoordinator:
             self._finish_later(shard, work, 0)
 
     # --- look-ups
-
-    @property
-    def has_all_shards(self) -> bool:
-        """Whether every transactional id of the cluster is coordinated here."""
-        return len(self.runtime) == self._partition_count()
-
-    def has_leader(self, partition: TopicPartition) -> bool:
-        """Whether a marker can be sent there now."""
-        return self._leaders.marker_sender(partition) is not None
 
     def find(self, transactional_id: str) -> LiveTransaction:
         """Raises Refused as `owner` does, and with TRANSACTIONAL_ID_NOT_FOUND."""

@@ -460,7 +460,7 @@ def work(world: World, turns: range) -> None:
 
 def memory(world: World) -> tuple[object, Any]:
     """What both coordinators know."""
-    (shard,) = world.groups.shards()
+    ((_, shard),) = world.groups.runtime.shards()
     ((_, transactions),) = world.transactions.runtime.shards()
     known = {
         name: (live.metadata.producer_id, live.metadata.producer_epoch, live.metadata.state,

@@ -6,16 +6,16 @@ import pytest
 
 from oncelog_protocol.codecs import encode
 from oncelog_protocol.messages.describe_groups import DescribeGroupsResponse
-from oncelog_protocol.messages.list_groups import ListGroupsResponse
 from oncelog_server.group.classic.states import GroupState
+from oncelog_server.group.listing import list_groups
 from tests.server.group.driver import Driver
 from tests.server.group.entries import subscription
 
 
 def listed(driver: Driver, *states: str, types: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    groups = driver.run(driver.shard.list_groups(states, types)).value
-    assert encode(ListGroupsResponse(groups=groups), 5)
-    return [(group.group_id, group.group_state) for group in groups]
+    return [
+        (group.group_id, group.state) for group in list_groups(driver.shard.table, states, types)
+    ]
 
 
 def deleted(driver: Driver, *groups: str) -> list[tuple[str, int]]:
@@ -40,8 +40,8 @@ def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
 def test_a_listed_group_says_what_kind_it_is() -> None:
     driver = Driver()
     driver.stable_group("a")
-    (group,) = driver.run(driver.shard.list_groups()).value
-    assert (group.protocol_type, group.group_type) == ("consumer", "classic")
+    (group,) = list_groups(driver.shard.table, (), ())
+    assert (group.protocol_type, group.type) == ("consumer", "classic")
 
 
 @pytest.mark.parametrize("version", range(7))

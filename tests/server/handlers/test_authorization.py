@@ -19,14 +19,16 @@ from oncelog_server import handlers
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
+from oncelog_server.group.views import GroupViews
 from oncelog_server.handlers import all_handlers
-from oncelog_server.handlers.list_transactions import PER_TURN
 from oncelog_server.security.authorizer import Subject
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import SMALL
+from oncelog_server.transaction.fences import Fences
 from oncelog_server.transaction.metadata import TransactionMetadata, to_record
 from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.transaction.views import TransactionViews
 from tests.server.handlers.nodes import StillClock, ask, broker
 from tests.server.handlers.requests import (
     BROKER_SETTINGS,
@@ -126,6 +128,10 @@ class Untouched:
 
 
 class NoGroups(Untouched):
+    def __init__(self) -> None:
+        runtime: Any = self
+        self.views = GroupViews(runtime)
+
     def check_loaded(self) -> None:
         pass
 
@@ -137,7 +143,17 @@ class Transactions(Untouched):
     """A coordinator of these transactional ids."""
 
     def __init__(self, *ids: str) -> None:
-        self.runtime = self
+        untouched: Any = Untouched()
+        runtime: Any = self
+        self.views = TransactionViews(
+            runtime,
+            Fences(),
+            [0, 0],
+            find=lambda _: untouched.find(),
+            has_leader=untouched.has_leader,
+            has_all_shards=untouched.has_all_shards,
+            monotonic_ms=untouched.monotonic_ms,
+        )
         self._shard = TransactionShard(0, max_timeout_ms=1)
         for name in ids:
             metadata = TransactionMetadata(name, 1, 0, 1, last_update_ms=1)
@@ -280,7 +296,7 @@ async def test_what_a_client_may_not_see_is_left_out_of_lists() -> None:
 
 
 async def test_very_many_transactional_ids_are_listed_in_turns() -> None:
-    ids = [f"id-{number}" for number in range(3 * PER_TURN + 1)]
+    ids = [f"id-{number}" for number in range(3 * SMALL + 1)]
     async with broker_granting((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)) as services:
         assert await transactional_ids(services, *ids) == ids
     async with broker_granting() as services:

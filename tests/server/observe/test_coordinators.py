@@ -17,7 +17,7 @@ DECIDED = metrics.TRANSACTIONS.name
 
 
 def page_of(world: World) -> Scraped:
-    return scraped(transaction_lines(world.transactions, world.wall()))
+    return scraped(transaction_lines(world.transactions.views, world.wall()))
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_two_phase_transactions_are_counted_while_they_are_open(world: World) ->
 def test_groups_and_offsets(world: World) -> None:
     producer = world.producer()
     world.commit_offset(producer, 5)
-    page = scraped(group_lines(world.groups))
+    page = scraped(group_lines(world.groups.views))
     assert page.value(metrics.GROUPS.name) == 1
     assert page.value("kafka_coordinator_group_groupmetadatamanager_numgroupsempty") == 1
     assert page.value(metrics.GROUP_OFFSETS.name) == 0, "pending until the transaction ends"

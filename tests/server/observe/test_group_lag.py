@@ -26,9 +26,9 @@ def test_lag_of_a_compacted_partition_is_counted_anew_at_each_scrape() -> None:
     partition.become_leader(0, 0, (0,), (0,))
     partitions, world = Partitions(), World()
     partitions.add(partition)
-    (shard,) = world.groups.shards()
+    ((_, shard),) = world.groups.runtime.shards()
     shard.table.offsets.commit("g", *NAME, CommittedOffset(0, 0, "", 0, None, 0))
-    page = GroupLag(world.groups, partitions)
+    page = GroupLag(world.groups.views, partitions)
 
     def lag() -> float:
         found = scraped(line for line in page.lines() if line != WORK)

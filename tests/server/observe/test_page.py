@@ -57,7 +57,7 @@ async def page(world: World) -> AsyncIterator[Page]:
         services.fetch_sessions = FetchSessions(10, lambda: 1)
         for partition in world.partitions.values():
             services.partitions.add(partition)
-        lag = GroupLag(services.groups, services.partitions)
+        lag = GroupLag(services.groups.views, services.partitions)
         yield Page(
             services,
             Counted(),
@@ -131,7 +131,7 @@ async def test_no_line_of_a_large_page_is_made_of_very_many_things(
         page.services.partitions.add(world.partitions[name])
     await page.services.metadata.create_topics([NewTopic("wide", count)])
     value = CommittedOffset(0, 0, "", 0, None, 0)
-    (shard,) = page.services.groups.shards()
+    ((_, shard),) = page.services.groups.runtime.shards()
     for name in wide:
         shard.table.offsets.commit("g", *name, value)
     producer = world.producer()
@@ -149,7 +149,7 @@ async def test_offsets_that_are_committed_while_a_page_is_made_do_not_break_it(
     page: Page, world: World
 ) -> None:
     value = CommittedOffset(0, 0, "", 0, None, 0)
-    (shard,) = page.services.groups.shards()
+    ((_, shard),) = page.services.groups.runtime.shards()
     shard.table.offsets.commit("g", *DATA[0], value)
     lines = []
     for at, line in enumerate(page.lines()):

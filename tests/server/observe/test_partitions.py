@@ -22,7 +22,9 @@ def page_of(world: World, *, late_before_ms: int | None = None) -> Scraped:
     for partition in world.partitions.values():
         partitions.add(partition)
     before_ms = world.wall() - HOUR_MS if late_before_ms is None else late_before_ms
-    return scraped(partition_lines(partitions, OpenTransactions(world.transactions), before_ms))
+    return scraped(
+        partition_lines(partitions, OpenTransactions(world.transactions.views), before_ms)
+    )
 
 
 def labels(partition: TopicPartition) -> dict[str, str]:
@@ -142,7 +144,7 @@ def test_a_partition_that_goes_during_the_scrape_does_no_harm(world: World) -> N
     partitions = Partitions()
     for partition in world.partitions.values():
         partitions.add(partition)
-    lines = partition_lines(partitions, OpenTransactions(world.transactions), 0)
+    lines = partition_lines(partitions, OpenTransactions(world.transactions.views), 0)
     page = [next(lines)]
     partitions.remove(DATA[0])
     page += lines

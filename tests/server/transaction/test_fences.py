@@ -9,7 +9,8 @@ from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import REMEMBERED, Fence, FenceCause, Fences, Reason
 from oncelog_server.transaction.grouped.init import decide_departure
 from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
-from oncelog_server.transaction.listing import describe_transaction
+from oncelog_server.transaction.states import State
+from oncelog_server.transaction.views import details_of
 from tests.server.transaction.driver import ID, P0, P1, Driver
 from tests.server.transaction.grouped.driver import IN0, IN1, GroupDriver
 
@@ -301,9 +302,9 @@ def test_the_description_tells_all_of_it(client: Client | None) -> None:
     heard.driver.init(caller=client)
     producer = heard.driver.metadata.owner
     heard.driver.add(*producer, P0)
-    state = describe_transaction(heard.driver.live, now_ms=heard.driver.now_ms + 10_000)
+    state = details_of(heard.driver.live, now_ms=heard.driver.now_ms + 10_000)
     assert (state.client_id, state.client_address) == (client or ("", ""))
     assert state.time_left_ms == 50_000
     (fence,) = state.fences
     assert (fence.cause, fence.client_id, fence.client_address) == ("newer instance", *NEW)
-    assert (state.transactional_id, state.transaction_state) == (ID, "Ongoing")
+    assert (state.transactional_id, state.state) == (ID, State.ONGOING)

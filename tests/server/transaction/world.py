@@ -324,7 +324,7 @@ class World:
         request = OffsetFetchRequestGroup(
             group_id=GROUP, topics=[OffsetFetchRequestTopics(name="in", partition_indexes=[0])]
         )
-        (shard,) = self.groups.shards()
+        ((_, shard),) = self.groups.runtime.shards()
         found: Any = shard.offset_fetch(request, require_stable=require_stable).response
         (partition,) = found.topics[0].partitions
         return ErrorCode(partition.error_code), partition.committed_offset

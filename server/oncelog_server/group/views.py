@@ -1,0 +1,56 @@
+"""The read models of the group coordinator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from oncelog_server.coordinator.runtime import ShardRuntime
+from oncelog_server.group.classic.states import GroupState
+from oncelog_server.group.listing import list_groups
+from oncelog_server.group.shard import GroupShard
+from oncelog_server.slices import Steps
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.views.groups import GroupOffset, GroupTotals, GroupView
+from oncelog_server.views.loads import LoadView
+
+
+class GroupViews:
+    """What a coordinator shows of its groups."""
+
+    def __init__(self, runtime: ShardRuntime[GroupShard]) -> None:
+        self._runtime = runtime
+
+    def listed(self, states: Sequence[str], types: Sequence[str]) -> list[GroupView]:
+        """Return the groups in one of the states and of one of the types, in any case; an empty
+        filter lets all through."""
+        return [
+            group
+            for _, shard in self._runtime.shards()
+            for group in list_groups(shard.table, states, types)
+        ]
+
+    def offsets(self) -> Iterator[GroupOffset]:
+        """Yield the committed offsets of all groups."""
+        for _, shard in self._runtime.shards():
+            offsets = shard.table.offsets
+            for group_id in offsets.groups():
+                # Copies, because offsets are committed and expire between two steps.
+                for topic, partitions in list(offsets.of_group(group_id).items()):
+                    for index, value in list(partitions.items()):
+                        yield GroupOffset(group_id, TopicPartition(topic, index), value.offset)
+
+    def totals(self) -> Steps[GroupTotals]:
+        """Count all groups and offsets, with a step for each shard."""
+        states: Counter[GroupState] = Counter()
+        offsets = 0
+        for _, shard in self._runtime.shards():
+            states.update([group.state for group in shard.table.groups.values()])
+            offsets += shard.table.offsets.committed_count()
+            yield
+        loads = self._runtime.load_times
+        return GroupTotals(
+            {state.value: states[state] for state in GroupState},
+            offsets,
+            LoadView(loads.longest_ms, loads.average_ms),
+        )

@@ -1,0 +1,171 @@
+"""The read models of the transaction coordinator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.coordinator.runtime import ShardRuntime
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.slices import Steps
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.fences import Fence, FenceCause, Fences
+from oncelog_server.transaction.listing_error import listing_error
+from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
+from oncelog_server.transaction.states import State
+from oncelog_server.views.loads import LoadView
+from oncelog_server.views.transactions import (
+    FenceView,
+    TransactionDetails,
+    TransactionOutcomes,
+    TransactionTotals,
+    TransactionView,
+)
+
+_NOBODY: Final = ("", "")
+
+
+class TransactionViews:
+    """What a coordinator shows of its transactional ids. `decided` are its counters of aborted and
+    committed transactions; `has_all_shards` returns True if every transactional id of the cluster
+    is coordinated here."""
+
+    def __init__(
+        self,
+        runtime: ShardRuntime[TransactionShard],
+        fences: Fences,
+        decided: list[int],
+        *,
+        find: Callable[[str], LiveTransaction],
+        has_leader: Callable[[TopicPartition], bool],
+        has_all_shards: Callable[[], bool],
+        monotonic_ms: Callable[[], int],
+    ) -> None:
+        self._runtime = runtime
+        self._fences = fences
+        self._decided = decided
+        self._find = find
+        self._has_leader = has_leader
+        self.has_all_shards = has_all_shards
+        self._monotonic_ms = monotonic_ms
+
+    def count(self) -> int:
+        """Return the number of transactional ids."""
+        return sum(len(shard.transactions) for _, shard in self._runtime.shards())
+
+    def all(self) -> Iterator[TransactionView]:
+        """Yield the transactional ids that exist at the call, each as it is when it is yielded."""
+        lives = [
+            live for _, shard in self._runtime.shards() for live in shard.transactions.values()
+        ]
+        return views_of(lives)
+
+    def listing_error(
+        self, image: ClusterImage, broker_id: int, partitions: Partitions
+    ) -> ErrorCode:
+        """Return NONE if `all` has every id that this broker should list."""
+        return listing_error(image, broker_id, partitions, self._runtime)
+
+    def details(self, transactional_id: str) -> TransactionDetails:
+        """Raise Refused if the id is not coordinated here, or unknown."""
+        return details_of(self._find(transactional_id), now_ms=self._monotonic_ms())
+
+    def undecided(self) -> Mapping[int, State]:
+        """Return the states of transactions that are open or not complete, by producer id."""
+        return {
+            live.metadata.producer_id: live.metadata.state
+            for _, shard in self._runtime.shards()
+            for lives in (shard.ongoing, shard.prepared)
+            for live in lives.values()
+        }
+
+    def totals(self) -> Steps[TransactionTotals]:
+        """Count all ids, with a step for each shard and for each marker that is not written."""
+        states: Counter[State] = Counter()
+        two_phase = markers = leaderless = unappended = 0
+        oldest_ms: int | None = None
+        for _, shard in self._runtime.shards():
+            states.update([live.metadata.state for live in shard.transactions.values()])
+            two_phase += sum(live.metadata.is_two_phase for live in shard.ongoing.values())
+            for start_ms in [live.metadata.start_ms for live in shard.ongoing.values()]:
+                if start_ms >= 0 and (oldest_ms is None or start_ms < oldest_ms):
+                    oldest_ms = start_ms
+            for live in list(shard.prepared.values()):
+                markers += len(live.markers_left)
+                unappended += not live.markers_left
+                for partition in list(live.markers_left):
+                    leaderless += not self._has_leader(partition)
+                    yield
+            yield
+        return TransactionTotals(
+            {state: states[state] for state in State},
+            two_phase,
+            oldest_ms,
+            markers,
+            leaderless,
+            unappended,
+        )
+
+    def outcomes(self) -> TransactionOutcomes:
+        fences = self._fences
+        aborted, committed = self._decided
+        loads = self._runtime.load_times
+        return TransactionOutcomes(
+            committed,
+            aborted,
+            _named(fences.aborted),
+            _named(fences.fenced),
+            _named(fences.refused),
+            fences.refused_unknown,
+            LoadView(loads.longest_ms, loads.average_ms),
+        )
+
+
+def views_of(lives: Iterable[LiveTransaction]) -> Iterator[TransactionView]:
+    """Yield the ids that exist for others, each as it is when it is yielded."""
+    for live in lives:
+        if live.is_listed:
+            metadata = live.metadata
+            yield TransactionView(
+                metadata.transactional_id, metadata.producer_id, metadata.state, metadata.start_ms
+            )
+
+
+def details_of(live: LiveTransaction, *, now_ms: int) -> TransactionDetails:
+    """`now_ms` is monotonic."""
+    metadata = live.metadata
+    partitions = live.markers_left if metadata.is_prepared else metadata.partitions
+    may_expire = metadata.state is State.ONGOING and not metadata.is_two_phase
+    time_left_ms = None
+    if may_expire and live.deadline_ms is not None:
+        time_left_ms = max(live.deadline_ms - now_ms, 0)
+    return TransactionDetails(
+        metadata.transactional_id,
+        metadata.producer_id,
+        metadata.producer_epoch,
+        metadata.state,
+        metadata.timeout_ms,
+        metadata.start_ms,
+        time_left_ms,
+        tuple(sorted(partitions)),
+        *(live.client or _NOBODY),
+        tuple(map(_fence, live.fences)),
+    )
+
+
+def _fence(fence: Fence) -> FenceView:
+    return FenceView(
+        fence.producer_id,
+        fence.producer_epoch,
+        fence.label,
+        fence.at_ms,
+        *(fence.by or _NOBODY),
+        fence.refusals,
+    )
+
+
+def _named(counts: Mapping[FenceCause, int]) -> dict[str, int]:
+    return {cause.name.lower(): count for cause, count in counts.items()}

@@ -1,0 +1,13 @@
+"""How long a coordinator took to load partitions of its internal topic: Kafka's
+partition-load-time."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class LoadView(msgspec.Struct, frozen=True):
+    """In ms, since the start."""
+
+    longest_ms: int
+    average_ms: float

@@ -1,0 +1,81 @@
+"""What the transaction coordinator shows of its ids (KIP-664)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_server.refusal import Refused
+from oncelog_server.transaction.states import State
+from oncelog_server.transaction.views import details_of, views_of
+from tests.server.transaction.driver import ID, P0, P1, P2, Driver
+from tests.server.transaction.world import DATA, World
+
+
+def test_what_is_not_committed_yet_is_not_shown() -> None:
+    world = World(flush_on_ack=True)
+    world.slow.add(world.transaction_logs[0])
+    world.init("new")
+    assert list(world.transactions.views.all()) == []
+    world.hurry()
+    world.settle()
+    assert [view.transactional_id for view in world.transactions.views.all()] == ["new"]
+
+
+def test_what_has_moved_away_is_not_shown() -> None:
+    driver = Driver()
+    driver.init(transactional_id="idle")
+    driver.init()
+    assert shown(driver) == ["idle", ID]
+    driver.put(State.DEAD)
+    assert shown(driver) == ["idle"]
+
+
+def shown(driver: Driver) -> list[str]:
+    return [view.transactional_id for view in views_of(driver.shard.transactions.values())]
+
+
+def test_a_row_is_of_the_moment_at_which_it_is_read() -> None:
+    """A long list is read in slices, and what it shows is never older than its response."""
+    world = World()
+    for name in ("a", "b"):
+        world.producer(name)
+    views = world.transactions.views.all()
+    assert next(views).state is State.EMPTY
+    world.add(world.producer("b"), DATA[0], transactional_id="b")
+    assert next(views).state is State.ONGOING
+
+
+def test_a_view_does_not_change_with_the_transaction() -> None:
+    world = World()
+    producer = world.producer()
+    world.add(producer, DATA[0])
+    before = world.transactions.views.details("t")
+    world.end(producer, True)
+    assert (before.state, before.partitions) == (State.ONGOING, (DATA[0],))
+    after = world.transactions.views.details("t")
+    assert (after.state, after.partitions) == (State.COMPLETE_COMMIT, ())
+
+
+def test_an_unknown_id_is_refused() -> None:
+    with pytest.raises(Refused):
+        World().transactions.views.details("unknown")
+
+
+def test_a_decided_transaction_is_described_with_what_still_waits_for_a_marker() -> None:
+    driver = Driver(finishes=False)
+    who = driver.init().value
+    driver.add(who.producer_id, who.producer_epoch, P0, P1, P2)
+    assert details_of(driver.live, now_ms=driver.now_ms).partitions == (P0, P1, P2)
+    driver.end(who.producer_id, who.producer_epoch, True)
+    driver.write_markers(ID, at_most=1)
+    described = details_of(driver.live, now_ms=driver.now_ms)
+    assert described.state is State.PREPARE_COMMIT
+    assert described.partitions == (P1, P2)
+    assert described.time_left_ms is None
+
+
+def test_w1_a_transaction_in_two_phases_has_no_time_to_its_timeout() -> None:
+    driver = Driver()
+    who = driver.init(two_phase=True).value
+    driver.add(who.producer_id, who.producer_epoch, P0)
+    assert details_of(driver.live, now_ms=driver.now_ms).time_left_ms is None

@@ -1,0 +1,40 @@
+"""Operators see coordinators through read models: frozen, and the only way in."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Final
+
+import msgspec
+import pytest
+
+from oncelog_server import handlers, observe, views
+
+INSIDES: Final = {"runtime", "shards", "table"}
+
+
+@pytest.mark.parametrize("package", [handlers, observe], ids=["handlers", "observe"])
+def test_handlers_and_metrics_do_not_walk_shards(package: object) -> None:
+    paths = list(Path(package.__file__).parent.glob("*.py"))  # type: ignore[attr-defined]
+    assert paths
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in INSIDES, f"{path.name}: {node.attr}"
+
+
+def test_views_are_frozen_values() -> None:
+    structs = [
+        value
+        for module in iter_modules(views.__path__)
+        for value in vars(import_module(f"{views.__name__}.{module.name}")).values()
+        if isinstance(value, type)
+        and issubclass(value, msgspec.Struct)
+        and value.__module__.startswith(views.__name__)
+    ]
+    assert structs
+    for struct in structs:
+        assert struct.__struct_config__.frozen, struct.__name__
