@@ -46,18 +46,18 @@ QUOTED = re.compile(r"\bwhoami\b")
 UNREAD: tuple[str, ...] = (
     "benchmarks/",
     "client/oncelog_client/spark/",
-    "docs/",
     "examples/",
     "server/oncelog_server/coordinator/",
     "server/oncelog_server/fetching/",
     "server/oncelog_server/group/",
     "server/oncelog_server/log/",
     "server/oncelog_server/transaction/",
-    "tests/",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "SECURITY.md",
+    "tests/client/",
+    "tests/conformance/",
+    "tests/faults/",
+    "tests/server/",
+    "tests/simulation/",
+    "tests/spark/",
 )
 
 

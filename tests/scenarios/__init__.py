@@ -1,1 +1,1 @@
-"""Which test shows which scenario: read from the tests' names."""
+"""The scenarios and the tests that show them, read from the names of the tests."""

@@ -1,8 +1,8 @@
-"""Finds the scenarios in the names of the tests.
+"""The scenarios that the names of the tests begin with.
 
-A name begins with the ids of what it shows: `test_l4_l5_…`, `test_c0_to_c14_…`, in small or capital
-letters. The first word that is no id ends them; those of invariants (I1) and mutants (M1) are none
-of ours.
+A name begins with the ids of the scenarios that the test shows: `test_l4_l5_…`, `test_c0_to_c14_…`,
+in small or capital letters. The first word that is no id ends them. Ids of invariants (I1) and of
+mutants (M1) are skipped.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from typing import Final
 from tests.scenarios.rows import Row
 
 TESTS: Final = Path(__file__).resolve().parent.parent
-# What looks like an id: one that is in no table is a slip of the pen.
+# A word that looks like an id. If no row has it, the name has a typing error.
 _ID_LIKE: Final = re.compile(r"[zterxlogsdknbwh]\d+[a-z]?|r7v1|c\d+|c[a-k]|v[123]m")
 
 _OTHERS: Final = re.compile(r"[im]\d+")
 
 
 class UnknownScenario(Exception):
-    """A test's name begins with an id that no table has."""
+    """A test's name begins with an id that no row has."""
 
 
 def shown_by(rows: Iterable[Row]) -> dict[str, list[str]]:
-    """For every row the tests that show it, `path::name`. Raises UnknownScenario."""
+    """Return for each row's id the tests that show it, as `path::name`. Raise UnknownScenario if a
+    name has an id without a row."""
     by_token = {row.token: row.id for row in rows}
     found: dict[str, list[str]] = {identity: [] for identity in by_token.values()}
     for path in sorted(TESTS.rglob("test_*.py")):
@@ -49,7 +50,7 @@ def _test_names(path: Path) -> Iterator[str]:
 
 
 def tokens(name: str) -> list[str]:
-    """The ids at the front of a test's name; `c0_to_c14` are fifteen."""
+    """Return the ids at the front of a test's name. `c0_to_c14` stands for fifteen."""
     words = name.removeprefix("test_").lower().split("_")
     found: list[str] = []
     position = 0

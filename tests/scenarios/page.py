@@ -1,4 +1,4 @@
-"""docs/scenarios.md, from the table and the tests' names."""
+"""Write docs/scenarios.md from the table and the names of the tests."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ MOST_TESTS = 4
 INTRODUCTION = """\
 # Scenarios
 
-What can go wrong with a transaction, and the tests that show what happens then. Generated from the
-names of the tests by `python -m tests.scenarios > docs/scenarios.md`; not to be edited.
+This page answers: what can go wrong with a transaction, and which tests show what happens then?
 
-Every row has a name that stays. TC is the transaction coordinator, PL a partition's leader, GC the
-group's coordinator; T a transaction's timeout, A the interval of the scan for overdue ones. V1 is a
-client that adds its partitions by itself, V2 one with an epoch for each transaction (KIP-890). One
-broker is all three at once: where a row says that one of them dies, the test kills the process.
-*Tried:* is what the tests do where that is not the whole of the row.
+Generated from `tests/scenarios/rows.tsv` and the names of the tests, by
+`python -m tests.scenarios > docs/scenarios.md`. Do not edit it.
+
+- Each row has an id that never changes. Names of tests begin with the ids of what they show.
+- TC is the transaction coordinator, PL a partition's leader, GC the group's coordinator. P1 and P2
+  are instances of one transactional id, P2 the newer one.
+- T is a transaction's timeout, A the interval of the scan for overdue transactions.
+- V1 is a client that adds its partitions by itself, V2 a client with an epoch for each transaction
+  (KIP-890).
+- One broker is TC, PL and GC at once. Where a row says that one of them dies, the test kills the
+  process.
+- *Tried:* says what the tests do, if that is less than the row or differs from what one may expect.
 """
 
 
 def page(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [INTRODUCTION, _summary(rows, tests)]
     for family, title in FAMILIES.items():
         of_family = [row for row in rows if row.family == family]
@@ -53,7 +59,7 @@ def _summary(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> str:
 
 
 def open_rows(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> list[Row]:
-    """What one broker can have and no test shows."""
+    """Return the rows that one broker can show and no test does."""
     return [row for row in rows if not row.needs and not tests[row.id]]
 
 

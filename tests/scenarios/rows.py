@@ -1,4 +1,4 @@
-"""The rows of rows.tsv: everything that has to be shown, under a name that stays."""
+"""The rows of rows.tsv: each scenario that a test has to show, under an id that never changes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 
 TABLE: Final = Path(__file__).with_name("rows.tsv")
 
-# What the letters before the number stand for, in the order of the page.
+# The letters before the number and their section, in the order of the page.
 FAMILIES: Final[dict[str, str]] = {
     "Z": "Zombies and fencing",
-    "T": "Time-outs",
+    "T": "Timeouts",
     "C-": "The coordinator dies",
     "C": "The crash matrix: a broker dies between two steps of a transaction",
     "R": "Retries, duplicates, delayed requests",
@@ -35,9 +35,9 @@ FAMILIES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`needs`: what a single broker without security settings has not; empty if it has all.
-    `tried`: what its tests do of it where that is not all, or what holds otherwise than one may
-    expect."""
+    """`needs`: what the scenario needs beyond one broker without security settings, or nothing.
+    `tried`: what its tests do, if that is less than the title or differs from what one may expect.
+    """
 
     id: str
     needs: str
@@ -52,11 +52,11 @@ class Row:
 
     @property
     def token(self) -> str:
-        """As it stands in the name of a test: `test_r7v1_…`, `test_ca_…`."""
+        """The id in the name of a test: `test_r7v1_…`, `test_ca_…`."""
         return self.id.lower().replace("-", "")
 
 
 def all_rows() -> list[Row]:
-    """In the order of the table."""
+    """Return all rows in the order of the table."""
     with TABLE.open(encoding="utf-8") as file:
         return [Row(**fields) for fields in csv.DictReader(file, delimiter="\t", restval="")]

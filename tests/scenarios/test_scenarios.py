@@ -1,4 +1,4 @@
-"""The page of scenarios says what the tests show, and the table names everything once."""
+"""The page of scenarios agrees with the names of the tests, and each id stands for one row."""
 
 from __future__ import annotations
 
