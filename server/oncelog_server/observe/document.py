@@ -11,6 +11,8 @@ from oncelog_server.observe.exposition import Metric
 _INTRODUCTION: Final = """\
 # Metrics
 
+This page answers: which metrics does a broker have, and which of them say why readers stand still?
+
 `oncelog serve --set oncelog.metrics.port=9404` (for the image: `ONCELOG_METRICS_PORT=9404`)
 responds to `GET /metrics` in the text format of Prometheus; without the setting no port is open.
 The figures are read at the scrape from state that the broker holds anyway, in slices between which
