@@ -31,13 +31,13 @@ def _candidates(version: str) -> Iterator[str]:
 def interpreter(version: str) -> str:
     """Skips the test where there is none."""
     for candidate in _candidates(version):
-        told = subprocess.run(
+        printed = subprocess.run(
             [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
             capture_output=True,
             text=True,
             check=False,
         )
-        if told.stdout.strip() == version:
+        if printed.stdout.strip() == version:
             return candidate
     pytest.skip(f"no Python {version} on this machine, neither on the path nor of pyenv")
 

@@ -30,15 +30,15 @@ from oncelog_protocol.messages.produce import (
 from oncelog_protocol.records.batch import compute_crc, read_header
 from tests.conformance.writing import Identity
 
-WHO = Identity(7, 3, "someone")
+PRODUCER = Identity(7, 3, "someone")
 
 
 def entries() -> list[Entry]:
     return [
         produce("t", 2, a_batch(3, 100)),
         fetch("t", 2, 1000),
-        *transaction("t", 2, WHO, 100),
-        *transaction_v2("t", 2, WHO, 100),
+        *transaction("t", 2, PRODUCER, 100),
+        *transaction_v2("t", 2, PRODUCER, 100),
     ]
 
 
@@ -61,7 +61,7 @@ def test_the_error_code_of_an_answer_stands_where_the_entry_says() -> None:
 
 def test_only_the_batch_of_a_producer_with_an_id_is_patched() -> None:
     assert produce("t", 0, a_batch(1, 10)).batch_at == 0
-    _, written, _ = transaction("t", 0, WHO, 10)
+    _, written, _ = transaction("t", 0, PRODUCER, 10)
     header = read_header(written.request, written.batch_at)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
     assert header.is_transactional
@@ -70,8 +70,8 @@ def test_only_the_batch_of_a_producer_with_an_id_is_patched() -> None:
 
 def test_the_producer_stands_where_the_entry_says() -> None:
     """And the next epoch in the answer to EndTxn."""
-    identity = struct.pack(">qh", WHO.producer_id, WHO.producer_epoch)
-    written, ended = transaction_v2("t", 0, WHO, 10)
+    identity = struct.pack(">qh", PRODUCER.producer_id, PRODUCER.producer_epoch)
+    written, ended = transaction_v2("t", 0, PRODUCER, 10)
     for entry in (written, ended):
         assert entry.request[entry.identity_at :][: len(identity)] == identity
     answer = encode(EndTxnResponse(producer_id=77, producer_epoch=5), 5)

@@ -162,19 +162,19 @@ class Remembering(RebalanceListener):
     """Writes down what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
+        self.events: list[tuple[str, int]] = []
 
     async def on_partitions_assigned(
         self, partitions: Sequence[TopicPartition], generation_id: int
     ) -> None:
-        self.told.append(("assigned", len(partitions)))
+        self.events.append(("assigned", len(partitions)))
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        self.told.append(("revoked", len(partitions)))
+        self.events.append(("revoked", len(partitions)))
 
 
 @pytest.mark.parametrize(
-    ("strategy", "told"),
+    ("strategy", "events"),
     [
         ("range", [("assigned", 2), ("revoked", 2), ("assigned", 1)]),
         ("roundrobin", [("assigned", 2), ("revoked", 2), ("assigned", 1)]),
@@ -182,7 +182,7 @@ class Remembering(RebalanceListener):
     ],
 )
 async def test_a_second_member_takes_its_share(
-    bootstrap: str, topic: str, name: str, strategy: Any, told: list[tuple[str, int]]
+    bootstrap: str, topic: str, name: str, strategy: Any, events: list[tuple[str, int]]
 ) -> None:
     settings: dict[str, Any] = {
         "group_id": name,
@@ -200,8 +200,8 @@ async def test_a_second_member_takes_its_share(
                 lambda: len(first.assignment()) == 1 and len(second.assignment()) == 1,
             )
             assert not first.assignment() & second.assignment()
-        assert [entry for entry in listener.told if entry != ("assigned", 0)] == [
-            entry for entry in told if entry != ("assigned", 0)
+        assert [entry for entry in listener.events if entry != ("assigned", 0)] == [
+            entry for entry in events if entry != ("assigned", 0)
         ]
         # The second has left: all is the first's again.
         await poll_until([first], lambda: len(first.assignment()) == 2)

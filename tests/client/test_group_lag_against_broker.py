@@ -61,18 +61,18 @@ class History:
                 self.send(number, self.random.randint(1, 4))
 
     def send(self, number: int, count: int) -> None:
-        who = self.producers[number]
+        producer = self.producers[number]
         sequence = self.sequences.get(number, 0)
-        data = batch(who, sequence, count)
-        assert produce(self.wire, self.topic, data, who=who).error_code == 0
+        data = batch(producer, sequence, count)
+        assert produce(self.wire, self.topic, data, producer=producer).error_code == 0
         self.sequences[number] = sequence + count
 
     def end(self, number: int, *, commit: bool) -> None:
-        who = self.producers[number]
-        answer = end_transaction(self.wire, who, commit=commit)
+        producer = self.producers[number]
+        answer = end_transaction(self.wire, producer, commit=commit)
         assert answer.error_code == 0
         self.producers[number] = Identity(
-            answer.producer_id, answer.producer_epoch, who.transactional_id
+            answer.producer_id, answer.producer_epoch, producer.transactional_id
         )
         del self.sequences[number]
 

@@ -198,8 +198,8 @@ def test_only_oncelog_is_asked_why_a_producer_was_fenced(ours: bool) -> None:
             with pytest.raises(ProducerFencedError) as caught:
                 await producer.commit_transaction()
             assert caught.value.code is ErrorCode.PRODUCER_FENCED
-            told = "fenced by a newer instance of x: client new-one at ::1" in str(caught.value)
-            assert told is ours
+            is_named = "fenced by a newer instance of x: client new-one at ::1" in str(caught.value)
+            assert is_named is ours
         await producer.close()
 
     simulated(broker, scenario)

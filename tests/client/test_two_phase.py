@@ -109,9 +109,9 @@ async def test_w2_prepared_in_a_group_it_is_kept_with_that_group_alone(broker: O
         await producer.send("t", b"voted", partition=0)
         state = await producer.prepare_transaction()
     restart(broker)
-    async with participant(broker) as stranger:
+    async with participant(broker) as other:
         with pytest.raises(FatalError) as caught:
-            await stranger.init_transactions(keep_prepared_txn=True)
+            await other.init_transactions(keep_prepared_txn=True)
         assert caught.value.code == ErrorCode.INVALID_TXN_STATE
     async with participant(broker) as producer:
         await producer.init_transactions(*joined, keep_prepared_txn=True)

@@ -201,5 +201,5 @@ DAMAGED_COORDINATOR = Difference(
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.COORDINATOR_NOT_AVAILABLE,
     source="a coordinator that cannot load refuses: Kafka's would not know the id, and so fence "
-    "nobody",
+    "unknown",
 )

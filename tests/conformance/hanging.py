@@ -34,11 +34,13 @@ def turn_verification(admin: Any, value: str | None) -> None:
 
 def hanging(wire: Wire, topic: str) -> Identity:
     """A producer with a batch in a transaction that its coordinator does not know of."""
-    who = new_identity(wire, topic, version=2)
+    producer = new_identity(wire, topic, version=2)
     # The leader may not have heard of the setting yet.
     wait_until(
-        lambda: produce(wire, topic, batch(who, 0), who=who, version=9).error_code == 0,
+        lambda: (
+            produce(wire, topic, batch(producer, 0), producer=producer, version=9).error_code == 0
+        ),
         "a batch outside of any transaction",
     )
     assert last_stable_offset(wire, topic) == (0, 1)
-    return who
+    return producer

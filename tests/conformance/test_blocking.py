@@ -30,17 +30,17 @@ def test_l12_a_hanging_transaction_is_found_and_aborted(trusting: Target, name: 
     find = ("transactions", "find-hanging", "--topic", name, "--max-transaction-timeout", "0")
     with Wire(trusting.address) as wire:
         assert call.json(*find) == []
-        who = hanging(wire, name)
+        producer = hanging(wire, name)
         (found,) = call.json(*find)
         assert (found["partition"], found["start_offset"]) == (0, 0)
-        assert (found["producer_id"], found["producer_epoch"]) == (who.producer_id, 0)
+        assert (found["producer_id"], found["producer_epoch"]) == (producer.producer_id, 0)
         assert found["coordinator_epoch"] is None
         everywhere = ("transactions", "find-hanging", "--broker-id", "1", *find[-2:])
         assert [one for one in call.json(*everywhere) if one["topic"] == name] == [found]
         assert call.json(*find[:-1], "10") == []
         place = ("--topic", name, "--partition", "0")
         (done,) = call.json("transactions", "abort", *place, "--start-offset", "0")
-        assert (done["producer_id"], done["result"]) == (who.producer_id, "aborted")
+        assert (done["producer_id"], done["result"]) == (producer.producer_id, "aborted")
         assert last_stable_offset(wire, name) == (2, 2)
         assert call.json(*find) == []
         again = call.refused("transactions", "abort", *place, "--start-offset", "0")
@@ -52,13 +52,13 @@ def test_l12_readers_learn_which_producer_hangs_and_a_marker_frees_them(
 ) -> None:
     call = CommandLine(trusting.address)
     with Wire(trusting.address) as wire:
-        who = hanging(wire, name)
+        producer = hanging(wire, name)
         (row,) = call.json("transactions", "blocking", name)
         assert (row["state"], row["transactional_id"], row["client_id"]) == ("Hanging", None, None)
-        assert (row["producer_id"], row["held_records"]) == (who.producer_id, 1)
+        assert (row["producer_id"], row["held_records"]) == (producer.producer_id, 1)
         assert (row["client_address"], row["two_phase"]) == (None, None)
         assert row["age_ms"] < 60_000
-        (done,) = call.json("transactions", "blocking", name, "--abort", str(who.producer_id))
+        (done,) = call.json("transactions", "blocking", name, "--abort", str(producer.producer_id))
         assert done["how"] == f"by a marker: {name}-0"
         assert last_stable_offset(wire, name) == (2, 2)
 
@@ -69,16 +69,21 @@ def test_readers_learn_which_producer_holds_them_back(
     """Whose transaction, how old, and how much waits behind its first record."""
     assert command_line.json("transactions", "blocking", topic) == []
     with Wire(target.address, "the-writer") as wire:
-        who = new_identity(wire, topic, timeout_ms=50_000)
-        assert produce(wire, topic, batch(who, 0, count=2), who=who).error_code == ErrorCode.NONE
-        assert produce(wire, topic, batch(who, 0), who=who, partition=2).error_code == 0
+        producer = new_identity(wire, topic, timeout_ms=50_000)
+        assert (
+            produce(wire, topic, batch(producer, 0, count=2), producer=producer).error_code
+            == ErrorCode.NONE
+        )
+        assert (
+            produce(wire, topic, batch(producer, 0), producer=producer, partition=2).error_code == 0
+        )
         assert produce(wire, topic, batch(new_identity(wire), 0)).error_code == ErrorCode.NONE
         rows = command_line.json("transactions", "blocking", topic)
         (described,) = command_line.json("transactions", "describe", topic)
     assert [(row["partition"], row["start_offset"]) for row in rows] == [(0, 0), (2, 0)]
     first = rows[0]
     assert (first["transactional_id"], first["state"]) == (topic, "Ongoing")
-    assert (first["producer_id"], first["producer_epoch"]) == (who.producer_id, 0)
+    assert (first["producer_id"], first["producer_epoch"]) == (producer.producer_id, 0)
     assert [row["held_records"] for row in rows] == [3, 1]
     assert 0 <= first["age_ms"] < 60_000
     assert [row["two_phase"] for row in rows] == [False, False]
@@ -88,7 +93,7 @@ def test_readers_learn_which_producer_holds_them_back(
         assert (shown["client_id"], shown["client_address"]) == theirs
     if target.name == "oncelog":
         assert 0 < first["time_left_ms"] <= 50_000
-        held = [batch(who, 0, count=2), batch(who, 0)]
+        held = [batch(producer, 0, count=2), batch(producer, 0)]
         assert [row["held_bytes"] for row in rows] == [len(held[0]) + len(held[1]), len(held[1])]
 
 
@@ -96,14 +101,14 @@ def test_what_the_coordinator_knows_is_aborted_through_it(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
     """Everywhere, not only in the topic; and its producer is refused from then on."""
-    who = new_identity(wire, topic)
+    producer = new_identity(wire, topic)
     places = ((topic, 0), (topic, 1))
-    assert add_partitions(wire, who, *places[:1]) == [ErrorCode.NONE]
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    assert add_partitions(wire, producer, *places[:1]) == [ErrorCode.NONE]
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     (done,) = command_line.json("transactions", "blocking", topic, "--abort", topic)
     assert done["how"] == f"by its coordinator: {topic}"
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
-    ended = end_transaction(wire, who, commit=True)
+    ended = end_transaction(wire, producer, commit=True)
     assert ErrorCode(ended.error_code).name == "PRODUCER_FENCED"
     assert command_line.json("transactions", "blocking", topic) == []
     nothing = command_line.refused("transactions", "blocking", topic, "--abort", topic)
@@ -116,11 +121,11 @@ def test_force_terminate_under_both_names(
     find_coordinator(wire, topic)
     unknown = command_line.refused("transactions", "force-terminate", topic)
     assert f"no transactional id '{topic}'" in unknown
-    who = new_identity(wire, topic)
-    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    producer = new_identity(wire, topic)
+    assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     command_line.text("transactions", "force-terminate", topic)
     verb = ("transactions", "forceTerminateTransaction", "--transactionalId", topic)
     command_line.text(*verb)
     (row,) = command_line.json("transactions", "describe", topic)
     assert row["transaction_state"] == "Empty"
-    assert row["producer_epoch"] > who.producer_epoch
+    assert row["producer_epoch"] > producer.producer_epoch

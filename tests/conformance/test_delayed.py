@@ -59,32 +59,38 @@ def through(proxy: Proxy) -> Iterator[Wire]:
         yield through
 
 
-def ending(who: Identity, *, commit: bool = True) -> EndTxnRequest:
+def ending(producer: Identity, *, commit: bool = True) -> EndTxnRequest:
     return EndTxnRequest(
-        transactional_id=who.transactional_id or "",
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        transactional_id=producer.transactional_id or "",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         committed=commit,
     )
 
 
-def producing(who: Identity, topic: str, data: bytes | bytearray, acks: int = -1) -> ProduceRequest:
+def producing(
+    producer: Identity, topic: str, data: bytes | bytearray, acks: int = -1
+) -> ProduceRequest:
     place = TopicProduceData(name=topic, partition_data=[PartitionProduceData(0, data)])
-    return ProduceRequest(who.transactional_id, acks, 10_000, [place])
+    return ProduceRequest(producer.transactional_id, acks, 10_000, [place])
 
 
-def write(wire: Wire, topic: str, who: Identity, sequence: int, value: bytes, version: int) -> int:
+def write(
+    wire: Wire, topic: str, producer: Identity, sequence: int, value: bytes, version: int
+) -> int:
     """One record in partition 0 in a transaction; the error code."""
     if version < V2["produce"]:
-        assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
-    answer = produce(wire, topic, batch(who, sequence, value=value), who=who, version=version)
+        assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
+    answer = produce(
+        wire, topic, batch(producer, sequence, value=value), producer=producer, version=version
+    )
     return int(answer.error_code)
 
 
-def after(who: Identity, answer: Any) -> Identity:
+def after(producer: Identity, answer: Any) -> Identity:
     """Who goes on after an EndTxn v5."""
     assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
-    return Identity(answer.producer_id, answer.producer_epoch, who.transactional_id)
+    return Identity(answer.producer_id, answer.producer_epoch, producer.transactional_id)
 
 
 def is_decided(wire: Wire, topic: str) -> bool:
@@ -102,13 +108,13 @@ def is_complete(wire: Wire, transactional_id: str) -> bool:
 def test_r1_a_batch_that_comes_on_two_connections_is_there_once(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    who = new_identity(wire)
-    assert produce(through, topic, batch(who, 0)).base_offset == 0
+    producer = new_identity(wire)
+    assert produce(through, topic, batch(producer, 0)).base_offset == 0
     twice = Duplicate()
     proxy.on(ApiKey.PRODUCE, twice)
-    assert produce(through, topic, batch(who, 1)).base_offset == 1
+    assert produce(through, topic, batch(producer, 1)).base_offset == 1
     assert twice.answer
-    assert produce(through, topic, batch(who, 2)).base_offset == 2
+    assert produce(through, topic, batch(producer, 2)).base_offset == 2
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
@@ -116,28 +122,30 @@ def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
     wire: Wire, proxy: Proxy, topic: str, commit: bool
 ) -> None:
     """V2: also when everything is over by then, and nothing happens twice."""
-    who = new_identity(wire, topic)
-    assert write(wire, topic, who, 0, b"once", V2["produce"]) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert write(wire, topic, producer, 0, b"once", V2["produce"]) == ErrorCode.NONE
     proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
     with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
-        through.call(ending(who, commit=commit), V2["end"])
+        through.call(ending(producer, commit=commit), V2["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
-    heir = after(who, end_transaction(wire, who, commit=commit))
-    assert heir.producer_epoch == who.producer_epoch + 1
+    heir = after(producer, end_transaction(wire, producer, commit=commit))
+    assert heir.producer_epoch == producer.producer_epoch + 1
     assert end_offset(wire, topic) == 2
     assert values(wire, topic) == ([b"once"] if commit else [])
 
 
 def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
     """The retry is told so; its opposite is refused."""
-    who = new_identity(wire, topic)
-    assert write(wire, topic, who, 0, b"once", V1["produce"]) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert write(wire, topic, producer, 0, b"once", V1["produce"]) == ErrorCode.NONE
     proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
     with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
-        through.call(ending(who), V1["end"])
+        through.call(ending(producer), V1["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
-    assert end_transaction(wire, who, commit=True, version=V1["end"]).error_code == ErrorCode.NONE
-    opposite = end_transaction(wire, who, commit=False, version=V1["end"])
+    assert (
+        end_transaction(wire, producer, commit=True, version=V1["end"]).error_code == ErrorCode.NONE
+    )
+    opposite = end_transaction(wire, producer, commit=False, version=V1["end"])
     assert opposite.error_code == ErrorCode.INVALID_TXN_STATE
     assert values(wire, topic) == [b"once"]
 
@@ -147,13 +155,13 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, commit: bool
 ) -> None:
     """V2: its epoch is another one (KAFKA-17754, solved by KIP-890)."""
-    who = new_identity(wire, topic)
-    assert write(wire, topic, who, 0, b"first", V2["produce"]) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
     held = Hold()
     proxy.on(ApiKey.END_TXN, held)
-    through.send(ending(who, commit=commit), V2["end"])
+    through.send(ending(producer, commit=commit), V2["end"])
     held.wait()
-    heir = after(who, end_transaction(wire, who, commit=commit))
+    heir = after(producer, end_transaction(wire, producer, commit=commit))
     wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
@@ -171,14 +179,14 @@ def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
 ) -> None:
     """What the protocol up to EndTxn v4 cannot tell apart, on every broker (KAFKA-17754): what is
     shown here is no promise. Who has hung up is not heard by oncelog: tests/faults."""
-    who = new_identity(wire, topic)
-    assert write(wire, topic, who, 0, b"first", V1["produce"]) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()
     proxy.on(ApiKey.END_TXN, held)
-    through.send(ending(who), V1["end"])
+    through.send(ending(producer), V1["end"])
     held.wait()
-    end_transaction(wire, who, commit=True, version=V1["end"])
-    assert write(wire, topic, who, 1, b"second", V1["produce"]) == ErrorCode.NONE
+    end_transaction(wire, producer, commit=True, version=V1["end"])
+    assert write(wire, topic, producer, 1, b"second", V1["produce"]) == ErrorCode.NONE
     held.release()
     assert through.answer().error_code == ErrorCode.NONE
     wait_until(lambda: is_decided(wire, topic), "the next transaction was ended")
@@ -189,13 +197,13 @@ def test_r8_a_late_batch_is_in_no_later_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
     """V2: held over the abort of its transaction, it comes into the next one of its partition."""
-    who = new_identity(wire, topic)
-    assert write(wire, topic, who, 0, b"first", V2["produce"]) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
     held = Hold()
     proxy.on(ApiKey.PRODUCE, held)
-    through.send(producing(who, topic, batch(who, 1, value=b"late")), V2["produce"])
+    through.send(producing(producer, topic, batch(producer, 1, value=b"late")), V2["produce"])
     held.wait()
-    heir = after(who, end_transaction(wire, who, commit=False))
+    heir = after(producer, end_transaction(wire, producer, commit=False))
     wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
@@ -210,14 +218,14 @@ def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
     """V1: who gives a batch up asks for its next epoch (KIP-360)."""
-    who = new_identity(wire, topic)
-    assert write(wire, topic, who, 0, b"first", V1["produce"]) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()
     proxy.on(ApiKey.PRODUCE, held)
-    through.send(producing(who, topic, batch(who, 1, value=b"late")), V1["produce"])
+    through.send(producing(producer, topic, batch(producer, 1, value=b"late")), V1["produce"])
     held.wait()
-    end_transaction(wire, who, commit=False, version=V1["end"])
-    heir = new_identity(wire, topic, current=who)
+    end_transaction(wire, producer, commit=False, version=V1["end"])
+    heir = new_identity(wire, topic, current=producer)
     assert write(wire, topic, heir, 0, b"second", V1["produce"]) == ErrorCode.NONE
     held.release()
     late = through.answer().responses[0].partition_responses[0]
@@ -235,19 +243,19 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     nothing back."""
     versions = V1 if spoken == "V1" else V2
     # Longer than a machine stands still: the first transaction has to be ended in time.
-    who = new_identity(wire, topic, timeout_ms=5_000)
+    producer = new_identity(wire, topic, timeout_ms=5_000)
     held = Hold()
     proxy.on(ApiKey.ADD_PARTITIONS_TO_TXN, held)
-    assert write(wire, topic, who, 0, b"first", versions["produce"]) == ErrorCode.NONE
+    assert write(wire, topic, producer, 0, b"first", versions["produce"]) == ErrorCode.NONE
     adding = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=topic,
-        v3_and_below_producer_id=who.producer_id,
-        v3_and_below_producer_epoch=who.producer_epoch,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
         v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [0])],
     )
     through.send(adding, 3)
     held.wait()
-    end_transaction(wire, who, commit=True, version=versions["end"])
+    end_transaction(wire, producer, commit=True, version=versions["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
     wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     held.release()
@@ -262,13 +270,13 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
 
 def test_r14_the_answer_with_the_next_epoch_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
     """The retry of InitProducerId with the same producer gets the same epoch (KIP-360)."""
-    who = new_identity(wire, topic)
+    producer = new_identity(wire, topic)
     proxy.on(ApiKey.INIT_PRODUCER_ID, Drop(), direction=Direction.ANSWER)
     with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
-        init_producer_id(through, topic, current=who)
-    again = init_producer_id(wire, topic, current=who)
-    assert (again.error_code, again.producer_id) == (ErrorCode.NONE, who.producer_id)
-    assert again.producer_epoch == who.producer_epoch + 1
+        init_producer_id(through, topic, current=producer)
+    again = init_producer_id(wire, topic, current=producer)
+    assert (again.error_code, again.producer_id) == (ErrorCode.NONE, producer.producer_id)
+    assert again.producer_epoch == producer.producer_epoch + 1
 
 
 @pytest.mark.parametrize("spoken", ["V1", "V2"])
@@ -277,13 +285,13 @@ def test_r19_n9_an_end_that_overtakes_the_last_batch_leaves_it_out(
 ) -> None:
     """Nothing of a transaction is ever behind its marker."""
     versions = V1 if spoken == "V1" else V2
-    who = new_identity(wire, topic)
-    assert write(wire, topic, who, 0, b"first", versions["produce"]) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert write(wire, topic, producer, 0, b"first", versions["produce"]) == ErrorCode.NONE
     held = Hold()
     proxy.on(ApiKey.PRODUCE, held)
-    through.send(producing(who, topic, batch(who, 1, value=b"late")), versions["produce"])
+    through.send(producing(producer, topic, batch(producer, 1, value=b"late")), versions["produce"])
     held.wait()
-    end_transaction(wire, who, commit=True, version=versions["end"])
+    end_transaction(wire, producer, commit=True, version=versions["end"])
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
     held.release()
     late = through.answer().responses[0].partition_responses[0]
@@ -296,13 +304,13 @@ def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
     wire: Wire, proxy: Proxy, topic: str
 ) -> None:
     """acks=0 and a cut connection; the rest of the transaction is whole."""
-    who = new_identity(wire, topic)
-    first = batch(who, 0, value=b"first")
-    assert produce(wire, topic, first, who=who, partition=1).error_code == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    first = batch(producer, 0, value=b"first")
+    assert produce(wire, topic, first, producer=producer, partition=1).error_code == ErrorCode.NONE
     with Wire(proxy.address) as through:
-        request = producing(who, topic, batch(who, 0, value=b"unheard"), acks=0)
+        request = producing(producer, topic, batch(producer, 0, value=b"unheard"), acks=0)
         through.send(request, V2["produce"], answered=False)
-    end_transaction(wire, who, commit=True)
+    end_transaction(wire, producer, commit=True)
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
     wait_until(lambda: values(wire, topic, partition=1) == [b"first"], "its other marker is there")
     assert values(wire, topic) in ([], [b"unheard"])
@@ -311,9 +319,13 @@ def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
 def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, api: ApiKey) -> None:
     """Cut off after each of its first bytes, in the middle and before its last; then whole."""
-    who = new_identity(wire, topic)
-    assert write(wire, topic, who, 0, b"first", V2["produce"]) == ErrorCode.NONE
-    request: Any = producing(who, topic, batch(who, 1)) if api is ApiKey.PRODUCE else ending(who)
+    producer = new_identity(wire, topic)
+    assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
+    request: Any = (
+        producing(producer, topic, batch(producer, 1))
+        if api is ApiKey.PRODUCE
+        else ending(producer)
+    )
     version = V2["produce"] if api is ApiKey.PRODUCE else V2["end"]
     whole = Hold()
     proxy.on(api, whole)
@@ -335,12 +347,12 @@ def test_v1m_clients_of_both_kinds_take_turns_with_one_id(wire: Wire, topic: str
     sent: list[bytes] = []
     seen: list[tuple[int, int]] = []
     for number, versions in enumerate([V1, V2, V2, V1, V2, V1, V1]):
-        who = new_identity(wire, topic, version=3 if versions is V1 else 5)
-        seen.append((who.producer_id, who.producer_epoch))
+        producer = new_identity(wire, topic, version=3 if versions is V1 else 5)
+        seen.append((producer.producer_id, producer.producer_epoch))
         value = b"%d" % number
-        assert write(wire, topic, who, 0, value, versions["produce"]) == ErrorCode.NONE
+        assert write(wire, topic, producer, 0, value, versions["produce"]) == ErrorCode.NONE
         commit = number % 3 != 2
-        ended = end_transaction(wire, who, commit=commit, version=versions["end"])
+        ended = end_transaction(wire, producer, commit=commit, version=versions["end"])
         assert ended.error_code == ErrorCode.NONE
         wait_until(lambda: is_decided(wire, topic), "the transaction is over")
         sent += [value] if commit else []

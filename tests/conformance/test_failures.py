@@ -81,12 +81,12 @@ def killed(broker: Mortal) -> Wire:
     return Wire(broker.address)
 
 
-def send_again(wire: Wire, topic: str, data: bytearray, who: Identity | None = None) -> int:
+def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | None = None) -> int:
     """The offset of a batch, sent until the partition has its leader again."""
     offsets: list[int] = []
 
     def answered() -> bool:
-        answer = produce(wire, topic, data, who=who)
+        answer = produce(wire, topic, data, producer=producer)
         offsets.append(answer.base_offset)
         return answer.error_code == ErrorCode.NONE
 
@@ -98,16 +98,16 @@ def send_again(wire: Wire, topic: str, data: bytearray, who: Identity | None = N
 def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> None:
     """The retry is told where the first try was written. No duplicates."""
     with Wire(broker.address) as wire:
-        who = new_identity(wire, topic if transactional else None)
-        data = batch(who, 0, 3)
+        producer = new_identity(wire, topic if transactional else None)
+        data = batch(producer, 0, 3)
         place = TopicProduceData(name=topic, partition_data=[PartitionProduceData(0, data)])
-        request = ProduceRequest(who.transactional_id, -1, 10_000, [place])
+        request = ProduceRequest(producer.transactional_id, -1, 10_000, [place])
         wire.send(request, 12)
         with Wire(broker.address) as other:
             wait_until(lambda: last_stable_offset(other, topic)[1] == 3, "it is written")
     with Wire(broker.address) as wire:
-        assert send_again(wire, topic, batch(who, 0, 3), who) == 0
-        assert send_again(wire, topic, batch(who, 3), who) == 3
+        assert send_again(wire, topic, batch(producer, 0, 3), producer) == 0
+        assert send_again(wire, topic, batch(producer, 3), producer) == 3
 
 
 def test_a_restarted_idempotent_producer(broker: Mortal, topic: str) -> None:
@@ -127,7 +127,7 @@ def test_a_dead_and_a_hung_transactional_producer(
         heir = new_identity(wire, topic)
         assert heir.producer_id == hung.producer_id
         assert heir.producer_epoch > hung.producer_epoch
-        late = produce(wire, topic, batch(hung, 1), who=hung)
+        late = produce(wire, topic, batch(hung, 1), producer=hung)
         assert ErrorCode(late.error_code).name == "INVALID_PRODUCER_EPOCH"
         ended = end_transaction(wire, hung, commit=True)
         assert ErrorCode(ended.error_code).name == "PRODUCER_FENCED"
@@ -154,27 +154,27 @@ def test_a_consumer_that_dies_before_it_commits(
 def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -> None:
     """The transaction goes on after its return; nothing has to be aborted. No duplicates."""
     with Wire(broker.address) as wire:
-        who = new_identity(wire, topic)
-        send_again(wire, topic, batch(who, 0), who)
+        producer = new_identity(wire, topic)
+        send_again(wire, topic, batch(producer, 0), producer)
     with killed(broker) as wire:
         find_coordinator(wire, topic)
-        assert send_again(wire, topic, batch(who, 1), who) == 1
+        assert send_again(wire, topic, batch(producer, 1), producer) == 1
         assert last_stable_offset(wire, topic) == (0, 2)
-        assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+        assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
         wait_until(lambda: last_stable_offset(wire, topic) == (3, 3), "the marker")
 
 
 def test_r10_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None:
     """Sequences are remembered over the crash: the retry is a duplicate, a gap is refused."""
     with Wire(broker.address) as wire:
-        who = new_identity(wire)
+        producer = new_identity(wire)
         for sequence in range(7):
-            send_again(wire, topic, batch(who, sequence))
+            send_again(wire, topic, batch(producer, sequence))
     with killed(broker) as wire:
-        assert send_again(wire, topic, batch(who, 6)) == 6
-        gap = produce(wire, topic, batch(who, 9))
+        assert send_again(wire, topic, batch(producer, 6)) == 6
+        gap = produce(wire, topic, batch(producer, 9))
         assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert send_again(wire, topic, batch(who, 7)) == 7
+        assert send_again(wire, topic, batch(producer, 7)) == 7
         assert send_again(wire, topic, build_batch(records())) == 8
 
 
@@ -185,8 +185,8 @@ def test_o7_the_groups_coordinator_dies_during_a_transaction(
     """Its offsets are pending before and after, and count when the transaction commits."""
     with Wire(broker.address) as wire:
         find_coordinator(wire, topic, key_type=0)
-        who = new_identity(wire, topic)
-        assert commit_offset(wire, who, topic, 42) == ErrorCode.NONE
+        producer = new_identity(wire, topic)
+        assert commit_offset(wire, producer, topic, 42) == ErrorCode.NONE
     with killed(broker) as wire:
         find_coordinator(wire, topic, key_type=0)
         find_coordinator(wire, topic)
@@ -196,7 +196,7 @@ def test_o7_the_groups_coordinator_dies_during_a_transaction(
             ),
             "the offset is pending again",
         )
-        assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
+        assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
         wait_until(
             lambda: committed_offset(wire, topic, stable=True) == (42 if commit else -1, 0),
             "the offset is decided",

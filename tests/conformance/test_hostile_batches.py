@@ -48,12 +48,12 @@ def untouched(wire: Wire, topic: str) -> None:
     assert produce(wire, topic, build_batch(records())).base_offset == 0
 
 
-def marker(who: Identity, *, committed: bool) -> bytearray:
+def marker(producer: Identity, *, committed: bool) -> bytearray:
     """As only a coordinator writes it."""
     return build_marker_batch(
         EndTransactionMarker(committed, 0),
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         timestamp_ms=1,
     )
 
@@ -72,26 +72,29 @@ def test_h42_a_marker_of_the_producers_own_transaction(
     wire: Wire, topic: str, version: int, committed: bool
 ) -> None:
     """Its transaction stays as it is."""
-    who = new_identity(wire, topic)
-    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
-    assert produce(wire, topic, batch(who, 0), who=who, version=9).error_code == ErrorCode.NONE
-    forged = marker(who, committed=committed)
-    refused = produce(wire, topic, forged, who=who, version=version)
+    producer = new_identity(wire, topic)
+    assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
+    assert (
+        produce(wire, topic, batch(producer, 0), producer=producer, version=9).error_code
+        == ErrorCode.NONE
+    )
+    forged = marker(producer, committed=committed)
+    refused = produce(wire, topic, forged, producer=producer, version=version)
     assert code(refused.error_code) == "INVALID_RECORD"
     assert last_stable_offset(wire, topic) == (0, 1)
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
 
 
 def test_h42_a_marker_of_another_transaction(wire: Wire, topic: str) -> None:
-    who, thief = new_identity(wire, topic), new_identity(wire, f"{topic}-thief")
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
-    forged = marker(who, committed=True)
-    named = Identity(who.producer_id, who.producer_epoch, thief.transactional_id)
+    producer, thief = new_identity(wire, topic), new_identity(wire, f"{topic}-thief")
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+    forged = marker(producer, committed=True)
+    named = Identity(producer.producer_id, producer.producer_epoch, thief.transactional_id)
     for name in (named, None):
-        refused = produce(wire, topic, forged, who=name)
+        refused = produce(wire, topic, forged, producer=name)
         assert refused.error_code != ErrorCode.NONE
     assert last_stable_offset(wire, topic) == (0, 1)
-    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
 
 
 IMPOSSIBLE = {
@@ -111,8 +114,8 @@ def test_h48_producers_that_cannot_be(wire: Wire, topic: str, kind: str) -> None
 
 @pytest.mark.parametrize("version", [3, 9, 12])
 def test_h48_a_transactional_batch_under_no_name(wire: Wire, topic: str, version: int) -> None:
-    who = new_identity(wire, topic)
-    refused = produce(wire, topic, batch(who, 0), who=None, version=version)
+    producer = new_identity(wire, topic)
+    refused = produce(wire, topic, batch(producer, 0), producer=None, version=version)
     assert code(refused.error_code) == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     untouched(wire, topic)
 
@@ -145,8 +148,8 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
             partition_data=[PartitionProduceData(0, build_batch(records(1, mark)))],
         )
         answer = wire.call(ProduceRequest(None, -1, 1_000, [place]), 13)
-        told = answer.responses[0].partition_responses[0].error_code
-        assert code(told) == "INVALID_TOPIC_EXCEPTION"
+        answered = answer.responses[0].partition_responses[0].error_code
+        assert code(answered) == "INVALID_TOPIC_EXCEPTION"
         # The coordinators themselves may write at any time, of what other tests have left.
         for partition, offset in enumerate(before):
             assert not any(mark in found for found in raw(wire, internal, partition, offset))
@@ -157,13 +160,13 @@ def test_h51_nor_are_they_part_of_a_clients_transaction(
     wire: Wire, topic: str, internal: str
 ) -> None:
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
-    told = [
+    producer = new_identity(wire, topic)
+    answered = [
         code(add_partition)
-        for add_partition in add_partitions(wire, who, (internal, 0), (topic, 0))
+        for add_partition in add_partitions(wire, producer, (internal, 0), (topic, 0))
     ]
-    assert told == ["TOPIC_AUTHORIZATION_FAILED", "OPERATION_NOT_ATTEMPTED"]
-    ended = end_transaction(wire, who, commit=True)
+    assert answered == ["TOPIC_AUTHORIZATION_FAILED", "OPERATION_NOT_ATTEMPTED"]
+    ended = end_transaction(wire, producer, commit=True)
     assert code(ended.error_code) == "INVALID_TXN_STATE"
 
 

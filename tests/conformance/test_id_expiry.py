@@ -59,9 +59,9 @@ def is_known(wire: Wire, transactional_id: str) -> bool:
 
 def forgotten(wire: Wire, transactional_id: str) -> Identity:
     """A producer whose id is not known any more."""
-    who = new_identity(wire, transactional_id)
+    producer = new_identity(wire, transactional_id)
     wait_until(lambda: not is_known(wire, transactional_id), "the id expires")
-    return who
+    return producer
 
 
 def opened(wire: Wire, transactional_id: str) -> Identity:
@@ -72,7 +72,7 @@ def opened(wire: Wire, transactional_id: str) -> Identity:
     def is_written() -> bool:
         found.append(new_identity(wire, transactional_id))
         data = batch(found[-1], 0, value=transactional_id.encode())
-        written = produce(wire, "t", data, who=found[-1])
+        written = produce(wire, "t", data, producer=found[-1])
         assert written.error_code in (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return written.error_code == ErrorCode.NONE
 
@@ -81,24 +81,24 @@ def opened(wire: Wire, transactional_id: str) -> Identity:
 
 
 def test_x1_after_it_the_producer_is_unknown(forgetful: Wire) -> None:
-    who = forgotten(forgetful, "x1")
-    assert add_partitions(forgetful, who, ("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
-    ended = end_transaction(forgetful, who, commit=True)
+    producer = forgotten(forgetful, "x1")
+    assert add_partitions(forgetful, producer, ("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    ended = end_transaction(forgetful, producer, commit=True)
     assert ended.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def test_x2_and_gets_a_new_producer_id(forgetful: Wire) -> None:
-    who = forgotten(forgetful, "x2")
-    again = init_producer_id(forgetful, "x2", current=who)
+    producer = forgotten(forgetful, "x2")
+    again = init_producer_id(forgetful, "x2", current=producer)
     assert (again.error_code, again.producer_epoch) == (ErrorCode.NONE, 0)
-    assert again.producer_id != who.producer_id
+    assert again.producer_id != producer.producer_id
 
 
 def test_x3_what_is_open_stays_until_it_is_ended(forgetful: Wire) -> None:
-    who = opened(forgetful, "x3")
+    producer = opened(forgetful, "x3")
     for number in range(3):
         forgotten(forgetful, f"x3-{number}")
     assert is_known(forgetful, "x3")
-    assert end_transaction(forgetful, who, commit=True).error_code == ErrorCode.NONE
+    assert end_transaction(forgetful, producer, commit=True).error_code == ErrorCode.NONE
     wait_until(lambda: not is_known(forgetful, "x3"), "the id expires once it is ended")
     assert b"x3" in values(forgetful, "t")

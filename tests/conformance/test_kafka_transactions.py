@@ -76,10 +76,10 @@ def test_l12_a_hanging_transaction_is_found_described_and_aborted(
     """Then the readers go on; the coordinator had nothing to abort."""
     find, place = ("--max-transaction-timeout", "0"), ("--topic", name, "--partition", "0")
     assert unverified.table("find-hanging", "--topic", name) == []
-    who = hanging(unverified.wire, name)
+    identity = hanging(unverified.wire, name)
     (found,) = unverified.table("find-hanging", "--topic", name, *find)
     assert (found["Topic"], found["Partition"]) == (name, "0")
-    assert (found["ProducerId"], found["ProducerEpoch"]) == (str(who.producer_id), "0")
+    assert (found["ProducerId"], found["ProducerEpoch"]) == (str(identity.producer_id), "0")
     assert (found["CoordinatorEpoch"], found["StartOffset"]) == ("-1", "0")
     everywhere = unverified.table("find-hanging", "--broker-id", "1", *find)
     assert [one for one in everywhere if one["Topic"] == name] == [found]
@@ -99,21 +99,21 @@ def test_l12_a_hanging_transaction_is_aborted_by_producer_and_epochs(
     unverified: Tool, name: str
 ) -> None:
     """As brokers before 3.0 need it; another producer's epoch is refused."""
-    who = hanging(unverified.wire, name)
-    place = ("--topic", name, "--partition", "0", "--producer-id", str(who.producer_id))
+    identity = hanging(unverified.wire, name)
+    place = ("--topic", name, "--partition", "0", "--producer-id", str(identity.producer_id))
     unverified.run("abort", *place, "--producer-epoch", "0", "--coordinator-epoch", "-1")
     assert last_stable_offset(unverified.wire, name) == (2, 2)
 
 
 def test_an_open_transaction_is_listed_and_described(tool: Tool, topic: str) -> None:
     """By id, with its producer, its partitions, and how long it is open."""
-    who = new_identity(tool.wire, topic, timeout_ms=50_000)
-    assert add_partitions(tool.wire, who, (topic, 0)) == [ErrorCode.NONE]
+    identity = new_identity(tool.wire, topic, timeout_ms=50_000)
+    assert add_partitions(tool.wire, identity, (topic, 0)) == [ErrorCode.NONE]
     listed = {one["TransactionalId"]: one for one in tool.table("list")}
     assert listed[topic] == {
         "TransactionalId": topic,
         "Coordinator": "1",
-        "ProducerId": str(who.producer_id),
+        "ProducerId": str(identity.producer_id),
         "TransactionState": "Ongoing",
     }
     (known,) = tool.table("describe", "--transactional-id", topic)
@@ -126,7 +126,7 @@ def test_an_open_transaction_is_listed_and_described(tool: Tool, topic: str) -> 
     assert known == {
         "CoordinatorId": "1",
         "TransactionalId": topic,
-        "ProducerId": str(who.producer_id),
+        "ProducerId": str(identity.producer_id),
         "ProducerEpoch": "0",
         "TransactionState": "Ongoing",
         "TransactionTimeoutMs": "50000",
@@ -143,8 +143,8 @@ def test_the_list_is_filtered(tool: Tool, topic: str) -> None:
         return {one["TransactionalId"] for one in tool.table("list", *filters)}
 
     assert ids("--transactional-id-pattern", f"{topic[:6]}.*{topic[6:]}") == {topic}
-    who = new_identity(tool.wire, f"{topic}-open")
-    assert add_partitions(tool.wire, who, (topic, 0)) == [ErrorCode.NONE]
+    identity = new_identity(tool.wire, f"{topic}-open")
+    assert add_partitions(tool.wire, identity, (topic, 0)) == [ErrorCode.NONE]
     assert f"{topic}-open" not in ids("--duration-filter", "600000")
     assert f"{topic}-open" in ids("--duration-filter", "-1")
     assert "Failed to list transactions" in tool.refused("list", "--transactional-id-pattern", "(")
@@ -157,8 +157,11 @@ def test_an_unknown_transactional_id_is_said_to_be_unknown(tool: Tool, name: str
 
 def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: str) -> None:
     """What it has written is aborted everywhere, and its producer does not come back."""
-    who = new_identity(tool.wire, topic)
-    assert produce(tool.wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    identity = new_identity(tool.wire, topic)
+    assert (
+        produce(tool.wire, topic, batch(identity, 0), producer=identity).error_code
+        == ErrorCode.NONE
+    )
     tool.run("forceTerminateTransaction", "--transactionalId", topic)
     wait_until(lambda: last_stable_offset(tool.wire, topic) == (2, 2), "the abort marker")
     assert (
@@ -167,13 +170,13 @@ def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: st
         ]
         == "None"
     )
-    ended = end_transaction(tool.wire, who, commit=True)
+    ended = end_transaction(tool.wire, identity, commit=True)
     assert ErrorCode(ended.error_code).name == "PRODUCER_FENCED"
-    written = produce(tool.wire, topic, batch(who, 1), who=who)
+    written = produce(tool.wire, topic, batch(identity, 1), producer=identity)
     assert ErrorCode(written.error_code).name == "INVALID_PRODUCER_EPOCH"
     if target.name == "oncelog":
-        fence, owner = told(target, topic)
-        assert (fence["refused_producer_id"], fence["up_to_epoch"]) == (who.producer_id, 0)
+        fence, owner = fence_and_owner(target, topic)
+        assert (fence["refused_producer_id"], fence["up_to_epoch"]) == (identity.producer_id, 0)
         assert (fence["cause"], fence["refusals"]) == ("operator", 2)
         assert owner == (None, None)
 
@@ -182,32 +185,37 @@ def test_an_abort_past_the_coordinator_is_reported_as_such(
     target: Target, tool: Tool, topic: str
 ) -> None:
     """And the coordinator knows of the transaction: its producer goes on."""
-    who = new_identity(tool.wire, topic)
-    assert produce(tool.wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    identity = new_identity(tool.wire, topic)
+    assert (
+        produce(tool.wire, topic, batch(identity, 0), producer=identity).error_code
+        == ErrorCode.NONE
+    )
     tool.run("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
     assert last_stable_offset(tool.wire, topic) == (2, 2)
     if target.name == "oncelog":
-        fence, (_, address) = told(target, topic)
+        fence, (_, address) = fence_and_owner(target, topic)
         assert (fence["cause"], fence["refusals"]) == ("operator, past the coordinator", 0)
         assert address == "/127.0.0.1"
-    assert end_transaction(tool.wire, who, commit=False).error_code == ErrorCode.NONE
+    assert end_transaction(tool.wire, identity, commit=False).error_code == ErrorCode.NONE
 
 
 def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
     target: Target, tool: Tool, topic: str
 ) -> None:
     """Kafka's tool does not ask: the commit that follows shows the other partition's part."""
-    who = new_identity(tool.wire, topic)
+    identity = new_identity(tool.wire, topic)
     for partition in range(2):
-        data = batch(who, 0, 1, b"in %d" % partition)
-        sent = produce(tool.wire, topic, data, who=who, partition=partition)
+        data = batch(identity, 0, 1, b"in %d" % partition)
+        sent = produce(tool.wire, topic, data, producer=identity, partition=partition)
         assert sent.error_code == ErrorCode.NONE
     tool.run("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
-    assert end_transaction(tool.wire, who, commit=True).error_code == ErrorCode.NONE
+    assert end_transaction(tool.wire, identity, commit=True).error_code == ErrorCode.NONE
     assert asyncio.run(read_decided(target.address, topic)) == [b"in 1"]
 
 
-def told(target: Target, topic: str) -> tuple[dict[str, Any], tuple[str | None, str | None]]:
+def fence_and_owner(
+    target: Target, topic: str
+) -> tuple[dict[str, Any], tuple[str | None, str | None]]:
     """What we remember of Kafka's tool, which says by its name alone what it is; and whose the
     transactional id is."""
     (row,) = CommandLine(target.address).json("transactions", "describe", topic)

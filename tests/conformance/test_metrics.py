@@ -86,13 +86,13 @@ def work(address: str) -> None:
     with Wire(address) as wire:
         topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
         wire.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-        who = new_identity(wire, "committed")
-        assert produce(wire, "t", batch(who, 0, count=3), who=who).error_code == 0
-        assert end_transaction(wire, who, commit=True).error_code == 0
+        producer = new_identity(wire, "committed")
+        assert produce(wire, "t", batch(producer, 0, count=3), producer=producer).error_code == 0
+        assert end_transaction(wire, producer, commit=True).error_code == 0
         # Kafka answers first, and writes the marker then: the next batch must not come before it.
         wait_until(lambda: committed_end(wire) == 4, "the marker is there")
-        who = new_identity(wire, "open")
-        assert produce(wire, "t", batch(who, 0, count=2), who=who).error_code == 0
+        producer = new_identity(wire, "open")
+        assert produce(wire, "t", batch(producer, 0, count=2), producer=producer).error_code == 0
         place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
         wire.call(FetchRequest(topics=[place]), 12)
         find_coordinator(wire, "group", 0)

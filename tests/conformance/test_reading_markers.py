@@ -18,9 +18,9 @@ def test_l15_a_reader_gets_past_markers_at_the_end(
     target: Target, wire: Wire, topic: str, commit: bool
 ) -> None:
     """Whether a record comes before them or nothing but markers is left to read."""
-    who = new_identity(wire, topic)
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
-    assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the marker")
     settings = {
         "bootstrap.servers": target.address,

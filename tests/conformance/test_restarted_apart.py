@@ -71,7 +71,7 @@ def filled(wire: Wire) -> tuple[Identity, Identity]:
     writer = new_identity(wire)
     assert produce(wire, "snapshot", batch(writer, 0)).base_offset == 0
     aborts = new_identity(wire, "aborts")
-    written = produce(wire, "txnindex", batch(aborts, 0, value=b"aborted"), who=aborts)
+    written = produce(wire, "txnindex", batch(aborts, 0, value=b"aborted"), producer=aborts)
     assert written.error_code == ErrorCode.NONE
     assert end_transaction(wire, aborts, commit=False).error_code == ErrorCode.NONE
     wait_until(lambda: last_stable_offset(wire, "txnindex") == (2, 2), "the abort marker")
@@ -141,8 +141,8 @@ def test_s14_a_coordinator_whose_log_is_damaged(restarted: Restarted) -> None:
         return restarted.name == "oncelog" or answers[-1].error_code not in BUSY
 
     wait_until(is_answered, "an answer to InitProducerId")
-    told = ErrorCode(answers[-1].error_code).name
-    assert told == DAMAGED_COORDINATOR.expected(restarted.name)
+    answered = ErrorCode(answers[-1].error_code).name
+    assert answered == DAMAGED_COORDINATOR.expected(restarted.name)
     assert answers[-1].producer_id != restarted.damaged.producer_id
 
 
@@ -163,10 +163,13 @@ def test_k5_x7_old_records_do_not_make_a_producer_forgotten(
     restarted: Restarted, forgetful: Wire
 ) -> None:
     """Kafka takes the records' time for that of the producer's last write."""
-    who = new_identity(forgetful)
+    producer = new_identity(forgetful)
     old = NewRecord(int(time.time() * 1000) - HOUR_MS, None, b"old")
     data = build_batch(
-        [old], producer_id=who.producer_id, producer_epoch=who.producer_epoch, base_sequence=0
+        [old],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=0,
     )
     began = time.monotonic()
     assert produce(forgetful, "old", data).error_code == ErrorCode.NONE

@@ -326,8 +326,10 @@ def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) 
     }
     assert found[missing] == found[topic] > 0
     pages = DescribeTopicPartitionsRequest([TopicRequest(topic), TopicRequest(missing)], 10)
-    told = {topic.name: topic.topic_authorized_operations for topic in wire.call(pages).topics}
-    assert told == found
+    operations = {
+        topic.name: topic.topic_authorized_operations for topic in wire.call(pages).topics
+    }
+    assert operations == found
 
 
 @pytest.mark.parametrize("kind", [0, 3, 64])

@@ -62,27 +62,30 @@ def ids(wire: Wire, version: int = 2, **filters: Any) -> set[str]:
 
 def opened(wire: Wire, topic: str, *places: tuple[str, int]) -> Identity:
     """A producer with an open transaction, by default in the first partition of the topic."""
-    who = new_identity(wire, topic)
-    assert add_partitions(wire, who, *(places or ((topic, 0),))) == [0] * max(len(places), 1)
-    return who
+    producer = new_identity(wire, topic)
+    assert add_partitions(wire, producer, *(places or ((topic, 0),))) == [0] * max(len(places), 1)
+    return producer
 
 
 def test_what_a_partition_knows_of_a_producer(wire: Wire, topic: str) -> None:
     """Its epoch, its last sequence and time, and where its open transaction begins."""
     assert producers(wire, topic).active_producers == []
     before_ms = int(time.time() * 1000) - 1
-    who = new_identity(wire, topic)
-    assert produce(wire, topic, batch(who, 0, count=3), who=who).error_code == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert (
+        produce(wire, topic, batch(producer, 0, count=3), producer=producer).error_code
+        == ErrorCode.NONE
+    )
     (state,) = producers(wire, topic).active_producers
     assert before_ms < state.last_timestamp <= before_ms + 60_000
     state.last_timestamp = -1
     state.held_records = state.held_bytes = -1
-    expected = ProducerState(who.producer_id, who.producer_epoch, 2, -1, -1, 0)
+    expected = ProducerState(producer.producer_id, producer.producer_epoch, 2, -1, -1, 0)
     assert state == expected
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
     wait_until(lambda: last_stable_offset(wire, topic) == (4, 4), "the marker")
     (state,) = producers(wire, topic).active_producers
-    assert (state.producer_epoch, state.last_sequence) == (who.producer_epoch + 1, -1)
+    assert (state.producer_epoch, state.last_sequence) == (producer.producer_epoch + 1, -1)
     assert state.current_txn_start_offset == -1
     assert state.coordinator_epoch >= 0
 
@@ -105,20 +108,23 @@ def test_producers_of_no_partition(
 
 def test_what_the_coordinator_knows_of_a_transaction(wire: Wire, topic: str) -> None:
     """State, timeout, beginning, producer, and the partitions in it."""
-    who = new_identity(wire, topic, timeout_ms=30_000)
+    producer = new_identity(wire, topic, timeout_ms=30_000)
     state = state_of(wire, topic)
     assert (state.transaction_state, state.topics) == ("Empty", [])
     assert state.transaction_start_time_ms == -1
     before_ms = int(time.time() * 1000) - 1
-    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
-    assert add_partitions(wire, who, (topic, 2)) == [ErrorCode.NONE]
+    assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
+    assert add_partitions(wire, producer, (topic, 2)) == [ErrorCode.NONE]
     state = state_of(wire, topic)
     assert (state.error_code, state.transactional_id) == (ErrorCode.NONE, topic)
     assert (state.transaction_state, state.transaction_timeout_ms) == ("Ongoing", 30_000)
     assert before_ms < state.transaction_start_time_ms <= before_ms + 60_000
-    assert (state.producer_id, state.producer_epoch) == (who.producer_id, who.producer_epoch)
+    assert (state.producer_id, state.producer_epoch) == (
+        producer.producer_id,
+        producer.producer_epoch,
+    )
     assert [(topic.topic, sorted(topic.partitions)) for topic in state.topics] == [(topic, [0, 2])]
-    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
     wait_until(
         lambda: state_of(wire, topic).transaction_state == "CompleteAbort", "the abort is complete"
     )
@@ -133,9 +139,9 @@ def test_an_unknown_transactional_id(wire: Wire, name: str) -> None:
 
 def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> None:
     """Names that are no states are told; with nothing but such names nothing is listed."""
-    who = opened(wire, topic)
+    producer = opened(wire, topic)
     idle = new_identity(wire, f"{topic}-idle")
-    mine = {"producer_id_filters": [who.producer_id, idle.producer_id]}
+    mine = {"producer_id_filters": [producer.producer_id, idle.producer_id]}
     assert ids(wire, 0, **mine) == {topic, f"{topic}-idle"}
     assert ids(wire, 0, **mine, state_filters=["Ongoing"]) == {topic}
     assert ids(wire, 0, **mine, state_filters=["Ongoing", "Empty"]) == {topic, f"{topic}-idle"}
@@ -145,9 +151,11 @@ def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> N
         transaction_state.transactional_id for transaction_state in answer.transaction_states
     ] == [f"{topic}-idle"]
     assert ids(wire, 0, **mine, state_filters=["Nothing"]) == set()
-    (transaction_state,) = listed(wire, 0, producer_id_filters=[who.producer_id]).transaction_states
+    (transaction_state,) = listed(
+        wire, 0, producer_id_filters=[producer.producer_id]
+    ).transaction_states
     assert (transaction_state.producer_id, transaction_state.transaction_state) == (
-        who.producer_id,
+        producer.producer_id,
         "Ongoing",
     )
     assert topic in ids(wire, 0)

@@ -57,9 +57,9 @@ def code(answer: int) -> str:
     return ErrorCode(answer).name
 
 
-def opened(wire: Wire, who: Identity, topic: str) -> None:
+def opened(wire: Wire, producer: Identity, topic: str) -> None:
     """A record of an undecided transaction in partition 0."""
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -74,10 +74,10 @@ def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
         live = new_identity(wire, topic, current=live)
     opened(wire, live, topic)
     asking = live.aged(3) if named == "a later" else zombie
-    told = code(init_producer_id(wire, topic, version=version, current=asking).error_code)
+    answered = code(init_producer_id(wire, topic, version=version, current=asking).error_code)
     expected = ZOMBIE_ASKS_ITS_EPOCH.expected(target.name)
     fenced = "PRODUCER_FENCED" if version >= 4 else "INVALID_PRODUCER_EPOCH"
-    assert told == expected.replace("PRODUCER_FENCED", fenced)
+    assert answered == expected.replace("PRODUCER_FENCED", fenced)
 
     def refused() -> bool:
         answer = init_producer_id(wire, topic, version=version, current=asking)
@@ -93,11 +93,11 @@ def test_init_producer_id_by_the_current_epoch_while_a_transaction_is_open(
     wire: Wire, topic: str, version: int
 ) -> None:
     """It aborts its own transaction and goes on with the next epoch, on both (KIP-360)."""
-    who = new_identity(wire, topic)
-    opened(wire, who, topic)
-    first = init_producer_id(wire, topic, version=version, current=who)
+    producer = new_identity(wire, topic)
+    opened(wire, producer, topic)
+    first = init_producer_id(wire, topic, version=version, current=producer)
     assert code(first.error_code) == "CONCURRENT_TRANSACTIONS"
-    assert new_identity(wire, topic, version=version, current=who) == who.aged(1)
+    assert new_identity(wire, topic, version=version, current=producer) == producer.aged(1)
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
     assert values(wire, topic) == []
 
@@ -107,11 +107,11 @@ def test_t4_a_producer_whose_transaction_timed_out_goes_on_by_its_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
     """On both: the abort is its own, as no newer instance has come."""
-    who = new_identity(wire, topic, timeout_ms=2_000)
-    opened(wire, who, topic)
+    producer = new_identity(wire, topic, timeout_ms=2_000)
+    opened(wire, producer, topic)
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
     for _ in range(2):
-        assert new_identity(wire, topic, version=version, current=who) == who.aged(1)
+        assert new_identity(wire, topic, version=version, current=producer) == producer.aged(1)
 
 
 def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name: str) -> None:
@@ -119,7 +119,7 @@ def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name:
     with Wire(trusting.address) as wire:
         older = hanging(wire, name)
         newer = older.aged(1)
-        written = produce(wire, name, batch(newer, 0, value=b"newer"), who=newer, version=9)
+        written = produce(wire, name, batch(newer, 0, value=b"newer"), producer=newer, version=9)
         expected = NEWER_EPOCH_IN_AN_OPEN_TRANSACTION.expected(trusting.name)
         assert code(written.error_code) == expected
         place = WritableTxnMarkerTopic(name, [0])
@@ -139,12 +139,12 @@ def met(wire: Wire, topic: str, version: int) -> list[str]:
         assert add_offsets(wire, newer, topic) == ErrorCode.NONE
     assert commit_offset(wire, older, topic, 5, version=version) == ErrorCode.NONE
     assert commit_offset(wire, newer, topic, 7, version=version) == ErrorCode.NONE
-    told = [code(commit_offset(wire, older, topic, 6, version=version))]
+    answered = [code(commit_offset(wire, older, topic, 6, version=version))]
     end_version = 5 if version == 5 else 3
     ended = end_transaction(wire, newer, commit=True, version=end_version)
     assert ended.error_code == ErrorCode.NONE
     ended = end_transaction(wire, older, commit=True, version=end_version)
-    return [*told, code(ended.error_code)]
+    return [*answered, code(ended.error_code)]
 
 
 @pytest.mark.parametrize("version", [3, 5])
@@ -152,8 +152,8 @@ def test_two_producers_with_pending_offsets_of_one_partition(
     target: Target, wire: Wire, topic: str, version: int
 ) -> None:
     """Clients that know nothing of it, too: the older one's transaction is aborted."""
-    told = met(wire, topic, version)
-    assert told == [one.expected(target.name) for one in (OLDER_COMMITS_AGAIN, OLDER_ENDS)]
+    answered = met(wire, topic, version)
+    assert answered == [one.expected(target.name) for one in (OLDER_COMMITS_AGAIN, OLDER_ENDS)]
     left = 6 if target.name == "kafka" else 7
     wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "all is decided")
 
@@ -162,8 +162,8 @@ def test_two_producers_with_pending_offsets_where_that_is_switched_off(tmp_path:
     settings = {**QUICK, "group.transactions.enable": "false"}
     with Oncelog(tmp_path, settings) as broker, Wire(broker.address) as wire:
         create(wire, "t")
-        told = met(wire, "t", 5)
-        assert told == [one.expected("kafka") for one in (OLDER_COMMITS_AGAIN, OLDER_ENDS)]
+        answered = met(wire, "t", 5)
+        assert answered == [one.expected("kafka") for one in (OLDER_COMMITS_AGAIN, OLDER_ENDS)]
         wait_until(lambda: committed_offset(wire, "t", stable=True) == (6, 0), "all is decided")
 
 
@@ -172,12 +172,12 @@ def test_z16_offsets_under_another_transactional_id(
     target: Target, wire: Wire, topic: str, version: int
 ) -> None:
     find_coordinator(wire, topic, key_type=0)
-    who, other = new_identity(wire, topic), new_identity(wire, f"{topic}-other")
-    assert commit_offset(wire, who, topic, 5) == ErrorCode.NONE
-    forged = Identity(who.producer_id, who.producer_epoch, other.transactional_id)
-    told = code(commit_offset(wire, forged, topic, 9, version=version))
-    assert told == OFFSETS_UNDER_ANOTHER_NAME.expected(target.name)
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    producer, other = new_identity(wire, topic), new_identity(wire, f"{topic}-other")
+    assert commit_offset(wire, producer, topic, 5) == ErrorCode.NONE
+    forged = Identity(producer.producer_id, producer.producer_epoch, other.transactional_id)
+    answered = code(commit_offset(wire, forged, topic, 9, version=version))
+    assert answered == OFFSETS_UNDER_ANOTHER_NAME.expected(target.name)
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
     left = 9 if target.name == "kafka" else 5
     wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "the offset")
 
@@ -187,30 +187,34 @@ def test_o10_a_group_with_pending_offsets_is_deleted(
 ) -> None:
     """In Kafka the transaction commits all the same, and its offset is gone."""
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
-    assert commit_offset(wire, who, topic, 10) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert commit_offset(wire, producer, topic, 10) == ErrorCode.NONE
     deleted = wire.call(DeleteGroupsRequest([topic]), 2).results[0].error_code
     assert code(deleted) == GROUP_WITH_PENDING_OFFSETS.expected(target.name)
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
     left = -1 if target.name == "kafka" else 10
     wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "it is decided")
 
 
 @pytest.fixture
-def nobody(wire: Wire, topic: str) -> Iterator[Identity]:
+def no_producer(wire: Wire, topic: str) -> Iterator[Identity]:
     """Who names no producer id at all, where a transaction is open."""
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
-    opened(wire, who, topic)
+    producer = new_identity(wire, topic)
+    opened(wire, producer, topic)
     yield Identity(-1, -1, topic)
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
 
 
-def test_z16_no_producer_id_is_nobodys(wire: Wire, topic: str, nobody: Identity) -> None:
-    told = [add_offsets(wire, nobody, topic)]
-    told += [commit_offset(wire, nobody, topic, 1, version=version) for version in (0, 3, 5)]
-    told += [end_transaction(wire, nobody, commit=True, version=v).error_code for v in (3, 5)]
-    assert {code(one) for one in told} == {"INVALID_PRODUCER_ID_MAPPING"}
+def test_z16_no_producer_id_is_nobodys(wire: Wire, topic: str, no_producer: Identity) -> None:
+    answered = [add_offsets(wire, no_producer, topic)]
+    answered += [
+        commit_offset(wire, no_producer, topic, 1, version=version) for version in (0, 3, 5)
+    ]
+    answered += [
+        end_transaction(wire, no_producer, commit=True, version=v).error_code for v in (3, 5)
+    ]
+    assert {code(one) for one in answered} == {"INVALID_PRODUCER_ID_MAPPING"}
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -218,9 +222,9 @@ def test_offsets_of_a_group_without_a_name(wire: Wire, topic: str, version: int)
     """Whatever the transaction is: refused for the group first, on both."""
     find_coordinator(wire, topic, key_type=0)
     zombie = new_identity(wire, topic)
-    for who in (new_identity(wire, topic), zombie):
-        told = code(commit_offset(wire, who, topic, 1, version=version, group=""))
-        assert told == "INVALID_GROUP_ID"
+    for producer in (new_identity(wire, topic), zombie):
+        answered = code(commit_offset(wire, producer, topic, 1, version=version, group=""))
+        assert answered == "INVALID_GROUP_ID"
 
 
 @pytest.mark.parametrize("pattern", ["(?i)T-.*", r"\p{L}.*", r"\bt.*", "[[:alpha:]].*"])

@@ -67,7 +67,7 @@ OUTSIDE = [
     Row("commit-offset", range(4, 5), ABORTABLE),
 ]
 # Whoever is not the producer of the id, or names an id that does not exist.
-STRANGER = [
+OTHER_PRODUCER = [
     Row("end", range(0, 6), UNKNOWN),
     Row("add-partitions", range(0, 4), UNKNOWN),
     Row("add-offsets", range(0, 5), UNKNOWN),
@@ -97,26 +97,28 @@ def spoken(target: Target, wire: Wire, api: str, version: int) -> bool:
     return False
 
 
-def act(wire: Wire, api: str, version: int, who: Identity, topic: str) -> int:
+def act(wire: Wire, api: str, version: int, producer: Identity, topic: str) -> int:
     """The error code this identity gets for one request."""
     if api == "end":
-        return end_transaction(wire, who, commit=True, version=version).error_code
+        return end_transaction(wire, producer, commit=True, version=version).error_code
     if api == "add-partitions":
-        return add_partitions(wire, who, (topic, 0), version=version)[0]
+        return add_partitions(wire, producer, (topic, 0), version=version)[0]
     if api == "add-offsets":
         request = AddOffsetsToTxnRequest(
-            transactional_id=who.transactional_id or "",
-            producer_id=who.producer_id,
-            producer_epoch=who.producer_epoch,
+            transactional_id=producer.transactional_id or "",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
             group_id=topic,
         )
         code: int = wire.call(request, version).error_code
         return code
     if api == "init":
-        return init_producer_id(wire, topic, version=version, current=who).error_code
+        return init_producer_id(wire, topic, version=version, current=producer).error_code
     if api == "produce":
-        return produce(wire, topic, batch(who, 0), who=who, version=version).error_code
-    return commit_offset(wire, who, topic, 1, version=version)
+        return produce(
+            wire, topic, batch(producer, 0), producer=producer, version=version
+        ).error_code
+    return commit_offset(wire, producer, topic, 1, version=version)
 
 
 @pytest.mark.parametrize(("api", "version", "code"), cells(ZOMBIE))
@@ -133,7 +135,7 @@ def test_codes_for_a_zombie(
     assert heir == zombie.aged(2)
     busy = api != "init"  # of an open one: ZOMBIE_ASKS_ITS_EPOCH in test_wire_differences.py
     if busy:
-        assert produce(wire, topic, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
+        assert produce(wire, topic, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
     if api == "commit-offset":
         assert commit_offset(wire, heir, topic, 5) == ErrorCode.NONE
     assert ErrorCode(act(wire, api, version, zombie, topic)).name == code
@@ -147,23 +149,23 @@ def test_o5_z3_codes_outside_of_any_transaction(
 ) -> None:
     """KIP-890 part 1, by clients that add their partitions themselves, and did not."""
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic, version=2)
-    assert ErrorCode(act(wire, api, version, who, topic)).name == code
+    producer = new_identity(wire, topic, version=2)
+    assert ErrorCode(act(wire, api, version, producer, topic)).name == code
     assert last_stable_offset(wire, topic) == (0, 0)
 
 
 @pytest.mark.parametrize("exists", [True, False])
-@pytest.mark.parametrize(("api", "version", "code"), cells(STRANGER))
+@pytest.mark.parametrize(("api", "version", "code"), cells(OTHER_PRODUCER))
 def test_z16_codes_for_another_producer(
     wire: Wire, topic: str, api: str, version: int, code: str, exists: bool
 ) -> None:
     """INVALID_PRODUCER_ID_MAPPING, and nothing of the id's own producer is touched."""
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
+    producer = new_identity(wire, topic)
     name = topic if exists else f"{topic}-none"
     find_coordinator(wire, name)
-    stranger = Identity(who.producer_id + 7, 0, name)
-    assert ErrorCode(act(wire, api, version, stranger, topic)).name == code
+    other = Identity(producer.producer_id + 7, 0, name)
+    assert ErrorCode(act(wire, api, version, other, topic)).name == code
     assert last_stable_offset(wire, topic) == (0, 0)
 
 
@@ -174,10 +176,10 @@ def test_z10_half_a_name_is_refused(
     """A producer id without an epoch, and the other way round."""
     if not spoken(target, wire, api, version):
         return
-    who = new_identity(wire, topic)
-    for half in (Identity(who.producer_id, -1, topic), Identity(-1, 0, topic)):
+    producer = new_identity(wire, topic)
+    for half in (Identity(producer.producer_id, -1, topic), Identity(-1, 0, topic)):
         assert ErrorCode(act(wire, api, version, half, topic)).name == code
-    assert new_identity(wire, topic) == who.aged(1)
+    assert new_identity(wire, topic) == producer.aged(1)
 
 
 @pytest.mark.parametrize("version", range(3, 6))
@@ -186,13 +188,13 @@ def test_z9_by_version_which_producer_may_have_the_next_epoch(
 ) -> None:
     """KIP-360: the current one, the same answer to its retry, and nobody else."""
     fenced = FENCED if version >= 4 else EPOCH
-    who = new_identity(wire, topic)
-    bumped = new_identity(wire, topic, current=who, version=version)
-    assert bumped == who.aged(1)
-    assert new_identity(wire, topic, current=who, version=version) == bumped
+    producer = new_identity(wire, topic)
+    bumped = new_identity(wire, topic, current=producer, version=version)
+    assert bumped == producer.aged(1)
+    assert new_identity(wire, topic, current=producer, version=version) == bumped
     newest = new_identity(wire, topic, current=bumped, version=version)
-    for stranger in (who, Identity(who.producer_id + 7, 0, topic)):
-        answer = init_producer_id(wire, topic, current=stranger, version=version)
+    for other in (producer, Identity(producer.producer_id + 7, 0, topic)):
+        answer = init_producer_id(wire, topic, current=other, version=version)
         assert ErrorCode(answer.error_code).name == fenced
     assert new_identity(wire, topic, current=bumped, version=version) == newest
 
@@ -221,14 +223,14 @@ def test_a_leader_learns_that_a_partition_is_not_in_the_transaction(
     wire: Wire, topic: str, version: int
 ) -> None:
     """AddPartitionsToTxn by brokers, only to verify: the leader finds the words for its client."""
-    who = new_identity(wire, topic)
-    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    producer = new_identity(wire, topic)
+    assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     codes = []
     for partition in (0, 1):
         transaction = AddPartitionsToTxnTransaction(
             topic,
-            who.producer_id,
-            who.producer_epoch,
+            producer.producer_id,
+            producer.producer_epoch,
             True,
             [AddPartitionsToTxnTopic(topic, [partition])],
         )

@@ -177,22 +177,24 @@ def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> No
 def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
     """read_committed: all up to the LSO, and from where on to drop whose batches."""
 
-    def transaction(who: Identity, commit: bool) -> Identity:
-        assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    def transaction(producer: Identity, commit: bool) -> Identity:
+        assert (
+            produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
         # Twice: Kafka answers the second time when all is over, the next may begin then.
         for _ in range(2):
-            assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
-        return who.aged(1)
+            assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
+        return producer.aged(1)
 
-    who = new_identity(wire, topic)
+    producer = new_identity(wire, topic)
     for commit in (True, False, False):
-        who = transaction(who, commit)
+        producer = transaction(producer, commit)
     wait_until(lambda: fetch(wire, place(topic, (0, 0))).last_stable_offset == 6, "LSO = HW")
     found = fetch(wire, place(topic, (0, 0)), committed=True)
     aborted = found.aborted_transactions or []
     assert [(one.producer_id, one.first_offset) for one in aborted] == [
-        (who.producer_id, 2),
-        (who.producer_id, 4),
+        (producer.producer_id, 2),
+        (producer.producer_id, 4),
     ]
     assert offsets_in(found) == list(range(6))
     assert fetch(wire, place(topic, (0, 0))).aborted_transactions is None
@@ -257,8 +259,8 @@ def test_a_partition_named_twice_in_list_offsets(wire: Wire, topic: str) -> None
 
 def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) -> None:
     """KIP-734 and KIP-98: it is not told to who may not see the record."""
-    who = new_identity(wire, topic)
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     wanted = [ListOffsetsPartition(0, timestamp=-3)]
     for isolation, offset in ((0, 0), (1, -1)):
         request = ListOffsetsRequest(
@@ -266,7 +268,7 @@ def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) ->
         )
         (partition,) = wire.call(request, 9).topics[0].partitions
         assert (partition.error_code, partition.offset) == (ErrorCode.NONE, offset)
-    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
 
 
 def test_the_end_of_an_epoch(wire: Wire, topic: str) -> None:

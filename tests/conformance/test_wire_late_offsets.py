@@ -30,15 +30,15 @@ def test_o6_an_offset_commit_held_until_after_the_abort_stages_nothing(
     wire: Wire, topic: str, version: int, codes: set[str]
 ) -> None:
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
+    producer = new_identity(wire, topic)
     end_version = 5 if version == 5 else 4
     if version < 5:
-        assert add_offsets(wire, who, topic) == ErrorCode.NONE
-    assert commit_offset(wire, who, topic, 5, version=version) == ErrorCode.NONE
-    ended = end_transaction(wire, who, commit=False, version=end_version)
+        assert add_offsets(wire, producer, topic) == ErrorCode.NONE
+    assert commit_offset(wire, producer, topic, 5, version=version) == ErrorCode.NONE
+    ended = end_transaction(wire, producer, commit=False, version=end_version)
     assert ended.error_code == ErrorCode.NONE
     wait_until(lambda: committed_offset(wire, topic, stable=True) == (-1, 0), "the abort is there")
-    late = commit_offset(wire, who, topic, 6, version=version)
+    late = commit_offset(wire, producer, topic, 6, version=version)
     assert ErrorCode(late).name in codes
     assert committed_offset(wire, topic, stable=True) == (-1, 0)
     assert last_stable_offset(wire, topic) == (0, 0)

@@ -59,24 +59,24 @@ def code(answer: int) -> str:
     return ErrorCode(answer).name
 
 
-def add(who: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest:
+def add(producer: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest:
     """`count` partitions of one topic, of which all but the first do not exist."""
     return AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=who.transactional_id or "",
-        v3_and_below_producer_id=who.producer_id,
-        v3_and_below_producer_epoch=who.producer_epoch,
+        v3_and_below_transactional_id=producer.transactional_id or "",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
         v3_and_below_topics=[AddPartitionsToTxnTopic(topic, list(range(count)))],
     )
 
 
-def commit(who: Identity, topic: str, count: int) -> TxnOffsetCommitRequest:
+def commit(producer: Identity, topic: str, count: int) -> TxnOffsetCommitRequest:
     """Likewise, of the group that is named as the topic."""
     rows = [TxnOffsetCommitRequestPartition(one, 1) for one in range(count)]
     return TxnOffsetCommitRequest(
-        transactional_id=who.transactional_id or "",
+        transactional_id=producer.transactional_id or "",
         group_id=topic,
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=rows)],
     )
 
@@ -89,14 +89,14 @@ def test_a_transaction_of_too_many_partitions(
 ) -> None:
     """One less is answered by both; the topic is an element, too."""
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
-    assert wire.call(build(who, topic, count - 1), version)
+    producer = new_identity(wire, topic)
+    assert wire.call(build(producer, topic, count - 1), version)
     try:
-        wire.call(build(who, topic, count + 1), version)
-        told = "NONE"
+        wire.call(build(producer, topic, count + 1), version)
+        refused = "NONE"
     except (Closed, ConnectionError):
-        told = CLOSED
-    assert told == TOO_MANY_ELEMENTS.expected(target.name)
+        refused = CLOSED
+    assert refused == TOO_MANY_ELEMENTS.expected(target.name)
 
 
 @pytest.fixture
@@ -124,14 +124,14 @@ def test_h60_more_producer_ids_than_one_address_may_have(
     known = new_identity(wire, topic)
     find_coordinator(wire, f"{topic}-more")
     for name in (None, f"{topic}-more"):
-        told: list[int] = []
+        refused: list[int] = []
 
-        def answered(name: str | None = name, told: list[int] = told) -> bool:
-            told.append(init_producer_id(wire, name).error_code)
-            return told[-1] not in BUSY
+        def answered(name: str | None = name, refused: list[int] = refused) -> bool:
+            refused.append(init_producer_id(wire, name).error_code)
+            return refused[-1] not in BUSY
 
         wait_until(answered, "the coordinator answers")
-        assert code(told[-1]) == IDS_OF_AN_ADDRESS.expected(target.name)
+        assert code(refused[-1]) == IDS_OF_AN_ADDRESS.expected(target.name)
     assert new_identity(wire, topic) == known.aged(1)
 
 
@@ -141,8 +141,8 @@ def test_h60_more_producers_than_a_partition_remembers(
     wire, topic = few
     first, second = new_identity(wire), new_identity(wire, topic)
     assert produce(wire, topic, batch(first, 0)).error_code == ErrorCode.NONE
-    told = produce(wire, topic, batch(second, 0), who=second).error_code
-    assert code(told) == PRODUCERS_OF_A_PARTITION.expected(target.name)
+    refused = produce(wire, topic, batch(second, 0), producer=second).error_code
+    assert code(refused) == PRODUCERS_OF_A_PARTITION.expected(target.name)
     assert produce(wire, topic, batch(first, 1)).error_code == ErrorCode.NONE
 
 
@@ -150,8 +150,8 @@ def test_records_that_are_nonsense_in_a_sound_batch(target: Target, wire: Wire, 
     data = bytearray(build_batch(records()))
     data[FIRST_RECORD] = 0x7E  # its length
     struct.pack_into(">I", data, CRC, crc32c(bytes(data[COVERED:])))
-    told = produce(wire, topic, data).error_code
-    assert code(told) == RECORDS_INSIDE.expected(target.name)
+    refused = produce(wire, topic, data).error_code
+    assert code(refused) == RECORDS_INSIDE.expected(target.name)
 
 
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
@@ -162,8 +162,8 @@ def test_h51_a_client_id_is_no_credential(target: Target, topic: str, internal: 
     with Wire(target.address, "__admin_client") as wire:
         find_coordinator(wire, topic, key_type=0)
         find_coordinator(wire, topic)
-        told = produce(wire, internal, data).error_code
-    assert code(told) == INTERNAL_TOPIC_BY_NAME.expected(target.name)
+        refused = produce(wire, internal, data).error_code
+    assert code(refused) == INTERNAL_TOPIC_BY_NAME.expected(target.name)
 
 
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
@@ -174,12 +174,12 @@ def test_partitions_are_added_to_an_internal_topic(
     find_coordinator(wire, topic, key_type=0)
     find_coordinator(wire, topic)
     more = CreatePartitionsTopic(internal, 60, None)
-    (told,) = wire.call(CreatePartitionsRequest([more], 10_000, True), 3).results
-    assert code(told.error_code) == PARTITIONS_OF_INTERNAL_TOPICS.expected(target.name)
+    (refused,) = wire.call(CreatePartitionsRequest([more], 10_000, True), 3).results
+    assert code(refused.error_code) == PARTITIONS_OF_INTERNAL_TOPICS.expected(target.name)
 
 
 def test_a_producer_id_that_was_never_given_out(target: Target, wire: Wire, topic: str) -> None:
     """Far from those that others are given."""
     data = batch(Identity(1 << 60, 0), 0)
-    told = produce(wire, topic, data).error_code
-    assert code(told) == FORGED_PRODUCER_ID.expected(target.name)
+    refused = produce(wire, topic, data).error_code
+    assert code(refused) == FORGED_PRODUCER_ID.expected(target.name)

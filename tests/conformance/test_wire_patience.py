@@ -68,11 +68,11 @@ def standing(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def worn_out(wire: Wire, transactional_id: str, last: int = LAST) -> Identity:
     """The producer after as many instances as its id has epochs, or as far as `last`."""
-    who = new_identity(wire, transactional_id, timeout_ms=TIMEOUT_MS)
+    producer = new_identity(wire, transactional_id, timeout_ms=TIMEOUT_MS)
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS
     )
-    epoch = who.producer_epoch
+    epoch = producer.producer_epoch
     while epoch < last:
         window = min(WINDOW, last - epoch)
         for _ in range(window):
@@ -80,15 +80,15 @@ def worn_out(wire: Wire, transactional_id: str, last: int = LAST) -> Identity:
         # Where they meet on Kafka, one is told to come again.
         epochs = [wire.answer().producer_epoch for _ in range(window)]
         epoch = max(epoch, *epochs)
-    return who.aged(last - who.producer_epoch)
+    return producer.aged(last - producer.producer_epoch)
 
 
-def timed_out(wire: Wire, who: Identity, topic: str, version: int, end: int = 2) -> None:
+def timed_out(wire: Wire, producer: Identity, topic: str, version: int, end: int = 2) -> None:
     """A transaction of one record that its timeout aborts; the log ends at `end` then, and the
     coordinator has completed it: on Kafka the marker comes first. The id is `topic`."""
     if version < 12:
-        assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
-    written = produce(wire, topic, batch(who, 0), who=who, version=version)
+        assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
+    written = produce(wire, topic, batch(producer, 0), producer=producer, version=version)
     assert written.error_code == ErrorCode.NONE
     wait_until(lambda: last_stable_offset(wire, topic) == (end, end), "the abort marker")
     wait_until(lambda: state(wire, topic) in ENDED, "the end of the transaction")
@@ -103,23 +103,23 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
     target: Target, wire: Wire, topic: str
 ) -> None:
     """Its end is told the id to go on with, once, and the old one is nobody's (KAFKA-20090)."""
-    who = worn_out(wire, topic)
-    timed_out(wire, who, topic, 12)
-    refused = end_transaction(wire, who, commit=True)
+    producer = worn_out(wire, topic)
+    timed_out(wire, producer, topic, 12)
+    refused = end_transaction(wire, producer, commit=True)
     assert code(refused.error_code) == COMMIT_AFTER_ABORT.expected(target.name)
     heirs = []
     for _ in range(2):
-        told = end_transaction(wire, who, commit=False)
-        assert (told.error_code, told.producer_epoch) == (ErrorCode.NONE, 0)
-        heirs.append(Identity(told.producer_id, told.producer_epoch, topic))
+        ended = end_transaction(wire, producer, commit=False)
+        assert (ended.error_code, ended.producer_epoch) == (ErrorCode.NONE, 0)
+        heirs.append(Identity(ended.producer_id, ended.producer_epoch, topic))
     heir = heirs[0]
     assert heirs == [heir, heir]
-    assert heir.producer_id != who.producer_id
-    for one in (who, who.aged(1)):
-        told = end_transaction(wire, one, commit=False, version=3)
-        assert code(told.error_code) == "INVALID_PRODUCER_ID_MAPPING"
-    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
-    assert produce(wire, topic, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
+    assert heir.producer_id != producer.producer_id
+    for one in (producer, producer.aged(1)):
+        ended = end_transaction(wire, one, commit=False, version=3)
+        assert code(ended.error_code) == "INVALID_PRODUCER_ID_MAPPING"
+    assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert produce(wire, topic, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
     assert end_transaction(wire, heir, commit=True).error_code == ErrorCode.NONE
     wait_until(lambda: values(wire, topic) == [b"v"], "it goes on")
 
@@ -135,17 +135,17 @@ def test_e6_e7_of_a_client_that_keeps_its_epoch(target: Target, wire: Wire, topi
         assert code(bumped.error_code) == BUMP_TO_THE_LAST_EPOCH.expected(target.name)
         if target.name == "oncelog":
             assert (bumped.producer_id, bumped.producer_epoch) == (before.producer_id, LAST)
-    who = before.aged(1) if target.name == "oncelog" else worn_out(wire, topic)
-    assert who.producer_epoch == LAST
-    timed_out(wire, who, topic, 11, end=4)
-    for one in (who, who.aged(1)):
+    producer = before.aged(1) if target.name == "oncelog" else worn_out(wire, topic)
+    assert producer.producer_epoch == LAST
+    timed_out(wire, producer, topic, 11, end=4)
+    for one in (producer, producer.aged(1)):
         for commit in (True, False):
-            told = end_transaction(wire, one, commit=commit, version=3)
-            assert code(told.error_code) == "INVALID_PRODUCER_ID_MAPPING"
-    heir = new_identity(wire, topic, current=who)
-    assert heir.producer_id != who.producer_id
+            ended = end_transaction(wire, one, commit=commit, version=3)
+            assert code(ended.error_code) == "INVALID_PRODUCER_ID_MAPPING"
+    heir = new_identity(wire, topic, current=producer)
+    assert heir.producer_id != producer.producer_id
     assert heir.producer_epoch == 0
-    again = init_producer_id(wire, topic, current=who)
+    again = init_producer_id(wire, topic, current=producer)
     assert code(again.error_code) == RETRY_AT_THE_LAST_EPOCH.expected(target.name)
     if target.name == "oncelog":
         assert (again.producer_id, again.producer_epoch) == (heir.producer_id, 0)
@@ -157,7 +157,7 @@ def test_h6_a_request_that_stands_still_in_its_middle(
 ) -> None:
     """Its rest comes to Kafka when oncelog has given it up."""
     ours, theirs = standing
-    told = {"oncelog": CLOSED if ours.is_closed() else "answered"}
+    ended = {"oncelog": CLOSED if ours.is_closed() else "answered"}
     theirs.socket.sendall(FRAME[HALF:])
-    told["kafka"] = "NONE" if theirs.socket.recv(4) else CLOSED
-    assert told == {name: STANDING_FRAME.expected(name) for name in told}
+    ended["kafka"] = "NONE" if theirs.socket.recv(4) else CLOSED
+    assert ended == {name: STANDING_FRAME.expected(name) for name in ended}

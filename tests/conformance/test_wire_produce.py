@@ -20,48 +20,48 @@ def test_r1_r2_r3_a_repeated_batch_is_answered_with_its_first_offset(
     wire: Wire, topic: str
 ) -> None:
     """Any of the last five batches: success, the original offset, nothing appended."""
-    who = new_identity(wire)
-    offsets = [produce(wire, topic, batch(who, at * 2, 2)).base_offset for at in range(7)]
+    producer = new_identity(wire)
+    offsets = [produce(wire, topic, batch(producer, at * 2, 2)).base_offset for at in range(7)]
     assert offsets == [0, 2, 4, 6, 8, 10, 12]
     for at in range(2, 7):
-        again = produce(wire, topic, batch(who, at * 2, 2))
+        again = produce(wire, topic, batch(producer, at * 2, 2))
         assert (again.error_code, again.base_offset) == (ErrorCode.NONE, at * 2)
-    assert produce(wire, topic, batch(who, 14)).base_offset == 14
+    assert produce(wire, topic, batch(producer, 14)).base_offset == 14
 
 
 def test_r4_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
     """A gap, and a batch older than the last five: OUT_OF_ORDER_SEQUENCE_NUMBER."""
-    who = new_identity(wire)
+    producer = new_identity(wire)
     for at in range(7):
-        produce(wire, topic, batch(who, at))
+        produce(wire, topic, batch(producer, at))
     for sequence in (8, 0):
-        refused = produce(wire, topic, batch(who, sequence))
+        refused = produce(wire, topic, batch(producer, sequence))
         assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, sequence
         assert refused.log_start_offset == 0
-    assert produce(wire, topic, batch(who, 7)).base_offset == 7
+    assert produce(wire, topic, batch(producer, 7)).base_offset == 7
 
 
 def test_r4_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -> None:
     """A higher epoch begins at 0; the old one is fenced with INVALID_PRODUCER_EPOCH."""
-    who = new_identity(wire)
-    produce(wire, topic, batch(who, 0))
-    newer = who.aged(1)
+    producer = new_identity(wire)
+    produce(wire, topic, batch(producer, 0))
+    newer = producer.aged(1)
     wrong = produce(wire, topic, batch(newer, 5))
     assert wrong.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert produce(wire, topic, batch(newer, 0)).error_code == ErrorCode.NONE
-    fenced = produce(wire, topic, batch(who, 1))
+    fenced = produce(wire, topic, batch(producer, 1))
     assert fenced.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert fenced.log_start_offset == 0
 
 
 def test_e8_the_sequence_wraps(wire: Wire, topic: str) -> None:
     """2^31 - 1 is followed by 0."""
-    who = new_identity(wire)
+    producer = new_identity(wire)
     largest = (1 << 31) - 1
     for sequence, count in ((largest - 1, 2), (0, 1), (1, 1)):
-        answer = produce(wire, topic, batch(who, sequence, count))
+        answer = produce(wire, topic, batch(producer, sequence, count))
         assert answer.error_code == ErrorCode.NONE, sequence
-    again = produce(wire, topic, batch(who, largest - 1, 2))
+    again = produce(wire, topic, batch(producer, largest - 1, 2))
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
 
 

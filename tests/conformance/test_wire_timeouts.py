@@ -59,9 +59,9 @@ def is_over(wire: Wire, topic: str) -> bool:
 def test_t1_a_silent_client_is_aborted_between_its_time_out_and_one_scan_later(
     target: Target, wire: Wire, topic: str
 ) -> None:
-    who = new_identity(wire, topic, timeout_ms=TIMEOUT_MS)
+    producer = new_identity(wire, topic, timeout_ms=TIMEOUT_MS)
     watch = Watch()
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
 
     def aborted() -> bool:
         watch.look()
@@ -70,9 +70,9 @@ def test_t1_a_silent_client_is_aborted_between_its_time_out_and_one_scan_later(
     wait_until(aborted, "the abort marker")
     assert watch.passed_ms >= TIMEOUT_MS
     assert watch.running_ms <= TIMEOUT_MS + SCAN_MS + SLACK_MS
-    late = produce(wire, topic, batch(who, 1), who=who)
+    late = produce(wire, topic, batch(producer, 1), producer=producer)
     assert late.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    refused = end_transaction(wire, who, commit=True)
+    refused = end_transaction(wire, producer, commit=True)
     assert ErrorCode(refused.error_code).name == COMMIT_AFTER_ABORT.expected(target.name)
     assert values(wire, topic) == []
 
@@ -83,9 +83,12 @@ def test_t6_activity_does_not_keep_a_transaction_alive(wire: Wire, topic: str) -
     def written_until_it_was_aborted() -> int:
         """How many batches a transaction took before its time was up."""
         nonlocal end
-        who = new_identity(wire, topic, timeout_ms=TIMEOUT_MS)
+        producer = new_identity(wire, topic, timeout_ms=TIMEOUT_MS)
         watch, sequence = Watch(), 0
-        while produce(wire, topic, batch(who, sequence), who=who).error_code == ErrorCode.NONE:
+        while (
+            produce(wire, topic, batch(producer, sequence), producer=producer).error_code
+            == ErrorCode.NONE
+        ):
             sequence += 1
             watch.look()
             assert watch.running_ms <= TIMEOUT_MS + SCAN_MS + SLACK_MS
@@ -104,14 +107,14 @@ def test_t10_a_timeout_shorter_than_the_commit_reports_the_outcome(wire: Wire, t
     """Whoever wins the race: what the producer is told is what readers see."""
     expected = []
     for number in range(40):
-        who = new_identity(wire, topic, timeout_ms=1)
+        producer = new_identity(wire, topic, timeout_ms=1)
         value = b"%d" % number
         # Now and then the scan has its chance between the record and the end.
-        written = produce(wire, topic, batch(who, 0, value=value), who=who)
+        written = produce(wire, topic, batch(producer, 0, value=value), producer=producer)
         assert written.error_code in (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
         if number % 8 == 7:
             wait_until(lambda: is_over(wire, topic), "an abort")
-        if end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE:
+        if end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE:
             expected.append(value)
     wait_until(lambda: is_over(wire, topic), "everything is decided")
     assert values(wire, topic) == expected
@@ -121,13 +124,13 @@ def test_t10_a_timeout_shorter_than_the_commit_reports_the_outcome(wire: Wire, t
 def test_t7_while_an_abort_is_in_flight_a_new_instance_has_to_come_back(
     wire: Wire, topic: str
 ) -> None:
-    who = new_identity(wire, topic)
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     first = init_producer_id(wire, topic)
     assert first.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     assert first.error_code in BUSY
     new = new_identity(wire, topic)
-    assert new.producer_epoch > who.producer_epoch
+    assert new.producer_epoch > producer.producer_epoch
     assert last_stable_offset(wire, topic) == (2, 2)
 
 
@@ -140,9 +143,9 @@ def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
     def ended_in_time() -> bool:
         """Only on a machine that stands still it is too late, and aborted."""
         nonlocal late
-        who, watch = new_identity(wire, topic, timeout_ms=TIMEOUT_MS), Watch()
-        written = produce(wire, topic, batch(who, 0), who=who)
-        ended = end_transaction(wire, who, commit=committed)
+        producer, watch = new_identity(wire, topic, timeout_ms=TIMEOUT_MS), Watch()
+        written = produce(wire, topic, batch(producer, 0), producer=producer)
+        ended = end_transaction(wire, producer, commit=committed)
         if written.error_code == ended.error_code == ErrorCode.NONE:
             return True
         assert watch.passed_ms >= TIMEOUT_MS
@@ -155,7 +158,7 @@ def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
     assert late or ended == (2, 2)
     # Another one of the same time-out, begun later, is aborted: the scan has been here.
     other = new_identity(wire, f"{topic}-other", timeout_ms=TIMEOUT_MS)
-    assert produce(wire, topic, batch(other, 0), who=other).error_code == ErrorCode.NONE
+    assert produce(wire, topic, batch(other, 0), producer=other).error_code == ErrorCode.NONE
     expected = (ended[0] + 2, ended[1] + 2)
     wait_until(lambda: last_stable_offset(wire, topic) == expected, "the abort marker")
     assert len(values(wire, topic)) == int(committed)

@@ -32,55 +32,60 @@ from tests.conformance.writing import (
 
 def test_r6_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str) -> None:
     """Transaction version 2: each end bumps the epoch, and a retry is told the same (KIP-890)."""
-    who = new_identity(wire, topic)
+    producer = new_identity(wire, topic)
     for commit in (True, False, True):
-        assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
-        answer = end_transaction(wire, who, commit=commit)
+        assert (
+            produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
+        answer = end_transaction(wire, producer, commit=commit)
         assert answer.error_code == ErrorCode.NONE
         bumped = (answer.producer_id, answer.producer_epoch)
-        assert bumped == (who.producer_id, who.producer_epoch + 1)
-        again = end_transaction(wire, who, commit=commit)
+        assert bumped == (producer.producer_id, producer.producer_epoch + 1)
+        again = end_transaction(wire, producer, commit=commit)
         assert (again.error_code, again.producer_id, again.producer_epoch) == (0, *bumped)
-        contrary = end_transaction(wire, who, commit=not commit)
+        contrary = end_transaction(wire, producer, commit=not commit)
         refusal = "INVALID_TXN_STATE" if commit else COMMIT_AFTER_ABORT.expected(target.name)
         assert ErrorCode(contrary.error_code).name == refusal
-        who = who.aged(1)
+        producer = producer.aged(1)
     wait_until(lambda: last_stable_offset(wire, topic) == (6, 6), "LSO = HW")
 
 
 def test_r5_r13_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
     """Up to EndTxn 4 the epoch stays and partitions are added first (KIP-98)."""
-    who = new_identity(wire, topic, version=2)
+    producer = new_identity(wire, topic, version=2)
     for turn, commit in enumerate((True, False)):
-        assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
-        assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
-        written = produce(wire, topic, batch(who, turn), who=who, version=9)
+        assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
+        assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
+        written = produce(wire, topic, batch(producer, turn), producer=producer, version=9)
         assert written.error_code == ErrorCode.NONE
         for _ in range(2):
-            assert end_transaction(wire, who, commit=commit, version=3).error_code == ErrorCode.NONE
-        contrary = end_transaction(wire, who, commit=not commit, version=3)
+            assert (
+                end_transaction(wire, producer, commit=commit, version=3).error_code
+                == ErrorCode.NONE
+            )
+        contrary = end_transaction(wire, producer, commit=not commit, version=3)
         assert contrary.error_code == ErrorCode.INVALID_TXN_STATE
     wait_until(lambda: last_stable_offset(wire, topic) == (4, 4), "LSO = HW")
 
 
 def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
     """INVALID_TXN_STATE for the new id, INVALID_PRODUCER_ID_MAPPING for an unknown one."""
-    who = new_identity(wire, topic)
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.INVALID_TXN_STATE
-    stranger = Identity(who.producer_id + 7, 0, topic)
-    unknown = Identity(who.producer_id, 0, f"{topic}-unknown")
+    producer = new_identity(wire, topic)
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.INVALID_TXN_STATE
+    other = Identity(producer.producer_id + 7, 0, topic)
+    unknown = Identity(producer.producer_id, 0, f"{topic}-unknown")
     find_coordinator(wire, unknown.transactional_id)
-    for one in (stranger, unknown):
+    for one in (other, unknown):
         answer = end_transaction(wire, one, commit=True)
         assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
     """KIP-360: with its current id and epoch it goes on with a bump, once per epoch."""
-    who = new_identity(wire, topic)
-    bumped = new_identity(wire, topic, current=who)
-    assert bumped == who.aged(1)
-    assert new_identity(wire, topic, current=who) == bumped
+    producer = new_identity(wire, topic)
+    bumped = new_identity(wire, topic, current=producer)
+    assert bumped == producer.aged(1)
+    assert new_identity(wire, topic, current=producer) == bumped
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
@@ -104,22 +109,22 @@ def test_an_empty_transactional_id(wire: Wire) -> None:
 
 def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> None:
     """The others are told OPERATION_NOT_ATTEMPTED."""
-    who = new_identity(wire, topic, version=2)
-    codes = add_partitions(wire, who, (topic, 0), (f"{topic}-no", 0))
+    producer = new_identity(wire, topic, version=2)
+    codes = add_partitions(wire, producer, (topic, 0), (f"{topic}-no", 0))
     assert codes == [
         ErrorCode.OPERATION_NOT_ATTEMPTED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
-    ended = end_transaction(wire, who, commit=True, version=3)
+    ended = end_transaction(wire, producer, commit=True, version=3)
     assert ended.error_code == ErrorCode.INVALID_TXN_STATE
 
 
 def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
     """KIP-890: an old client that did not add the partition is refused, by its version."""
-    who = new_identity(wire, topic, version=2)
+    producer = new_identity(wire, topic, version=2)
     codes = []
     for version in (9, 11):
-        answer = produce(wire, topic, batch(who, 0), who=who, version=version)
+        answer = produce(wire, topic, batch(producer, 0), producer=producer, version=version)
         codes.append(ErrorCode(answer.error_code).name)
     assert codes == ["INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"]
     assert last_stable_offset(wire, topic) == (0, 0)
@@ -128,15 +133,15 @@ def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
 def test_o1_o2_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
     """KIP-447: a reader that wants stable offsets is told UNSTABLE_OFFSET_COMMIT meanwhile."""
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
-    assert commit_offset(wire, who, topic, 41) == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert commit_offset(wire, producer, topic, 41) == ErrorCode.NONE
     assert committed_offset(wire, topic, stable=False) == (-1, ErrorCode.NONE)
     assert committed_offset(wire, topic, stable=True)[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
-    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
-    who = who.aged(1)
+    assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
+    producer = producer.aged(1)
     wait_until(lambda: committed_offset(wire, topic, stable=True) == (-1, 0), "the abort is there")
-    assert commit_offset(wire, who, topic, 42) == ErrorCode.NONE
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert commit_offset(wire, producer, topic, 42) == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
     wait_until(lambda: committed_offset(wire, topic, stable=True) == (42, 0), "the offset is there")
 
 
@@ -169,8 +174,8 @@ def test_o9_offsets_of_no_member(
         )
         poll_until([member_of_group], member_of_group.assignment, "the group has a member")
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
-    assert ErrorCode(commit_offset(wire, who, topic, 1, **member)).name == code
+    producer = new_identity(wire, topic)
+    assert ErrorCode(commit_offset(wire, producer, topic, 1, **member)).name == code
 
 
 @pytest.mark.parametrize(
@@ -181,15 +186,15 @@ def test_t1_t4_a_transaction_that_takes_too_long_is_aborted(
     target: Target, wire: Wire, topic: str, version: int, commit: bool, code: str | Difference
 ) -> None:
     """At its timeout the broker aborts it, readers go on, and its producer is fenced."""
-    who = new_identity(wire, topic, timeout_ms=1_500)
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    producer = new_identity(wire, topic, timeout_ms=1_500)
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert last_stable_offset(wire, topic) == (0, 1)
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
-    ended = end_transaction(wire, who, commit=commit, version=version)
+    ended = end_transaction(wire, producer, commit=commit, version=version)
     expected = code if isinstance(code, str) else code.expected(target.name)
     assert ErrorCode(ended.error_code).name == expected
-    written = produce(wire, topic, batch(who, 1), who=who)
+    written = produce(wire, topic, batch(producer, 1), producer=producer)
     assert ErrorCode(written.error_code).name == "INVALID_PRODUCER_EPOCH"
     heir = new_identity(wire, topic)
-    assert produce(wire, topic, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
+    assert produce(wire, topic, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
     assert end_transaction(wire, heir, commit=True).error_code == ErrorCode.NONE

@@ -181,9 +181,9 @@ def test_quotas_where_there_are_none(wire: Wire, case: str, version: int) -> Non
     assert answer.entries == ([] if code == "NONE" else None)
 
 
-def quota(kind: str, who: str, key: str, value: float, *, remove: bool = False) -> Any:
+def quota(kind: str, producer: str, key: str, value: float, *, remove: bool = False) -> Any:
     """One change of one entity."""
-    entity = [alter_quotas.EntityData(kind, who)]
+    entity = [alter_quotas.EntityData(kind, producer)]
     return alter_quotas.EntryData(entity, [alter_quotas.OpData(key, value, remove)])
 
 

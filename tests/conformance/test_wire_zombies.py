@@ -65,25 +65,29 @@ def recorded(wire: Wire, transactional_id: str) -> int:
 def zombie(wire: Wire, topic: str) -> Identity:
     """A producer with an open transaction in partition 0, which another one has aborted."""
     find_coordinator(wire, topic, key_type=0)
-    who = new_identity(wire, topic)
-    assert produce(wire, topic, batch(who, 0, value=b"zombie"), who=who).error_code == 0
+    producer = new_identity(wire, topic)
+    assert (
+        produce(wire, topic, batch(producer, 0, value=b"zombie"), producer=producer).error_code == 0
+    )
     heir = new_identity(wire, topic)
-    assert heir.producer_epoch > who.producer_epoch
+    assert heir.producer_epoch > producer.producer_epoch
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
-    return who
+    return producer
 
 
 def test_z1_a_newer_instance_waits_for_the_abort_and_the_old_one_cannot_commit(
     wire: Wire, topic: str
 ) -> None:
     old = new_identity(wire, topic)
-    assert produce(wire, topic, batch(old, 0, value=b"old"), who=old).error_code == ErrorCode.NONE
+    assert (
+        produce(wire, topic, batch(old, 0, value=b"old"), producer=old).error_code == ErrorCode.NONE
+    )
     assert code(init_producer_id(wire, topic).error_code) == "CONCURRENT_TRANSACTIONS"
     heir = new_identity(wire, topic)
     assert heir.producer_id == old.producer_id
     assert heir.producer_epoch > old.producer_epoch
     assert code(end_transaction(wire, old, commit=True).error_code) == "PRODUCER_FENCED"
-    assert produce(wire, topic, batch(heir, 0, value=b"heir"), who=heir).error_code == 0
+    assert produce(wire, topic, batch(heir, 0, value=b"heir"), producer=heir).error_code == 0
     assert end_transaction(wire, heir, commit=True).error_code == ErrorCode.NONE
     wait_until(lambda: last_stable_offset(wire, topic) == (4, 4), "the commit marker")
     assert values(wire, topic) == [b"heir"]
@@ -93,7 +97,7 @@ def test_z1_a_newer_instance_waits_for_the_abort_and_the_old_one_cannot_commit(
 def test_z2_a_zombie_writes_nothing_where_its_abort_marker_is(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
-    late = produce(wire, topic, batch(zombie, 1), who=zombie, version=version)
+    late = produce(wire, topic, batch(zombie, 1), producer=zombie, version=version)
     assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
     assert last_stable_offset(wire, topic) == (2, 2)
 
@@ -103,7 +107,7 @@ def test_z3_a_zombie_writes_nothing_on_an_untouched_partition(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
     """Nothing in the partition tells that it is one: its coordinator does."""
-    late = produce(wire, topic, batch(zombie, 0), who=zombie, partition=2, version=version)
+    late = produce(wire, topic, batch(zombie, 0), producer=zombie, partition=2, version=version)
     assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
     assert end_offset(wire, topic, 2) == 0
 
@@ -160,12 +164,12 @@ def taken_by_many(
     return set(found)
 
 
-def only_the_last_may_write(wire: Wire, topic: str, everybody: set[Identity]) -> None:
-    *older, last = sorted(everybody, key=lambda one: (one.producer_id, one.producer_epoch))
+def only_the_last_may_write(wire: Wire, topic: str, producers: set[Identity]) -> None:
+    *older, last = sorted(producers, key=lambda one: (one.producer_id, one.producer_epoch))
     for one in older:
-        late = produce(wire, topic, batch(one, 0), who=one)
+        late = produce(wire, topic, batch(one, 0), producer=one)
         assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
-    assert produce(wire, topic, batch(last, 0), who=last).error_code == ErrorCode.NONE
+    assert produce(wire, topic, batch(last, 0), producer=last).error_code == ErrorCode.NONE
     assert end_transaction(wire, last, commit=True).error_code == ErrorCode.NONE
 
 
@@ -191,10 +195,10 @@ def test_z8_also_where_the_coordinator_is_killed_meanwhile(tmp_path: Path) -> No
 
     killer = threading.Thread(target=kill)
     killer.start()
-    everybody = taken_by_many(broker.address, "t", killed)
+    producers = taken_by_many(broker.address, "t", killed)
     killer.join(60)
     with Wire(broker.address) as wire:
-        only_the_last_may_write(wire, "t", everybody)
+        only_the_last_may_write(wire, "t", producers)
     broker.stop()
 
 
@@ -247,18 +251,18 @@ def test_z11_a_producer_that_wakes_up_after_its_time_out_cannot_commit(
     assert values(wire, topic) == []
 
 
-@pytest.mark.parametrize(("sequence", "told"), [(1, "INVALID_TXN_STATE"), (9, None)])
+@pytest.mark.parametrize(("sequence", "expected"), [(1, "INVALID_TXN_STATE"), (9, None)])
 def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
-    wire: Wire, topic: str, sequence: int, told: str | None
+    wire: Wire, topic: str, sequence: int, expected: str | None
 ) -> None:
     """The sequence is looked at first."""
-    who = new_identity(wire, topic)
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
-    plain = Identity(who.producer_id, who.producer_epoch)
+    producer = new_identity(wire, topic)
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+    plain = Identity(producer.producer_id, producer.producer_epoch)
     refused = produce(wire, topic, batch(plain, sequence))
-    assert code(refused.error_code) == (told or "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert code(refused.error_code) == (expected or "OUT_OF_ORDER_SEQUENCE_NUMBER")
     assert last_stable_offset(wire, topic) == (0, 1)
-    assert produce(wire, topic, batch(who, 1), who=who).error_code == ErrorCode.NONE
+    assert produce(wire, topic, batch(producer, 1), producer=producer).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
@@ -268,10 +272,10 @@ def test_z16_the_producer_of_another_id(wire: Wire, topic: str, version: int) ->
     theirs = new_identity(wire, topic)
     assert add_partitions(wire, theirs, (topic, 1)) == [ErrorCode.NONE]
     forged = Identity(theirs.producer_id, theirs.producer_epoch, mine.transactional_id)
-    refused = produce(wire, topic, batch(forged, 0), who=forged, partition=1, version=version)
+    refused = produce(wire, topic, batch(forged, 0), producer=forged, partition=1, version=version)
     assert code(refused.error_code) == "INVALID_PRODUCER_ID_MAPPING"
     assert end_offset(wire, topic, 1) == 0
-    accepted = produce(wire, topic, batch(theirs, 0), who=theirs, partition=1, version=11)
+    accepted = produce(wire, topic, batch(theirs, 0), producer=theirs, partition=1, version=11)
     assert accepted.error_code == ErrorCode.NONE
     assert end_transaction(wire, theirs, commit=True).error_code == ErrorCode.NONE
 
@@ -279,8 +283,8 @@ def test_z16_the_producer_of_another_id(wire: Wire, topic: str, version: int) ->
 @pytest.mark.parametrize("version", [9, 12])
 def test_z17_two_producers_in_one_request(wire: Wire, topic: str, version: int) -> None:
     one, other = new_identity(wire, topic), new_identity(wire, f"{topic}-other")
-    for who, partition in ((one, 0), (other, 1)):
-        assert add_partitions(wire, who, (topic, partition)) == [ErrorCode.NONE]
+    for producer, partition in ((one, 0), (other, 1)):
+        assert add_partitions(wire, producer, (topic, partition)) == [ErrorCode.NONE]
     rows = [PartitionProduceData(0, batch(one, 0)), PartitionProduceData(1, batch(other, 0))]
     request = ProduceRequest(topic, -1, 10_000, [TopicProduceData(name=topic, partition_data=rows)])
     answers = wire.call(request, version).responses[0].partition_responses
@@ -289,10 +293,10 @@ def test_z17_two_producers_in_one_request(wire: Wire, topic: str, version: int) 
 
 
 def test_z18_an_epoch_that_was_guessed(wire: Wire, topic: str) -> None:
-    who = new_identity(wire, topic)
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
+    producer = new_identity(wire, topic)
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     for commit in (True, False):
-        refused = end_transaction(wire, who.aged(1), commit=commit)
+        refused = end_transaction(wire, producer.aged(1), commit=commit)
         assert code(refused.error_code) == "PRODUCER_FENCED"
     assert last_stable_offset(wire, topic) == (0, 1)
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE

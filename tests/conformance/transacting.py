@@ -26,13 +26,13 @@ from tests.conformance.writing import BUSY, Identity
 
 
 def add_partitions(
-    wire: Wire, who: Identity, *places: tuple[str, int], version: int = 3
+    wire: Wire, producer: Identity, *places: tuple[str, int], version: int = 3
 ) -> list[int]:
     """The error codes of AddPartitionsToTxn in the order of the places."""
     request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=who.transactional_id or "",
-        v3_and_below_producer_id=who.producer_id,
-        v3_and_below_producer_epoch=who.producer_epoch,
+        v3_and_below_transactional_id=producer.transactional_id or "",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
         v3_and_below_topics=[AddPartitionsToTxnTopic(name, [at]) for name, at in places],
     )
     codes: list[dict[str, int]] = []
@@ -53,7 +53,7 @@ def add_partitions(
 
 def commit_offset(
     wire: Wire,
-    who: Identity,
+    producer: Identity,
     topic: str,
     offset: int,
     *,
@@ -67,10 +67,10 @@ def commit_offset(
         name=topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)]
     )
     request = TxnOffsetCommitRequest(
-        transactional_id=who.transactional_id or "",
+        transactional_id=producer.transactional_id or "",
         group_id=topic if group is None else group,
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         topics=[place],
         **member,
     )
@@ -104,12 +104,12 @@ def last_stable_offset(wire: Wire, topic: str) -> tuple[int, int]:
     return found.last_stable_offset, found.high_watermark
 
 
-def add_offsets(wire: Wire, who: Identity, group: str, *, version: int = 3) -> int:
+def add_offsets(wire: Wire, producer: Identity, group: str, *, version: int = 3) -> int:
     """The error code of AddOffsetsToTxn."""
     request = AddOffsetsToTxnRequest(
-        transactional_id=who.transactional_id or "",
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        transactional_id=producer.transactional_id or "",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         group_id=group,
     )
     codes: list[int] = []

@@ -47,14 +47,14 @@ def records(count: int = 1, value: bytes = b"v") -> list[NewRecord]:
     return [NewRecord(now_ms, None, value) for _ in range(count)]
 
 
-def batch(who: Identity, sequence: int, count: int = 1, value: bytes = b"v") -> bytearray:
+def batch(producer: Identity, sequence: int, count: int = 1, value: bytes = b"v") -> bytearray:
     """A batch of this producer from this sequence on."""
     return build_batch(
         records(count, value),
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         base_sequence=sequence,
-        is_transactional=who.transactional_id is not None,
+        is_transactional=producer.transactional_id is not None,
     )
 
 
@@ -63,14 +63,14 @@ def produce(
     topic: str,
     data: bytes | bytearray,
     *,
-    who: Identity | None = None,
+    producer: Identity | None = None,
     partition: int = 0,
     acks: int = -1,
     version: int = BY_NAME,
 ) -> PartitionProduceResponse:
     """The broker's answer to one batch for one partition."""
     request = ProduceRequest(
-        transactional_id=None if who is None else who.transactional_id,
+        transactional_id=None if producer is None else producer.transactional_id,
         acks=acks,
         timeout_ms=10_000,
         topic_data=[
@@ -146,13 +146,15 @@ def find_coordinator(wire: Wire, key: str | None, key_type: int = 1) -> None:
     )
 
 
-def end_transaction(wire: Wire, who: Identity, *, commit: bool, version: int = 5) -> EndTxnResponse:
+def end_transaction(
+    wire: Wire, producer: Identity, *, commit: bool, version: int = 5
+) -> EndTxnResponse:
     """EndTxn until the coordinator has finished what came before."""
     answers: list[EndTxnResponse] = []
     request = EndTxnRequest(
-        transactional_id=who.transactional_id or "",
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        transactional_id=producer.transactional_id or "",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         committed=commit,
     )
 

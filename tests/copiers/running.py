@@ -147,14 +147,14 @@ async def members(work: Work, copiers: Copiers, count: int) -> None:
 async def asleep(copiers: Copiers, number: int) -> None:
     """Have a copier stop in a transaction, and wait until it has. One that gives up before that is
     started again, and told again."""
-    told: subprocess.Popen[bytes] | None = None
+    stopped: subprocess.Popen[bytes] | None = None
 
     async def reached() -> bool:
-        nonlocal told
+        nonlocal stopped
         _, process = copiers.running[number]
-        if process is not told:
+        if process is not stopped:
             copiers.send(number, SLEEP)
-            told = process
+            stopped = process
         return process.poll() is None and state(process.pid) == "T"
 
     await until(reached, copiers)

@@ -20,7 +20,7 @@ from tests.deep_dive.on_disk import Step, read_logs
 from tests.deep_dive.outcomes import as_described, coordinator, group_coordinator, leader
 from tests.deep_dive.outside import Outside
 from tests.deep_dive.pipeline import Pipeline
-from tests.deep_dive.produced import sent, told
+from tests.deep_dive.produced import acknowledged, sent
 from tests.proxy import Cut, Direction, Drop, Hold
 
 # Where the broker dies: as the coordinator of a transaction, as the leader of a partition, as the
@@ -71,7 +71,7 @@ def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
     half, answer = cut.wait(), lost.wait()
     pipeline.wait_until_billed()
     names = pipeline.names()
-    answered = list(told(list(pipeline.proxy.frames)[since:], names))
+    answered = list(acknowledged(list(pipeline.proxy.frames)[since:], names))
     there = read_logs(pipeline.broker.data, GROUP).data
     again = {batch: offset for one, batch, offset in answered if one.connection > half.connection}
     for batch in sent(half, names):
@@ -150,15 +150,15 @@ def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str
         if step.started_ms == left.started_ms and step.state is not TransactionState.ONGOING
     ]
     assert ends == ["PrepareAbort", "CompleteAbort"], ends
-    told_of = [
+    fences = [
         (one["cause"], one["producer_id"], one["producer_epoch"])
         for one in events.of("transaction aborted")
         if one["transactional_id"] == "billing-0"
     ]
-    assert told_of == [("newer instance", left.producer_id, left.producer_epoch)], told_of
+    assert fences == [("newer instance", left.producer_id, left.producer_epoch)], fences
     return (
         f"when the next instance came: {', '.join(ends)} in the coordinator's log, and its event "
-        f"“transaction aborted”: {told_of[0][0]}, producer {told_of[0][1]}, epoch {told_of[0][2]}"
+        f"“transaction aborted”: {fences[0][0]}, producer {fences[0][1]}, epoch {fences[0][2]}"
     )
 
 
@@ -205,20 +205,20 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
     assert "newer instance" in causes, causes
     yield f"the zombie's EndTxn was answered {refused.name}, and told of as “producer refused”"
     with Wire(pipeline.broker.address) as wire:
-        late = produce(wire, "invoices", new_batch(old, 0), who=old)
+        late = produce(wire, "invoices", new_batch(old, 0), producer=old)
     code = ErrorCode(late.error_code)
     assert code is ErrorCode.INVALID_PRODUCER_EPOCH, code
     pipeline.wait_until_billed()
     yield f"a batch with its epoch {old.producer_epoch} was answered {code.name}"
 
 
-def _answer_to_end_txn(pipeline: Pipeline, who: Identity, since: int) -> ErrorCode:
+def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> ErrorCode:
     """The last one that this producer got from the frame `since` on."""
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, "billing-0")
     places = {
         (frame.connection, frame.correlation_id)
         for frame, one in asked
-        if (one.producer_id, one.producer_epoch) == (who.producer_id, who.producer_epoch)
+        if (one.producer_id, one.producer_epoch) == (producer.producer_id, producer.producer_epoch)
     }
     answers = pipeline.said(Direction.ANSWER, ApiKey.END_TXN, "billing-0", since)
     codes = [

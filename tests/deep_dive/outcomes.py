@@ -13,7 +13,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.transaction_log import TransactionState
 from tests.deep_dive.deaths import Death
 from tests.deep_dive.on_disk import DECIDED, ENDED, OFFSETS, OPEN, OUTPUTS, Logs, Step
-from tests.deep_dive.produced import told
+from tests.deep_dive.produced import acknowledged
 
 PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
 # What the dead broker's files have to say for each step: what it wrote in this portion, and all.
@@ -67,7 +67,7 @@ def coordinator(death: Death) -> Iterator[str]:
     for name, step in sorted(death.at_death.last().items()):
         if step.state in DECIDED:
             said.append(_completed(death, step))
-            _assert_told(death, [step])
+            _assert_answered(death, [step])
         elif step.state is OPEN:
             assert death.alone.transactions[name] == as_described(step), (
                 f"{name} was {step}, and is {death.alone.transactions[name]} after the start"
@@ -80,7 +80,7 @@ def coordinator(death: Death) -> Iterator[str]:
     ended = [steps[-1] for steps in death.written.steps.values() if steps[-1].state in ENDED]
     said += [f"{step.transactional_id} {step.name} as before" for step in ended]
     if death.point in ("after-complete", "answer-end-txn"):
-        _assert_told(death, ended)
+        _assert_answered(death, ended)
     yield f"started again, no client there: {', '.join(said) or 'nothing to go on with'}"
     yield from went_on(death)
 
@@ -110,12 +110,12 @@ def _completed(death: Death, step: Step) -> str:
     )
 
 
-def _assert_told(death: Death, steps: list[Step]) -> None:
+def _assert_answered(death: Death, steps: list[Step]) -> None:
     """A producer hears that it is done: where it got no answer to its EndTxn it asks again. Its
     epoch is the one before the step's: each transaction ends with a newer one."""
     codes = death.ends()
-    told_of = [codes.get((step.producer_id, step.producer_epoch - 1)) for step in steps]
-    assert ErrorCode.NONE in told_of, f"nobody was told how {steps} ended: {codes}"
+    found_codes = [codes.get((step.producer_id, step.producer_epoch - 1)) for step in steps]
+    assert ErrorCode.NONE in found_codes, f"nobody was told how {steps} ended: {codes}"
 
 
 # --- 6
@@ -134,7 +134,7 @@ def leader(death: Death) -> Iterator[str]:
     assert logged == death.alone.tails, (logged, death.alone.tails)
     yield f"started again, no client there: it knows {len(logged)} last sequences, as in its logs"
     again = appended = 0
-    for _, batch, offset in told(death.frames, death.names):
+    for _, batch, offset in acknowledged(death.frames, death.names):
         assert death.after.data[batch] == [offset], (batch, offset, death.after.data[batch])
         before = death.at_death.data.get(batch)
         assert before in (None, [offset]), (batch, offset, before)
@@ -170,8 +170,8 @@ def group_coordinator(death: Death) -> Iterator[str]:
     for place, offset in death.alone.logs.committed.items():
         assert death.alone.plain[place] == (offset, ErrorCode.NONE), (place, offset)
     found["committed, as in its log"] = len(death.alone.logs.committed)
-    told_of = ", ".join(f"{count} offsets {what}" for what, count in found.items())
-    yield f"started again, no client there: {told_of}"
+    found_codes = ", ".join(f"{count} offsets {what}" for what, count in found.items())
+    yield f"started again, no client there: {found_codes}"
     yield from went_on(death)
 
 

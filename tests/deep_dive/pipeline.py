@@ -49,7 +49,7 @@ class Pipeline:
         self.proxy = Proxy()
         self.proxy.always(self._lost)
         self._is_writing = True
-        self._nobody = f"127.0.0.1:{reserve_port(self)}"
+        self._unused = f"127.0.0.1:{reserve_port(self)}"
         advertised = {"advertised.listeners": f"PLAINTEXT://{self.proxy.address}"}
         self.broker = Oncelog(directory, SETTINGS | advertised)
         self._module = module
@@ -123,7 +123,7 @@ class Pipeline:
         assert self.broker.wait_for_death(DEADLINE_S) == -9
         assert last_death(self.broker).startswith(point)
         self.broker.fail_at(None)
-        self.proxy.target = self._nobody
+        self.proxy.target = self._unused
 
     def let_clients_in(self) -> None:
         self.proxy.target = self.broker.address

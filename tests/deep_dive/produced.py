@@ -14,7 +14,7 @@ from tests.proxy.frame import message
 Names = Mapping[bytes, str]
 
 
-def told(frames: Iterable[Frame], names: Names) -> Iterator[tuple[Frame, Batch, int]]:
+def acknowledged(frames: Iterable[Frame], names: Names) -> Iterator[tuple[Frame, Batch, int]]:
     """Every batch that was answered without an error: the answer, what a broker knows the batch by,
     and the offset that it says it has. `names` are topics by id."""
     requests: dict[tuple[int, int], Frame] = {}
@@ -26,10 +26,12 @@ def told(frames: Iterable[Frame], names: Names) -> Iterator[tuple[Frame, Batch, 
             continue
         request = requests.get((frame.connection, frame.correlation_id))
         if request is not None:
-            yield from _told(request, frame, names)
+            yield from _acknowledged(request, frame, names)
 
 
-def _told(request: Frame, answer: Frame, names: Names) -> Iterator[tuple[Frame, Batch, int]]:
+def _acknowledged(
+    request: Frame, answer: Frame, names: Names
+) -> Iterator[tuple[Frame, Batch, int]]:
     offsets = {
         Place(
             topic.name or names[topic.topic_id], partition_response.index

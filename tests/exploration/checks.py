@@ -46,10 +46,10 @@ def read_log(log: tuple[Entry, ...]) -> Reading:
             if first is not None and first[1].ghost is not None:
                 outcomes.append((first[1].ghost, entry.committed))
             continue
-        who = (producer_id, entry.epoch, entry.sequence)
-        if who in sequences:
-            wrong.append(f"I3: {who} at {offset}")
-        sequences.add(who)
+        producer = (producer_id, entry.epoch, entry.sequence)
+        if producer in sequences:
+            wrong.append(f"I3: {producer} at {offset}")
+        sequences.add(producer)
         _, first_entry = opened.setdefault(producer_id, (offset, entry))
         if (first_entry.ghost, first_entry.epoch) != (entry.ghost, entry.epoch):
             wrong.append(f"I4: {entry.ghost} at {offset} in the transaction of {first_entry.ghost}")
@@ -101,8 +101,8 @@ def check(world: WorldModel) -> Iterator[str]:
                 yield f"I5: {ghost} is torn"
         yield from _known(index, partition.log, transitions)
     for answered in world.answered:
-        told = outcomes.get(answered.ended.ghost, answered.ended.committed)
-        if told != answered.ended.committed:
+        outcome = outcomes.get(answered.ended.ghost, answered.ended.committed)
+        if outcome != answered.ended.committed:
             yield f"I7: {answered} was answered"
         if not _is_decided(answered.ended.producer, answered.ended.committed, transitions):
             yield f"I9: {answered} was answered and is not in the log"
@@ -115,9 +115,9 @@ def _known(
     """I6: markers were decided; KIP-890: records are of transactions that the coordinator knows."""
     wrong = []
     for offset, entry in enumerate(log):
-        who, name = (entry.producer_id, entry.epoch), ("a", index)
+        producer, name = (entry.producer_id, entry.epoch), ("a", index)
         known = any(
-            (transition.producer_id, transition.epoch) == who
+            (transition.producer_id, transition.epoch) == producer
             and name in transition.partitions
             and (
                 transition.state == ONGOING

@@ -77,7 +77,7 @@ class ClientModel(NamedTuple):
             found += [End(self.producer, committed, ghost) for committed in (True, False)]
         return found
 
-    def told(self, request: Request, producer: tuple[int, int] | None) -> ClientModel:
+    def answered(self, request: Request, producer: tuple[int, int] | None) -> ClientModel:
         """Its request has succeeded; `producer`: the id and epoch in the answer."""
         if isinstance(request, Init):
             return self._replace(producer=producer, outstanding=None)

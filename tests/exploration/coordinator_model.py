@@ -80,7 +80,9 @@ class CoordinatorModel:
         twin.shard = _clone_shard(self.shard)
         return twin
 
-    def append(self, decision: Decision[TransactionResult] | Decision[None], who: Waiting) -> None:
+    def append(
+        self, decision: Decision[TransactionResult] | Decision[None], waiting: Waiting
+    ) -> None:
         assert len(decision.records) == 1
         self.log += (Appended(decision.records[0], self.epoch),)
         carry_out(_EFFECTS, TAKEN, self.shard, decision.effects)

@@ -31,14 +31,14 @@ RETRIED = frozenset(
 def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> None:
     """`listens`: whether the client gets the answer."""
     client = world.clients[index]
-    asker = index if listens else None
+    caller = index if listens else None
     if isinstance(request, Produce):
-        produce(world, client, asker, request)
+        produce(world, client, caller, request)
         return
     decision = decide(world, client, request)
     if not decision.records:
         assert isinstance(decision.response, TransactionResult)
-        answer(world, asker, request, decision.response)
+        answer(world, caller, request, decision.response)
         return
     # Parked: the response follows from the decision.
     response = decision.response if isinstance(decision.response, TransactionResult) else None
@@ -78,11 +78,11 @@ def ask_to_add(
     return decide_add_partitions(world.coordinator.shard, command, now_ms=NOW_MS, wall_ms=WALL_MS)
 
 
-def produce(world: WorldModel, client: ClientModel, asker: int | None, request: Produce) -> None:
+def produce(world: WorldModel, client: ClientModel, caller: int | None, request: Produce) -> None:
     """KIP-890: before the first record of a transaction the coordinator is asked."""
     partition = world.partitions[request.partition]
     if partition.has_open_transaction(request.producer):
-        append(world, asker, request, SUCCESS)
+        append(world, caller, request, SUCCESS)
         return
     world.questions += 1
     number = world.questions
@@ -91,7 +91,7 @@ def produce(world: WorldModel, client: ClientModel, asker: int | None, request: 
     decision = ask_to_add(
         world, client, request.producer, request.partition, verify_only=client.version == 1
     )
-    parked = Waiting(client.transactional_id, asker, Parked(request, number), SUCCESS)
+    parked = Waiting(client.transactional_id, caller, Parked(request, number), SUCCESS)
     if decision.records:
         world.coordinator.append(decision, parked)
     else:
@@ -114,7 +114,7 @@ def append_parked(world: WorldModel, waiting: Waiting, response: TransactionResu
 
 
 def append(
-    world: WorldModel, asker: int | None, request: Produce, response: TransactionResult
+    world: WorldModel, caller: int | None, request: Produce, response: TransactionResult
 ) -> None:
     if response.code is ErrorCode.NONE:
         try:
@@ -123,31 +123,33 @@ def append(
             )
         except AppendError as refused:
             response = TransactionResult(ErrorCode(refused.code))
-    answer(world, asker, request, response)
+    answer(world, caller, request, response)
 
 
-def answer(world: WorldModel, asker: int | None, request: Any, response: TransactionResult) -> None:
+def answer(
+    world: WorldModel, caller: int | None, request: Any, response: TransactionResult
+) -> None:
     """What the client learns, if it still listens."""
-    if asker is None:
+    if caller is None:
         return
     clients = list(world.clients)
-    client = clients[asker]
+    client = clients[caller]
     if response.code is ErrorCode.NONE:
         producer = (response.producer_id, response.producer_epoch)
-        clients[asker] = client.told(request, producer)
+        clients[caller] = client.answered(request, producer)
         if isinstance(request, End):
-            world.answered += (Answered(request, asker),)
+            world.answered += (Answered(request, caller),)
         if isinstance(request, Init) or (isinstance(request, End) and client.version == 2):
-            hand(world, producer, asker)
+            hand(world, producer, caller)
     elif response.code not in RETRIED:
-        clients[asker] = client._replace(is_fenced=True, outstanding=None)
+        clients[caller] = client._replace(is_fenced=True, outstanding=None)
     world.clients = tuple(clients)
 
 
-def hand(world: WorldModel, producer: tuple[int, int], asker: int) -> None:
+def hand(world: WorldModel, producer: tuple[int, int], caller: int) -> None:
     """I10."""
-    owner = dict(world.handed).setdefault(producer, asker)
-    if owner != asker:
-        world.violations.append(f"I10: {producer} went to clients {owner} and {asker}")
-    if (producer, asker) not in world.handed:
-        world.handed += ((producer, asker),)
+    owner = dict(world.handed).setdefault(producer, caller)
+    if owner != caller:
+        world.violations.append(f"I10: {producer} went to clients {owner} and {caller}")
+    if (producer, caller) not in world.handed:
+        world.handed += ((producer, caller),)

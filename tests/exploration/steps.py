@@ -23,18 +23,18 @@ from tests.exploration.serving import answer, append_parked, serve
 from tests.exploration.world_model import PARTITIONS, Held, Owed, Parked, WorldModel
 
 COMPLETING = "complete"
-NOBODY = -1
+NONE = -1
 
 
 class Step(NamedTuple):
     """`which`: client, held request or marker."""
 
     name: str
-    which: int = NOBODY
+    which: int = NONE
     request: Request | None = None
 
     def __str__(self) -> str:
-        return " ".join(str(part) for part in self if part not in (NOBODY, None))
+        return " ".join(str(part) for part in self if part not in (NONE, None))
 
 
 def steps(world: WorldModel) -> Iterator[Step]:

@@ -53,5 +53,5 @@ def last_death(broker: Oncelog) -> str:
     """The fail point that the broker has said it came to."""
     lines = [line for line in broker.log.read_text().splitlines() if '"fail point"' in line]
     assert lines, broker.said()
-    told = json.loads(lines[-1])
-    return f"{told['point']}:{told['count']}"
+    event = json.loads(lines[-1])
+    return f"{event['point']}:{event['count']}"

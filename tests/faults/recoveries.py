@@ -202,20 +202,23 @@ class Workload:
 
     def _write(self, wire: Wire) -> None:
         name, partition = self._place()
-        who = new_identity(wire)
+        producer = new_identity(wire)
         for sequence in range(self._rng.randrange(1, 4)):
-            data = batch(who, sequence, value=b"%d" % self._rng.getrandbits(32))
+            data = batch(producer, sequence, value=b"%d" % self._rng.getrandbits(32))
             assert produce(wire, name, data, partition=partition).error_code == ErrorCode.NONE
 
     def _transact(self, wire: Wire) -> None:
-        who = new_identity(wire, f"id-{self._rng.randrange(6)}")
+        producer = new_identity(wire, f"id-{self._rng.randrange(6)}")
         for _ in range(self._rng.randrange(1, 3)):
             name, partition = self._place()
-            data = batch(Identity(who.producer_id, who.producer_epoch, who.transactional_id), 0)
-            sent = produce(wire, name, data, who=who, partition=partition)
+            data = batch(
+                Identity(producer.producer_id, producer.producer_epoch, producer.transactional_id),
+                0,
+            )
+            sent = produce(wire, name, data, producer=producer, partition=partition)
             assert sent.error_code in (ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         if self._rng.random() < 0.9:
-            end_transaction(wire, who, commit=self._rng.random() < 0.7)
+            end_transaction(wire, producer, commit=self._rng.random() < 0.7)
 
     def _commit_offsets(self, wire: Wire) -> None:
         name, partition = self._place()
@@ -266,7 +269,7 @@ def random_folder(directory: Path, seed: int) -> str:
         lose_store(broker, copy=not keeps_copy)
         if rng.random() < 0.3:
             (broker.data / "meta.properties").unlink()
-        told = recover(broker)
+        recovered = recover(broker)
         broker.start()
         after = state_of(broker)
         if not keeps_copy:
@@ -277,7 +280,7 @@ def random_folder(directory: Path, seed: int) -> str:
         assert given > max(
             (transaction[1] for transaction in before.transactions.values()), default=-1
         )
-        return told
+        return recovered
     finally:
         broker.kill()
 

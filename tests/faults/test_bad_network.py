@@ -186,28 +186,30 @@ def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> 
     on another connection and begins the next transaction; then the broker wakes up."""
     with Wire(broker.address) as wire:
         create(wire, "t")
-        who = new_identity(wire, "t")
-        assert add_partitions(wire, who, ("t", 0)) == [ErrorCode.NONE]
-        first = produce(wire, "t", batch(who, 0, value=b"first"), who=who, version=11)
+        producer = new_identity(wire, "t")
+        assert add_partitions(wire, producer, ("t", 0)) == [ErrorCode.NONE]
+        first = produce(
+            wire, "t", batch(producer, 0, value=b"first"), producer=producer, version=11
+        )
         assert first.error_code == ErrorCode.NONE
         given_up = Wire(broker.address)
-        given_up.call(_ending(Identity(who.producer_id, 99, "t")), 3)
+        given_up.call(_ending(Identity(producer.producer_id, 99, "t")), 3)
         broker._running().send_signal(signal.SIGSTOP)
         wait_until(lambda: state(broker.pid) == "T", "the broker pauses")
-        given_up.send(_ending(who), 3)
+        given_up.send(_ending(producer), 3)
         given_up.socket.close()
         broker._running().send_signal(signal.SIGCONT)
         # Had it been heard, the transaction would be over now.
         assert last_stable_offset(wire, "t") == 0
-        ended = end_transaction(wire, who, commit=False, version=3)
+        ended = end_transaction(wire, producer, commit=False, version=3)
         assert ended.error_code == ErrorCode.NONE
         assert values(wire, "t") == []
 
 
-def _ending(who: Identity) -> EndTxnRequest:
+def _ending(producer: Identity) -> EndTxnRequest:
     return EndTxnRequest(
-        transactional_id=who.transactional_id or "",
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        transactional_id=producer.transactional_id or "",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         committed=True,
     )

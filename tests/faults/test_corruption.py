@@ -59,14 +59,14 @@ KINDS = {
 }
 
 
-def fill(wire: Wire, topic: str, who: Identity) -> Identity:
+def fill(wire: Wire, topic: str, producer: Identity) -> Identity:
     """Several segments, with transactions of both ends in them; who goes on with it."""
     for number in range(12):
-        sent = produce(wire, topic, batch(who, 0, 3, b"%d" % number * 400), who=who)
+        sent = produce(wire, topic, batch(producer, 0, 3, b"%d" % number * 400), producer=producer)
         assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
-        ended = end_transaction(wire, who, commit=number % 3 > 0)
-        who = Identity(ended.producer_id, ended.producer_epoch, who.transactional_id)
-    return who
+        ended = end_transaction(wire, producer, commit=number % 3 > 0)
+        producer = Identity(ended.producer_id, ended.producer_epoch, producer.transactional_id)
+    return producer
 
 
 def files(broker: Oncelog, topic: str, pattern: str) -> list[Path]:
@@ -110,7 +110,7 @@ def restarted(
             producers[topic] = fill(wire, topic, new_identity(wire, topic))
         open_one = new_identity(wire, "open")
         for topic in topics:
-            assert produce(wire, topic, batch(open_one, 0), who=open_one).error_code == 0
+            assert produce(wire, topic, batch(open_one, 0), producer=open_one).error_code == 0
         before = {topic: view(wire, topic, times) for topic in topics}
     broker.stop() if request.param == "clean stop" else broker.kill()
     for topic, pattern in KINDS.items():
@@ -134,9 +134,9 @@ def test_s7_a_damaged_file_beside_the_log_is_rebuilt(restarted: Restarted, kind:
 def test_s4_s6_producers_are_known_though_their_snapshots_are_damaged(restarted: Restarted) -> None:
     """What the open transaction's producer sends again is a duplicate, not a new record."""
     with Wire(restarted.broker.address) as wire:
-        who = Identity(*_producer_of_last_batch(wire, "snapshot"), "open")
+        producer = Identity(*_producer_of_last_batch(wire, "snapshot"), "open")
         end = end_offset(wire, "snapshot")
-        again = produce(wire, "snapshot", batch(who, 0), who=who)
+        again = produce(wire, "snapshot", batch(producer, 0), producer=producer)
         assert (again.error_code, again.base_offset) == (ErrorCode.NONE, end - 1)
         assert end_offset(wire, "snapshot") == end
 
@@ -152,12 +152,12 @@ def _producer_of_last_batch(wire: Wire, topic: str) -> tuple[int, int]:
 
 def assert_said(broker: Oncelog, path: Path, position: int) -> None:
     """A line in the log names the file and the position."""
-    told = [
+    logged = [
         event for event in events(broker)
         if str(event.get("file", "")).endswith(f"{path.parent.name}/{path.name}")
     ]  # fmt: skip
-    assert told, broker.said()
-    assert (told[-1]["level"], told[-1]["position"]) == ("error", position)
+    assert logged, broker.said()
+    assert (logged[-1]["level"], logged[-1]["position"]) == ("error", position)
 
 
 def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog) -> None:
@@ -186,17 +186,24 @@ def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coord
     with Wire(broker.address) as wire:
         create(wire, "bad", flush_messages=1)
         positions = write(wire, "bad", 5)
-        who = new_identity(wire, "p")
-        assert produce(wire, "bad", batch(who, 0), who=who).error_code == ErrorCode.NONE
+        producer = new_identity(wire, "p")
+        assert (
+            produce(wire, "bad", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
     wait_for_recovery_point(broker, "bad", 6)
     broker.kill()
     damage(log_of(broker, "bad"), positions[2] + 100)
     broker.start()
     with Wire(broker.address) as wire:
-        assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+        assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
     refused = CommandLine(broker.address).refused(
         *("transactions", "abort", "--topic", "bad", "--partition", "0"),
-        *("--producer-id", str(who.producer_id), "--producer-epoch", str(who.producer_epoch)),
+        *(
+            "--producer-id",
+            str(producer.producer_id),
+            "--producer-epoch",
+            str(producer.producer_epoch),
+        ),
         *("--coordinator-epoch", "0"),
     )
     assert "p has a transaction in bad-0 (PrepareCommit)" in refused
@@ -216,9 +223,9 @@ def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
     with Wire(broker.address) as wire:
         assert len(values(wire, "bad")) == 2
         assert produce(wire, "bad", build_batch(records())).base_offset == 2
-    (told,) = [event for event in events(broker) if event["event"] == "log recovered"]
-    assert told["cut_file"] == f"bad-0/{0:020}.log"
-    assert (told["cut_position"], told["valid_batches_followed"]) == (positions[2], True)
+    (logged,) = [event for event in events(broker) if event["event"] == "log recovered"]
+    assert logged["cut_file"] == f"bad-0/{0:020}.log"
+    assert (logged["cut_position"], logged["valid_batches_followed"]) == (positions[2], True)
 
 
 @pytest.mark.parametrize("at", ["the last segment", "an older segment"])
@@ -266,13 +273,18 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
     broker.start()
     with Wire(broker.address) as wire:
         create(wire, "t", "open")
-        who = new_identity(wire, "t")
-        assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
-        ended = end_transaction(wire, who, commit=True)
+        producer = new_identity(wire, "t")
+        assert (
+            produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
+        ended = end_transaction(wire, producer, commit=True)
         assert ended.error_code == ErrorCode.NONE
-        who = Identity(ended.producer_id, ended.producer_epoch, who.transactional_id)
+        producer = Identity(ended.producer_id, ended.producer_epoch, producer.transactional_id)
         if internal == "__transaction_state":
-            assert produce(wire, "open", batch(who, 0), who=who).error_code == ErrorCode.NONE
+            assert (
+                produce(wire, "open", batch(producer, 0), producer=producer).error_code
+                == ErrorCode.NONE
+            )
         find_coordinator(wire, "g", key_type=0)
         assert commit_offset(wire) is ErrorCode.NONE
     (path,) = [one for one in broker.data.glob(f"{internal}-*/*.log") if one.stat().st_size]
@@ -291,12 +303,12 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
         assert answered[internal == "__consumer_offsets"] in refused
         assert answered[internal != "__consumer_offsets"] is ErrorCode.NONE
         if internal == "__transaction_state":
-            assert_nothing_hangs(broker, wire, who)
+            assert_nothing_hangs(broker, wire, producer)
     assert broker.stop() == 0
     events(broker)
 
 
-def assert_nothing_hangs(broker: Oncelog, wire: Wire, who: Identity) -> None:
+def assert_nothing_hangs(broker: Oncelog, wire: Wire, producer: Identity) -> None:
     """The transaction that is open in "open" is one of a coordinator that cannot be asked: it may
     be about to commit, so nobody calls it hanging, and nobody aborts it."""
     before = end_offset(wire, "open")
@@ -310,7 +322,7 @@ def assert_nothing_hangs(broker: Oncelog, wire: Wire, who: Identity) -> None:
     marker = ("transactions", "abort", "--topic", "open", "--partition", "0")
     for arguments in (
         blocking,
-        (*blocking, "--abort", str(who.producer_id)),
+        (*blocking, "--abort", str(producer.producer_id)),
         (*hanging, "--give-up-after", "0.5"),
         (*marker, "--start-offset", "0", "--give-up-after", "0.5"),
     ):

@@ -80,38 +80,47 @@ SYNCED = [
 ]
 
 
-def write(dying: Dying, who: Identity, sequence: int, value: bytes, version: int) -> None:
+def write(dying: Dying, producer: Identity, sequence: int, value: bytes, version: int) -> None:
     """One record in each partition, and an offset, in one transaction that is not ended yet."""
     for partition in PARTITIONS:
-        write_one(dying, who, partition, bytes(batch(who, sequence, value=value)), version)
+        write_one(
+            dying, producer, partition, bytes(batch(producer, sequence, value=value)), version
+        )
     if version == 1:
-        assert dying.insist(lambda wire: add_offsets(wire, who, TOPIC)) == ErrorCode.NONE
+        assert dying.insist(lambda wire: add_offsets(wire, producer, TOPIC)) == ErrorCode.NONE
     offsets = 5 if version == 2 else 3
-    code = dying.insist(lambda wire: commit_offset(wire, who, TOPIC, OFFSET, version=offsets))
+    code = dying.insist(lambda wire: commit_offset(wire, producer, TOPIC, OFFSET, version=offsets))
     assert code == ErrorCode.NONE, ErrorCode(code)
 
 
-def write_one(dying: Dying, who: Identity, partition: int, data: bytes, version: int) -> None:
+def write_one(dying: Dying, producer: Identity, partition: int, data: bytes, version: int) -> None:
     """A client of version 1 adds the partition before."""
     if version == 1:
-        added = dying.insist(lambda wire: add_partitions(wire, who, (TOPIC, partition)))
+        added = dying.insist(lambda wire: add_partitions(wire, producer, (TOPIC, partition)))
         assert added == [ErrorCode.NONE]
     answer = dying.insist(
         lambda wire: produce(
-            wire, TOPIC, data, who=who, partition=partition, version=12 if version == 2 else 11
+            wire,
+            TOPIC,
+            data,
+            producer=producer,
+            partition=partition,
+            version=12 if version == 2 else 11,
         )
     )
     assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
 
 
-def end(dying: Dying, who: Identity, version: int, *, commit: bool) -> Identity:
+def end(dying: Dying, producer: Identity, version: int, *, commit: bool) -> Identity:
     """Who goes on after the end of the transaction."""
     number = 5 if version == 2 else 4
-    answer = dying.insist(lambda wire: end_transaction(wire, who, commit=commit, version=number))
+    answer = dying.insist(
+        lambda wire: end_transaction(wire, producer, commit=commit, version=number)
+    )
     assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
     if version == 1:
-        return who
-    return Identity(answer.producer_id, answer.producer_epoch, who.transactional_id)
+        return producer
+    return Identity(answer.producer_id, answer.producer_epoch, producer.transactional_id)
 
 
 def check(wire: Wire, visible: list[bytes]) -> None:
@@ -132,9 +141,9 @@ def survive(dying: Dying, version: int, *, commit: bool) -> None:
     """A transaction over the broker's death, and one after it."""
     dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
     dying.insist(lambda wire: find_coordinator(wire, TOPIC, key_type=0))
-    who = dying.insist(lambda wire: new_identity(wire, TOPIC))
-    write(dying, who, 0, b"first", version)
-    heir = end(dying, who, version, commit=commit)
+    producer = dying.insist(lambda wire: new_identity(wire, TOPIC))
+    write(dying, producer, 0, b"first", version)
+    heir = end(dying, producer, version, commit=commit)
     assert len(dying.deaths) == 1, "the point was not reached"
     expected = [b"first"] if commit else []
     check(dying.wire, expected)

@@ -70,8 +70,8 @@ def fill(broker: Oncelog) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
         create(wire, "t")
         find_coordinator(wire, "g", key_type=0)
         for number in range(COUNT):
-            who = new_identity(wire, f"id-{number}")
-            epochs[f"id-{number}"] = who.producer_id, who.producer_epoch
+            producer = new_identity(wire, f"id-{number}")
+            epochs[f"id-{number}"] = producer.producer_id, producer.producer_epoch
             for _ in range(3):
                 assert commit(wire, f"g-{number}", number + 1) is ErrorCode.NONE
             offsets[f"g-{number}"] = number + 1
@@ -223,17 +223,17 @@ def test_a_kill_loses_nothing_whatever_the_recovery_points_say(
 
 
 def check(broker: Oncelog, written: Written, topic: str, path: Path) -> None:
-    told = [
+    logged = [
         event for event in events(broker)
         if event["event"] == "partition offline: its log is damaged"
     ]  # fmt: skip
-    assert told, broker.said()
-    assert told[-1]["level"] == "error"
-    assert told[-1]["partition"] == f"{topic}-0"
-    assert told[-1]["file"] == f"{path.parent.name}/{path.name}"
-    assert isinstance(told[-1]["position"], int)
-    assert "oncelog logs verify" in told[-1]["what_to_do"]
-    assert "docs/backup.md" in told[-1]["what_to_do"]
+    assert logged, broker.said()
+    assert logged[-1]["level"] == "error"
+    assert logged[-1]["partition"] == f"{topic}-0"
+    assert logged[-1]["file"] == f"{path.parent.name}/{path.name}"
+    assert isinstance(logged[-1]["position"], int)
+    assert "oncelog logs verify" in logged[-1]["what_to_do"]
+    assert "docs/backup.md" in logged[-1]["what_to_do"]
     key_type, key = (1, "id-0") if topic == TRANSACTIONS else (0, "g-0")
     with Wire(broker.address) as wire:
         asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])

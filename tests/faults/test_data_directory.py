@@ -78,8 +78,8 @@ def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how:
     with Wire(broker.address) as wire:
         assert len(values(wire, "t")) in (2, 4)
         assert end_offset(wire, "t") == 4
-    told = [event["file"] for event in events(broker) if event["event"] == "checkpoint ignored"]
-    assert told == [str(broker.data / name) for name in names]
+    logged = [event["file"] for event in events(broker) if event["event"] == "checkpoint ignored"]
+    assert logged == [str(broker.data / name) for name in names]
 
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])

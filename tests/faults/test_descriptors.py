@@ -84,8 +84,8 @@ def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelo
             assert produce(wire, "t", build_batch(records(1, value))).base_offset == len(sent)
             sent.append(value)
         assert values(wire, "t") == sent
-    (told,) = [event for event in events(broker) if event["event"] == "disk refused"]
-    assert "Too many open files" in str(told["reason"])
+    (logged,) = [event for event in events(broker) if event["event"] == "disk refused"]
+    assert "Too many open files" in str(logged["reason"])
     broker.kill()
     broker.start()
     with Wire(broker.address) as wire:

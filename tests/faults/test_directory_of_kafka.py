@@ -49,13 +49,13 @@ def test_a_directory_of_apache_kafka_is_refused_and_kafka_goes_on(fresh_kafka: K
     with Wire(fresh_kafka.address) as wire:
         create(wire, *TOPICS)
         for number, topic in enumerate(TOPICS):
-            who = new_identity(wire, f"id-{topic}", version=4)
-            sent = produce(wire, topic, batch(who, 0, 3, b"%d" % number), who=who)
+            producer = new_identity(wire, f"id-{topic}", version=4)
+            sent = produce(wire, topic, batch(producer, 0, 3, b"%d" % number), producer=producer)
             assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
             if topic == "orders":
                 find_coordinator(wire, "orders", key_type=0)
-                assert commit_offset(wire, who, "orders", 3) == ErrorCode.NONE
-            end_transaction(wire, who, commit=topic != "stock")
+                assert commit_offset(wire, producer, "orders", 3) == ErrorCode.NONE
+            end_transaction(wire, producer, commit=topic != "stock")
     before = _served(fresh_kafka)
     assert [len(before[0][topic]) for topic in TOPICS] == [3, 3, 0]
     assert before[1] == (3, ErrorCode.NONE)

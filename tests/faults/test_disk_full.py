@@ -181,9 +181,9 @@ def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
         sent.append(b"more")
         assert produce(wire, "t", build_batch(records(1, b"more"))).error_code == ErrorCode.NONE
         assert values(wire, "t") == sent
-    told = [event for event in events(broker) if event["event"] == "disk refused"]
-    assert [(one["partition"], one["level"]) for one in told] == [("t-0", "error")]
-    assert told[0]["file"] == f"t-0/{0:020}.log"
+    logged = [event for event in events(broker) if event["event"] == "disk refused"]
+    assert [(one["partition"], one["level"]) for one in logged] == [("t-0", "error")]
+    assert logged[0]["file"] == f"t-0/{0:020}.log"
     broker.kill()
     broker.start()
     with Wire(broker.address) as wire:
@@ -191,19 +191,19 @@ def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
         assert produce(wire, "t", build_batch(records())).base_offset == len(sent)
 
 
-def end(wire: Wire, who: Identity, *, commit: bool) -> tuple[ErrorCode, Identity]:
+def end(wire: Wire, producer: Identity, *, commit: bool) -> tuple[ErrorCode, Identity]:
     """One EndTxn, once."""
     request = EndTxnRequest(
-        transactional_id=who.transactional_id or "",
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        transactional_id=producer.transactional_id or "",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         committed=commit,
     )
     answer = wire.call(request, 5)
     code = ErrorCode(answer.error_code)
     if code is not ErrorCode.NONE:
-        return code, who
-    return code, Identity(answer.producer_id, answer.producer_epoch, who.transactional_id)
+        return code, producer
+    return code, Identity(answer.producer_id, answer.producer_epoch, producer.transactional_id)
 
 
 def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
@@ -236,13 +236,15 @@ def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
     with Wire(broker.address) as wire:
         create(wire, "t", partitions=len(places))
         assert new_identity(wire, "f").producer_id >= 0
-        who = new_identity(wire, name)
+        producer = new_identity(wire, name)
         for place in places:
-            sent = produce(wire, "t", batch(who, 0, value=b"once"), who=who, partition=place)
+            sent = produce(
+                wire, "t", batch(producer, 0, value=b"once"), producer=producer, partition=place
+            )
             assert sent.error_code == ErrorCode.NONE
         fill_transaction_log(broker, wire, disk)
         for _ in range(3):
-            code, _ = end(wire, who, commit=commit)
+            code, _ = end(wire, producer, commit=commit)
             assert code in NOT_DECIDED, code
         assert set(refusals(broker)) == {f"__transaction_state-0/{0:020}.log"}
         assert [end_offset(wire, "t", place) for place in places] == [1, 1]
@@ -255,7 +257,7 @@ def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
     with Wire(broker.address) as wire:
         assert [end_offset(wire, "t", place) for place in places] == [1, 1]
         for _ in range(3):  # and asked again it is not made again
-            assert end_transaction(wire, who, commit=commit).error_code == ErrorCode.NONE
+            assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
         wait_until(
             lambda: [last_stable_offset(wire, "t", place) for place in places] == [2, 2],
             "the transaction is over",
@@ -275,7 +277,7 @@ def test_transactions_that_were_decided_are_finished(
     committed: list[bytes] = []
     with Wire(broker.address) as wire:
         create(wire, "t", partitions=2)
-        who = new_identity(wire, "t")
+        producer = new_identity(wire, "t")
         number, code, commit = 0, ErrorCode.NONE, True
         sent: list[bytes] = []
         disk.fill()
@@ -283,11 +285,11 @@ def test_transactions_that_were_decided_are_finished(
             commit, sent = number % 2 == 0, []
             for partition in (0, 1):
                 value = b"%d" % number * (200 if number < 100 else 4000)
-                data = batch(who, 0, 1, value)
-                answer = produce(wire, "t", data, who=who, partition=partition)
+                data = batch(producer, 0, 1, value)
+                answer = produce(wire, "t", data, producer=producer, partition=partition)
                 if answer.error_code == ErrorCode.NONE:
                     sent.append(value)
-            code, who = end(wire, who, commit=commit)
+            code, producer = end(wire, producer, commit=commit)
             committed += sent if commit and code is ErrorCode.NONE else []
             number += 1
             if number > 200:  # the files of the transactions are not the ones that are full
@@ -301,7 +303,7 @@ def test_transactions_that_were_decided_are_finished(
         broker.start()
     with Wire(broker.address) as wire:
         if code is not ErrorCode.NONE:
-            wait_until(lambda: end(wire, who, commit=commit)[0] not in TRY_AGAIN, "an end")
+            wait_until(lambda: end(wire, producer, commit=commit)[0] not in TRY_AGAIN, "an end")
             committed += sent if commit else []
         wait_until(
             lambda: all(

@@ -59,8 +59,8 @@ def test_e9_ten_crashes_and_no_producer_id_twice(tmp_path: Path) -> None:
         broker.start()
         with Wire(broker.address) as wire:
             seen += producer_ids(wire, 2 * BLOCK + 100 if life == 3 else 50)
-            who = new_identity(wire, f"t{life}")
-            seen.append(who.producer_id)
+            producer = new_identity(wire, f"t{life}")
+            seen.append(producer.producer_id)
         broker.kill()
     assert len(seen) == len(set(seen))
     assert seen == sorted(seen)
@@ -68,8 +68,8 @@ def test_e9_ten_crashes_and_no_producer_id_twice(tmp_path: Path) -> None:
 
 def test_e10_thirty_two_thousand_instances_of_one_id_rotate_it_once(tmp_path: Path) -> None:
     with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
-        who = new_identity(wire, "t")
-        answers = [(who.producer_id, who.producer_epoch)]
+        producer = new_identity(wire, "t")
+        answers = [(producer.producer_id, producer.producer_epoch)]
         for _ in range(33):
             for _ in range(BLOCK):
                 wire.send(InitProducerIdRequest("t", 60_000), 4)
@@ -82,7 +82,7 @@ def test_e10_thirty_two_thousand_instances_of_one_id_rotate_it_once(tmp_path: Pa
         assert max(epoch for _, epoch in answers) == 32_766
         create(wire, "a")
         newest = Identity(*answers[-1], "t")
-        assert produce(wire, "a", batch(newest, 0), who=newest).error_code == ErrorCode.NONE
+        assert produce(wire, "a", batch(newest, 0), producer=newest).error_code == ErrorCode.NONE
         assert end_transaction(wire, newest, commit=True).error_code == ErrorCode.NONE
 
 
@@ -100,17 +100,17 @@ def test_h60_h61_an_address_gets_so_many_producer_ids_and_a_clear_refusal(limite
     for name in (None, "three"):
         refused = init_producer_id(limited, name)
         assert refused.error_code == ErrorCode.POLICY_VIOLATION
-    for who in known:
+    for producer in known:
         # Who is known goes on, with another epoch too.
-        assert init_producer_id(limited, who.transactional_id).error_code == ErrorCode.NONE
+        assert init_producer_id(limited, producer.transactional_id).error_code == ErrorCode.NONE
 
 
 def test_h60_a_partition_remembers_so_many_producers_and_tells_the_next_why(
     limited: Wire,
 ) -> None:
     writers = [Identity(number, 0) for number in producer_ids(limited, 4)]
-    for who in writers[:3]:
-        assert produce(limited, "a", batch(who, 0)).error_code == ErrorCode.NONE
+    for producer in writers[:3]:
+        assert produce(limited, "a", batch(producer, 0)).error_code == ErrorCode.NONE
     refused = produce(limited, "a", batch(writers[3], 0))
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
     assert "oncelog.max.producer.ids.per.partition" in (refused.error_message or "")
@@ -125,17 +125,17 @@ def test_h60_either_limit_is_logged(tmp_path: Path) -> None:
         writers = [Identity(number, 0) for number in producer_ids(wire, 5)]
         for _ in range(3):
             assert init_producer_id(wire, None).error_code == ErrorCode.POLICY_VIOLATION
-        for who in writers:
-            produce(wire, "a", batch(who, 0))
+        for producer in writers:
+            produce(wire, "a", batch(producer, 0))
         page = scrape(broker)
     events = [json.loads(line) for line in broker.log.read_text().splitlines() if line[:1] == "{"]
-    told = [
+    logged = [
         {name: event[name] for name in event if name not in {"timestamp", "level"}}
         for event in events
         if event["event"] == "producer id refused"
     ]
     common = {"event": "producer id refused", "refused": 1}
-    assert told == [
+    assert logged == [
         {**common, "setting": ADDRESS, "limit": 5, "client_address": "/127.0.0.1"},
         {**common, "setting": PARTITION, "limit": 3, "partition": "a-0"},
     ]

@@ -88,8 +88,8 @@ def disk(faulty: tuple[Oncelog, FullFor]) -> FullFor:
     return faulty[1]
 
 
-def send(wire: Wire, who: Identity, sequence: int, value: bytes) -> None:
-    answer = produce(wire, "t", batch(who, sequence, value=value), who=who)
+def send(wire: Wire, producer: Identity, sequence: int, value: bytes) -> None:
+    answer = produce(wire, "t", batch(producer, sequence, value=value), producer=producer)
     assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
 
 
@@ -130,10 +130,10 @@ def test_with_space_again_everything_goes_on_without_a_restart(
         was_refused = write_until_rolled(wire, acknowledged)
         where = "__transaction_state-0" if kind == "all of the coordinator" else "t-0"
         wait_until(lambda: offline_count(broker) > 0, "the refusal in the metrics", HEALED_S)
-        (told,) = refused(broker, where)
-        assert told["level"] == "error"
-        assert told["reason"] == "No space left on device"
-        assert str(told["file"]).startswith(f"{where}/")
+        (logged,) = refused(broker, where)
+        assert logged["level"] == "error"
+        assert logged["reason"] == "No space left on device"
+        assert str(logged["file"]).startswith(f"{where}/")
         assert was_refused == (kind not in ("snapshot", "all of the coordinator"))
 
         disk.free()
@@ -149,7 +149,7 @@ def test_with_space_again_everything_goes_on_without_a_restart(
         assert not write_until_rolled(wire, acknowledged)
         assert values(wire, "t") == acknowledged
         stable = last_stable_offset(wire, "t")
-        (told,) = refused(broker, where)
+        (logged,) = refused(broker, where)
     broker.stop() if kind in STOPPED_CLEANLY else broker.kill()
     broker.start()
     with Wire(broker.address) as wire:
@@ -300,10 +300,10 @@ def delete(wire: Wire, topic: str) -> ErrorCode:
 def test_a_stop_while_side_files_are_owed_is_not_clean(broker: Oncelog, disk: FullFor) -> None:
     with Wire(broker.address) as wire:
         create(wire, "t")
-        who = new_identity(wire, "a")
-        send(wire, who, 0, b"aborted")
+        producer = new_identity(wire, "a")
+        send(wire, producer, 0, b"aborted")
         disk.fill("txnindex")
-        assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+        assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
     assert broker.stop() == 0
     assert events(broker)[-1]["clean"] is False
     disk.free()

@@ -137,8 +137,8 @@ def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     )
     assert time.monotonic() - began < TIMEOUT_S + LATEST_S
     assert values(wire, "killed") == [b"after"]
-    told = [event for event in events(broker) if event["event"] == "transaction aborted"]
-    assert [(one["transactional_id"], one["cause"]) for one in told] == [("killed", "timed out")]
+    logged = [event for event in events(broker) if event["event"] == "transaction aborted"]
+    assert [(one["transactional_id"], one["cause"]) for one in logged] == [("killed", "timed out")]
 
 
 def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:
@@ -147,8 +147,10 @@ def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Pa
     broker.start()
     with Wire(broker.address) as wire:
         create(wire, "t")
-        who = new_identity(wire, "t", timeout_ms=1_500)
-        assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+        producer = new_identity(wire, "t", timeout_ms=1_500)
+        assert (
+            produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
         began = time.monotonic()
     broker.kill()
     broker.start()
@@ -157,7 +159,7 @@ def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Pa
             lambda: last_stable_offset(wire, "t") == end_offset(wire, "t") == 2, "it is aborted"
         )
         assert time.monotonic() - began < 5
-        fenced = end_transaction(wire, who, commit=True)
+        fenced = end_transaction(wire, producer, commit=True)
         assert fenced.error_code != ErrorCode.NONE
         assert values(wire, "t") == []
     broker.stop()

@@ -49,7 +49,7 @@ def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are
         while last_stable_offset(bystander, "a") < 2 * OPEN:
             has_begun = end_offset(bystander, "a") > OPEN
             held = held_ms(broker, bystander)
-            assert produce(bystander, "a", batch_of_nobody(), partition=1).error_code == 0
+            assert produce(bystander, "a", plain_batch(), partition=1).error_code == 0
             if has_begun and end_offset(bystander, "a") < 2 * OPEN:
                 in_between.append(held)
         # While this test waits for a processor, more than one turn goes by: the shortest tells.
@@ -73,14 +73,14 @@ def begin_transactions(wire: Wire, count: int, due_s: float) -> None:
             else:
                 assert answer.error_code in BUSY
                 wanted.append(name)
-        for who in known:
-            partitions = [PartitionProduceData(0, batch(who, 0))]
+        for producer in known:
+            partitions = [PartitionProduceData(0, batch(producer, 0))]
             topics = [TopicProduceData(name="a", partition_data=partitions)]
-            wire.send(ProduceRequest(who.transactional_id, -1, 10_000, topics), BY_NAME)
+            wire.send(ProduceRequest(producer.transactional_id, -1, 10_000, topics), BY_NAME)
         for _ in known:
             answer = wire.answer()
             assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
-def batch_of_nobody() -> bytearray:
+def plain_batch() -> bytearray:
     return batch(Identity(-1, -1), -1)

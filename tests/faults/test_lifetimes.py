@@ -167,8 +167,8 @@ def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -
         parked.send(_long_fetch("gone", 5), 12)
         answer = wire.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")]), 6)
         assert answer.responses[0].error_code == ErrorCode.NONE
-        told = parked.answer().responses[0].partitions[0].error_code
-    assert told in (
+        answered = parked.answer().responses[0].partitions[0].error_code
+    assert answered in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     )

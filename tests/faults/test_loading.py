@@ -172,7 +172,7 @@ def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:
     for number in range(HAMMERS):
         opened = new_identity(wire, f"open-{number}", timeout_ms=600_000)
         idle = new_identity(wire, f"idle-{number}")
-        sent = produce(wire, "t", batch(opened, 0), who=opened, partition=number)
+        sent = produce(wire, "t", batch(opened, 0), producer=opened, partition=number)
         assert sent.error_code == ErrorCode.NONE
         found.append(Hammer(broker.address, number, opened, idle, over))
     commit_offset(wire)

@@ -51,17 +51,17 @@ def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
         create(wire, "t", partitions=2)
         silent = new_identity(wire, "silent", timeout_ms=100)
         older = new_identity(wire, "taken over")
-        for place, who in enumerate((silent, older)):
-            sent = produce(wire, "t", batch(who, 0), who=who, partition=place)
+        for place, producer in enumerate((silent, older)):
+            sent = produce(wire, "t", batch(producer, 0), producer=producer, partition=place)
             assert sent.error_code == ErrorCode.NONE
         wait_until(
             lambda: last_stable_offset(wire, "t", 0) == end_offset(wire, "t", 0) == 2,
             "the silent one is aborted",
         )
         newer = new_identity(wire, "taken over")
-        refused = produce(wire, "t", batch(older, 1), who=older, partition=1)
+        refused = produce(wire, "t", batch(older, 1), producer=older, partition=1)
         assert refused.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-        sent = produce(wire, "t", batch(newer, 0, value=b"new"), who=newer, partition=1)
+        sent = produce(wire, "t", batch(newer, 0, value=b"new"), producer=newer, partition=1)
         assert sent.error_code == ErrorCode.NONE
         assert end_transaction(wire, newer, commit=True).error_code == ErrorCode.NONE
         wait_until(
@@ -79,15 +79,17 @@ def test_a_full_disk_that_holds_the_log_of_events_too_reaches_the_client(tmp_pat
     one_log = {"transaction.state.log.num.partitions": "1"}
     with Oncelog(tmp_path, merged(QUICK, one_log)) as broker, Wire(broker.address) as wire:
         create(wire, "t")
-        who = new_identity(wire, "t")
+        producer = new_identity(wire, "t")
         log = broker.data / "__transaction_state-0" / f"{0:020}.log"
         full = min(log.stat().st_size, broker.log.stat().st_size)
         resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
         for _ in range(3):
-            refused = produce(wire, "t", batch(who, 0), who=who)
+            refused = produce(wire, "t", batch(producer, 0), producer=producer)
             assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         forever = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, forever)
-        assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
-        assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+        assert (
+            produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
+        assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
         assert values(wire, "t") == [b"v"]

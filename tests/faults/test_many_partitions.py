@@ -134,6 +134,6 @@ def automatic(wire: Wire, name: str) -> int:
 
 def is_coordinated(wire: Wire) -> None:
     """Transactions go on, whose internal topic nobody can take the room of."""
-    who = new_identity(wire, "x")
-    assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    producer = new_identity(wire, "x")
+    assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE

@@ -22,11 +22,11 @@ def test_l10_a_reader_after_a_crash_sees_no_more_than_before(tmp_path: Path) -> 
         create(wire, "mixed")
         create(wire, "decided")
         producers = [new_identity(wire, f"t{number}") for number in range(COUNT)]
-        for number, who in enumerate(producers):
+        for number, producer in enumerate(producers):
             topics = ["mixed", "decided"] if number % 2 == 0 else ["mixed"]
             for topic in topics:
-                data = batch(who, 0, value=b"%d" % number)
-                assert produce(wire, topic, data, who=who).error_code == ErrorCode.NONE
+                data = batch(producer, 0, value=b"%d" % number)
+                assert produce(wire, topic, data, producer=producer).error_code == ErrorCode.NONE
         for number in range(0, COUNT, 2):
             ended = end_transaction(wire, producers[number], commit=number % 4 == 0)
             assert ended.error_code == ErrorCode.NONE

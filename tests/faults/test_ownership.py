@@ -97,14 +97,14 @@ def new(tmp_path: Path) -> Oncelog:
 
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_a_directory_of_another_program_is_refused_and_not_touched(new: Oncelog, kind: str) -> None:
-    make, told = FOREIGN[kind]
+    make, expected = FOREIGN[kind]
     make(new.data)
     before = fingerprint(new.data)
     said = refusal(new)
     assert fingerprint(new.data) == before
     assert "is not a data directory of oncelog" in said
     assert "--data" in said
-    for words in told:
+    for words in expected:
         assert words in said, said
 
 
@@ -292,12 +292,12 @@ def test_a_producer_id_that_was_never_given_out_is_refused(broker: Oncelog) -> N
     """It would later be another producer's, and a start would take the metadata for older."""
     with Wire(broker.address) as wire:
         create(wire, "t")
-        who = new_identity(wire)
-        for forged in (who.producer_id + 1, who.producer_id + 5_000, 2**62):
-            data = batch(replace(who, producer_id=forged), 0)
+        producer = new_identity(wire)
+        for forged in (producer.producer_id + 1, producer.producer_id + 5_000, 2**62):
+            data = batch(replace(producer, producer_id=forged), 0)
             assert produce(wire, "t", data).error_code == ErrorCode.UNKNOWN_PRODUCER_ID
         assert values(wire, "t") == []
-        assert produce(wire, "t", batch(who, 0)).error_code == ErrorCode.NONE
+        assert produce(wire, "t", batch(producer, 0)).error_code == ErrorCode.NONE
     broker.kill()
     broker.start()
 
@@ -309,7 +309,7 @@ def test_a_transactional_id_of_newer_metadata_is_not_served(
     with Wire(broker.address) as wire:
         create(wire, "t")
         first = new_identity(wire, "x")
-        assert produce(wire, "t", batch(first, 0), who=first).error_code == ErrorCode.NONE
+        assert produce(wire, "t", batch(first, 0), producer=first).error_code == ErrorCode.NONE
         end_transaction(wire, first, commit=True)
         save_metadata(broker, tmp_path / "saved")
         while init_producer_id(wire, None).producer_id < 1_000:  # or it waits for a block

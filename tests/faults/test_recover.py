@@ -53,8 +53,11 @@ def _fill(broker: Oncelog) -> None:
         for topic in ("orders", "payments", LONG):
             write(wire, topic, 3)
         for name in ("a", "b"):
-            who = new_identity(wire, name)
-            assert produce(wire, "orders", batch(who, 0), who=who).error_code == ErrorCode.NONE
+            producer = new_identity(wire, name)
+            assert (
+                produce(wire, "orders", batch(producer, 0), producer=producer).error_code
+                == ErrorCode.NONE
+            )
 
 
 @pytest.fixture(scope="module")
@@ -183,8 +186,8 @@ def test_older_metadata_is_brought_up_to_the_folders(broker: Oncelog, tmp_path: 
         create(wire, "later", partitions=3)
         write(wire, "later", 2)
         given = [new_identity(wire) for _ in range(5)]
-        for who in given:
-            assert produce(wire, "orders", batch(who, 0)).error_code == ErrorCode.NONE
+        for producer in given:
+            assert produce(wire, "orders", batch(producer, 0)).error_code == ErrorCode.NONE
     before = state_of(broker)
     broker.stop()
     restore_metadata(broker, tmp_path / "saved")
@@ -199,7 +202,7 @@ def test_older_metadata_is_brought_up_to_the_folders(broker: Oncelog, tmp_path: 
     assert after == before
     with Wire(broker.address) as wire:
         fresh = new_identity(wire)
-        assert fresh.producer_id > max(who.producer_id for who in given)
+        assert fresh.producer_id > max(producer.producer_id for producer in given)
         assert produce(wire, "orders", batch(fresh, 0)).error_code == ErrorCode.NONE
         assert len(values(wire, "orders")) == len(given) + 1
 

@@ -32,11 +32,11 @@ def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path:
     broker.start()
     with Wire(broker.address) as wire, Wire(broker.address) as again, Wire(broker.address) as group:
         create(wire, "t")
-        who = new_identity(wire)
+        producer = new_identity(wire)
         beat = join(group)
         began = time.monotonic()
         place = TopicProduceData(
-            name="t", partition_data=[PartitionProduceData(0, batch(who, 0, value=b"once"))]
+            name="t", partition_data=[PartitionProduceData(0, batch(producer, 0, value=b"once"))]
         )
         for one in (wire, again):
             one.send(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[place]), 12)

@@ -59,7 +59,7 @@ class Load:
             }
         )
 
-        def told(error: Any, message: Any) -> None:
+        def delivered(error: Any, message: Any) -> None:
             if error is not None:
                 self.failed.append(error)
             else:
@@ -67,7 +67,7 @@ class Load:
 
         while not self._over.is_set():
             value = b"%d-%d" % (number, self.sent[number])
-            producer.produce(self.topic, value, partition=number, on_delivery=told)
+            producer.produce(self.topic, value, partition=number, on_delivery=delivered)
             self.sent[number] += 1
             producer.poll(0.001)
         assert producer.flush(30) == 0

@@ -23,13 +23,15 @@ def test_s1_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
     broker.start()
     with Wire(broker.address) as wire:
         create(wire, "t")
-        who = new_identity(wire, "t")
-        assert produce(wire, "t", batch(who, 0, 1, b"first"), who=who).base_offset == 0
+        producer = new_identity(wire, "t")
+        assert (
+            produce(wire, "t", batch(producer, 0, 1, b"first"), producer=producer).base_offset == 0
+        )
     for sequence, remaining in enumerate(REMAINING, 1):
         whole = path.stat().st_size
         with Wire(broker.address) as wire:
-            torn = batch(who, sequence, 1, b"%d" % sequence * 120)
-            assert produce(wire, "t", torn, who=who).base_offset == sequence
+            torn = batch(producer, sequence, 1, b"%d" % sequence * 120)
+            assert produce(wire, "t", torn, producer=producer).base_offset == sequence
         broker.kill()
         size = path.stat().st_size
         with path.open("r+b") as file:
@@ -38,16 +40,18 @@ def test_s1_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
         with Wire(broker.address) as wire:
             assert end_offset(wire, "t") == sequence
             assert last_stable_offset(wire, "t") == 0
-            again = batch(who, sequence, 1, b"%d" % sequence * 120)
-            answer = produce(wire, "t", again, who=who)
+            again = batch(producer, sequence, 1, b"%d" % sequence * 120)
+            answer = produce(wire, "t", again, producer=producer)
             assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, sequence)
     cuts = [event for event in events(broker) if event["event"] == "log recovered"]
     assert [event["cut_file"] for event in cuts] == [f"t-0/{0:020}.log"] * len(REMAINING)
     with Wire(broker.address) as wire:
         assert values(wire, "t") == []
-        ended = end_transaction(wire, who, commit=True)
+        ended = end_transaction(wire, producer, commit=True)
         expected = [b"first", *(b"%d" % number * 120 for number in range(1, len(REMAINING) + 1))]
         assert values(wire, "t") == expected
-        who = Identity(ended.producer_id, ended.producer_epoch, "t")
-        assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+        producer = Identity(ended.producer_id, ended.producer_epoch, "t")
+        assert (
+            produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
     broker.stop()

@@ -50,42 +50,42 @@ def set_version(broker: Oncelog, level: int) -> None:
 
 def version(wire: Wire) -> int:
     """As every client is told; a level of 0 is not mentioned."""
-    told = wire.call(ApiVersionsRequest("faults", "1"), 4).finalized_features
-    levels: dict[str, int] = {one.name: one.max_version_level for one in told}
+    features = wire.call(ApiVersionsRequest("faults", "1"), 4).finalized_features
+    levels: dict[str, int] = {one.name: one.max_version_level for one in features}
     return levels.get(TRANSACTION_VERSION, 0)
 
 
-def write(wire: Wire, kind: int, who: Identity, sequence: int, partition: int) -> None:
+def write(wire: Wire, kind: int, producer: Identity, sequence: int, partition: int) -> None:
     """One record, as a client of that kind does."""
     if kind == 1:
-        assert add_partitions(wire, who, ("t", partition)) == [ErrorCode.NONE]
-    value = b"%d of %s" % (sequence, (who.transactional_id or "").encode())
-    data = batch(who, sequence, value=value)
-    sent = produce(wire, "t", data, who=who, partition=partition, version=PRODUCE[kind])
+        assert add_partitions(wire, producer, ("t", partition)) == [ErrorCode.NONE]
+    value = b"%d of %s" % (sequence, (producer.transactional_id or "").encode())
+    data = batch(producer, sequence, value=value)
+    sent = produce(wire, "t", data, producer=producer, partition=partition, version=PRODUCE[kind])
     assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
 
 
 def decide(broker: Oncelog, wire: Wire, kind: int, name: str, *, commit: bool) -> Identity:
     """A transaction that is decided, and the broker dies before it writes a marker."""
-    who = new_identity(wire, name)
-    write(wire, kind, who, 0, DECIDED)
+    producer = new_identity(wire, name)
+    write(wire, kind, producer, 0, DECIDED)
     with pytest.raises((Closed, ConnectionResetError)):
-        end_transaction(wire, who, commit=commit, version=END_TXN[kind])
+        end_transaction(wire, producer, commit=commit, version=END_TXN[kind])
     assert broker.wait_for_death() == -9
-    return who
+    return producer
 
 
 def is_decided(wire: Wire, partition: int) -> bool:
     return last_stable_offset(wire, "t", partition) == end_offset(wire, "t", partition)
 
 
-def check_decided(wire: Wire, kind: int, who: Identity, *, commit: bool) -> None:
+def check_decided(wire: Wire, kind: int, producer: Identity, *, commit: bool) -> None:
     """It is finished by the next process, and the client that asks again is told so."""
     wait_until(partial(is_decided, wire, DECIDED), "what was decided is done")
-    again = end_transaction(wire, who, commit=commit, version=END_TXN[kind])
+    again = end_transaction(wire, producer, commit=commit, version=END_TXN[kind])
     assert again.error_code == ErrorCode.NONE
     if kind == 2:
-        assert again.producer_epoch == who.producer_epoch + 1
+        assert again.producer_epoch == producer.producer_epoch + 1
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])

@@ -62,18 +62,20 @@ def identity(answer: InitProducerIdResponse) -> Identity:
 def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
     """A transaction with a record in every partition, whose producer is gone."""
     dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
-    who = identity(dying.insist(lambda wire: init(wire, keep=False)))
+    producer = identity(dying.insist(lambda wire: init(wire, keep=False)))
     if at_last_epoch:
-        left = LAST_EPOCH - who.producer_epoch
+        left = LAST_EPOCH - producer.producer_epoch
         for _ in range(left):
             dying.wire.send(InitProducerIdRequest(TOPIC, 60_000, enable_2pc=True), 6)
         for _ in range(left):
-            who = identity(dying.wire.answer())
-        assert who.producer_epoch == LAST_EPOCH
+            producer = identity(dying.wire.answer())
+        assert producer.producer_epoch == LAST_EPOCH
     for partition in PARTITIONS:
-        answer = produce(dying.wire, TOPIC, batch(who, 0), who=who, partition=partition)
+        answer = produce(
+            dying.wire, TOPIC, batch(producer, 0), producer=producer, partition=partition
+        )
         assert answer.error_code == ErrorCode.NONE
-    return who
+    return producer
 
 
 def wait_for_decision(wire: Wire, partition: int) -> None:
@@ -109,7 +111,7 @@ def survive(tmp_path: Path, point: str, *, commit: bool, at_last_epoch: bool) ->
             ended.producer_epoch,
         )
         heir = Identity(ended.producer_id, ended.producer_epoch, TOPIC)
-        assert produce(wire, TOPIC, batch(heir, 0), who=heir).error_code == ErrorCode.NONE
+        assert produce(wire, TOPIC, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(

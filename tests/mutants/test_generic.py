@@ -102,12 +102,12 @@ def test_a_mutant_that_survives_is_reported_with_its_change(
         if one.what == "return of a constant"
     ]
     assert run([tmp_path], mutants, wider=()) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == f"{mutants[0].name} return of a constant: {test}::test_first[by its - name]"
-    assert told[1:4] == [
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{mutants[0].name} return of a constant: {test}::test_first[by its - name]"
+    assert lines[1:4] == [
         f"{mutants[1].name} return of a constant: LIVES",
         "-    return 2",
         "+    return None",
     ]
-    assert told[4].startswith("1 of 2 killed, 0 excused, 1 live: 50.0%")
+    assert lines[4].startswith("1 of 2 killed, 0 excused, 1 live: 50.0%")
     assert (folder / "numbers.py").read_text() == source

@@ -90,17 +90,17 @@ def test_a_recorded_request_comes_again_on_request(broker: Oncelog, proxy: Proxy
 def test_a_flipped_byte_a_cut_and_slow_bytes(broker: Oncelog, proxy: Proxy) -> None:
     with Wire(broker.address) as direct:
         create(direct, "bytes")
-        who = new_identity(direct)
+        producer = new_identity(direct)
         proxy.on(ApiKey.PRODUCE, Flip(-1))
         proxy.on(ApiKey.PRODUCE, Throttle(16, 0.001), nth=2)
         with Wire(proxy.address) as wire:
             # The last byte of v8 is the last record's: the CRC tells.
-            refused = produce(wire, "bytes", batch(who, 0), version=8)
+            refused = produce(wire, "bytes", batch(producer, 0), version=8)
             assert refused.error_code == ErrorCode.CORRUPT_MESSAGE
-            assert produce(wire, "bytes", batch(who, 0), version=8).base_offset == 0
+            assert produce(wire, "bytes", batch(producer, 0), version=8).base_offset == 0
         proxy.on(ApiKey.PRODUCE, Cut(20))
         with Wire(proxy.address) as wire, pytest.raises((Closed, ConnectionResetError)):
-            produce(wire, "bytes", batch(who, 1), version=8)
+            produce(wire, "bytes", batch(producer, 1), version=8)
         assert end_offset(direct, "bytes") == 1
 
 

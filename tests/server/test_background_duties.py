@@ -191,14 +191,14 @@ def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
         rename(source, target)
 
     world.files.rename = refusing  # type: ignore[method-assign]
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logged:
         world.timers.advance(FIRST_RETENTION_MS + 10_000)
         segments = len(world.partitions[A1].log.segments)
         assert len(world.partitions[A0].log.segments) < segments
         world.files.rename = rename  # type: ignore[method-assign]
         world.timers.advance(RETRY_MS)
     assert len(world.partitions[A1].log.segments) == len(world.partitions[A0].log.segments)
-    assert [one["event"] for one in told if one.get("partition") == str(A1)] == [
+    assert [one["event"] for one in logged if one.get("partition") == str(A1)] == [
         "disk refused",
         "segments deleted by retention",
         "disk takes it again",
@@ -292,7 +292,7 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
     log.recovery_point = 4
     temporary = tmp_path / (HIGH_WATERMARK_CHECKPOINT + TEMPORARY_SUFFIX)
     temporary.mkdir()  # stands for anything that refuses
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logged:
         refused = kept.background_tasks.checkpoint()
         assert isinstance(refused.value, StorageError)
         assert kept.directory.recovery_points() == old
@@ -301,7 +301,7 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
         temporary.rmdir()
         kept.world.timers.advance(3_000)
         assert kept.directory.recovery_points()[A0] == 4
-    assert [one["event"] for one in told] == ["disk refused", "disk takes it again"]
+    assert [one["event"] for one in logged] == ["disk refused", "disk takes it again"]
     assert kept.background_tasks.checkpoint().value is None
 
 

@@ -64,8 +64,8 @@ async def test_k7_a_frozen_clock_makes_no_loop_busy(tmp_path: Path) -> None:
 def begin(wire: Wire) -> None:
     """A transaction that would soon be overdue."""
     create(wire, "t")
-    who = new_identity(wire, "t", timeout_ms=100)
-    assert produce(wire, "t", batch(who, 0), who=who).error_code == ErrorCode.NONE
+    producer = new_identity(wire, "t", timeout_ms=100)
+    assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
 
 
 def go_on(wire: Wire) -> None:
@@ -73,5 +73,5 @@ def go_on(wire: Wire) -> None:
     assert values(wire, "t") == []
     other = new_identity(wire, "other")
     data = batch(other, 0, value=b"other")
-    assert produce(wire, "t", data, who=other).error_code == ErrorCode.NONE
+    assert produce(wire, "t", data, producer=other).error_code == ErrorCode.NONE
     assert end_transaction(wire, other, commit=True).error_code == ErrorCode.NONE

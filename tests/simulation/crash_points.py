@@ -128,9 +128,9 @@ class TrappedFiles(MemoryFiles):
     def sync(self, files: Sequence[File], done: Done) -> None:
         paths = [file.path for file in files]
 
-        def told(error: StorageError | None) -> None:
+        def synced(error: StorageError | None) -> None:
             for path in paths:
                 self.reached(When.SYNCED, path)
             done(error)
 
-        super().sync(files, told)
+        super().sync(files, synced)

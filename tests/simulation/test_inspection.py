@@ -56,12 +56,12 @@ def test_an_inspection_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_last_stable_offset_that_a_restart_sets_too_high(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def forgets_who_is_open(*args: Any, **kwargs: Any) -> Any:
+    def forgets_what_is_open(*args: Any, **kwargs: Any) -> Any:
         loaded = load(*args, **kwargs)
         loaded.producers._ongoing.clear()
         return loaded
 
-    monkeypatch.setattr("oncelog_server.log.log.load", forgets_who_is_open)
+    monkeypatch.setattr("oncelog_server.log.log.load", forgets_what_is_open)
     assert any(not at_rest(seed) for seed, _ in seen("I2"))
 
 

@@ -114,6 +114,6 @@ def pytest_runtest_makereport(
     driver = getattr(item, "funcargs", {}).get("spark_driver")
     if report.failed and isinstance(driver, Spark):
         lines = driver.log.read_text(errors="replace").splitlines()
-        told = [line for line in lines if not line.startswith("\tat ")]
-        report.sections.append(("Spark's log", "\n".join(told[-LOG_LINES:])))
+        shown = [line for line in lines if not line.startswith("\tat ")]
+        report.sections.append(("Spark's log", "\n".join(shown[-LOG_LINES:])))
     return report

@@ -105,8 +105,8 @@ def _wait_until_obeyed(taken: Path, deadline: float) -> None:
 
 
 def _has_obeyed(taken: Path) -> bool:
-    told, pid = taken.read_text(), _process(taken)
-    return told == _WOKEN or is_gone(pid) or (told == STOP and is_stopped(pid))
+    state, pid = taken.read_text(), _process(taken)
+    return state == _WOKEN or is_gone(pid) or (state == STOP and is_stopped(pid))
 
 
 def _wake(taken: Path) -> None:

@@ -45,13 +45,13 @@ class Platter:
         """The journal's next lines. Half a line, the last one of a killed process, says nothing."""
         for line in lines:
             try:
-                told = json.loads(line)
+                call = json.loads(line)
             except json.JSONDecodeError:
                 continue
-            self._note(told)
+            self._note(call)
 
-    def _note(self, told: dict[str, Any]) -> None:
-        match told:
+    def _note(self, call: dict[str, Any]) -> None:
+        match call:
             case {"create": [path, number]}:
                 inode = Inode()
                 self._numbers[inode] = number

@@ -112,7 +112,7 @@ def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
     consumer.close()
 
 
-def wait_for(left: Callable[[], int | None], who: str, verdict: Verdict) -> None:
+def wait_for(left: Callable[[], int | None], copier: str, verdict: Verdict) -> None:
     """Until nothing is `left` to do (None: not known now). Who gets no further is stuck, which is a
     violation."""
     least, deadline = sys.maxsize, time.monotonic() + STUCK_AFTER_S
@@ -120,6 +120,6 @@ def wait_for(left: Callable[[], int | None], who: str, verdict: Verdict) -> None
         if now is not None and now < least:
             least, deadline = now, time.monotonic() + STUCK_AFTER_S
         if time.monotonic() > deadline:
-            verdict.violations.append(f"{who} got no further in {STUCK_AFTER_S} s")
+            verdict.violations.append(f"{copier} got no further in {STUCK_AFTER_S} s")
             return
         time.sleep(0.1)

@@ -106,8 +106,8 @@ async def test_what_cannot_be_done_is_refused_with_kafkas_codes(
     states = admin.list_transactions(states=["Nothing"])
     assert await refused(states) is ErrorCode.INVALID_REQUEST
     place = TopicPartition(topic, 0)
-    nobody = admin.describe_producers([place], broker_id=77)
-    assert await refused(nobody) is ErrorCode.BROKER_NOT_AVAILABLE
+    unknown_broker = admin.describe_producers([place], broker_id=77)
+    assert await refused(unknown_broker) is ErrorCode.BROKER_NOT_AVAILABLE
 
 
 async def test_a_marker_needs_the_producers_epoch(admin: Admin, bootstrap: str, topic: str) -> None:

@@ -29,26 +29,26 @@ def wire(command_line: CommandLine) -> Iterator[Wire]:
 
 def in_both_partitions(wire: Wire, topic: str) -> Identity:
     """An open transaction under the id of the topic's name, with a record in each."""
-    who = new_identity(wire, topic)
+    producer = new_identity(wire, topic)
 
     def written(partition: int) -> bool:
-        data = batch(who, 0, 1, b"in %d" % partition)
-        sent = produce(wire, topic, data, who=who, partition=partition)
+        data = batch(producer, 0, 1, b"in %d" % partition)
+        sent = produce(wire, topic, data, producer=producer, partition=partition)
         return sent.error_code == ErrorCode.NONE
 
     # The controller may know of a leader before that knows of itself.
     wait_until(lambda: written(0), "a record in partition 0")
     wait_until(lambda: written(1), "a record in partition 1")
-    return who
+    return producer
 
 
 def place(topic: str) -> tuple[str, ...]:
     return "transactions", "abort", "--topic", topic, "--partition", "0"
 
 
-def specified(who: Identity, producer_epoch: int) -> tuple[str, ...]:
+def specified(producer: Identity, producer_epoch: int) -> tuple[str, ...]:
     return (
-        *("--producer-id", str(who.producer_id), "--producer-epoch", str(producer_epoch)),
+        *("--producer-id", str(producer.producer_id), "--producer-epoch", str(producer_epoch)),
         *("--coordinator-epoch", "0"),
     )
 
@@ -57,11 +57,11 @@ def test_what_its_coordinator_knows_is_refused_and_still_whole(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
     """However it is named, and whatever its epoch is said to be: the marker would end it."""
-    who = in_both_partitions(wire, topic)
+    producer = in_both_partitions(wire, topic)
     for named in (
         ("--start-offset", "0"),
-        specified(who, who.producer_epoch),
-        specified(who, who.producer_epoch + 1),
+        specified(producer, producer.producer_epoch),
+        specified(producer, producer.producer_epoch + 1),
     ):
         refused = command_line.call(*place(topic), *named)
         assert refused.exit_code == 1
@@ -69,7 +69,7 @@ def test_what_its_coordinator_knows_is_refused_and_still_whole(
         assert f"`oncelog transactions force-terminate {topic}`" in refused.output
         assert f"`oncelog transactions blocking {topic} --abort {topic}`" in refused.output
         assert "--force" in refused.output
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
     assert asyncio.run(read_decided(command_line.address, topic)) == [b"in 0", b"in 1"]
 
 
@@ -78,10 +78,10 @@ def test_a_transaction_aborted_past_its_coordinator_is_torn(
     command_line: CommandLine, wire: Wire, topic: str, force: str
 ) -> None:
     """The producer still commits its transaction, and half of it is gone."""
-    who = in_both_partitions(wire, topic)
+    producer = in_both_partitions(wire, topic)
     (done,) = command_line.json(*place(topic), "--start-offset", "0", force)
-    assert (done["producer_id"], done["result"]) == (who.producer_id, "aborted")
-    assert end_transaction(wire, who, commit=True).error_code == ErrorCode.NONE
+    assert (done["producer_id"], done["result"]) == (producer.producer_id, "aborted")
+    assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
     assert asyncio.run(read_decided(command_line.address, topic)) == [b"in 1"]
 
 

@@ -31,15 +31,15 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 def test_one_command_ends_what_hangs_of_one_producer(here: CommandLine, name: str) -> None:
     here.create(name, partitions=PARTITIONS)
     with Wire(here.address) as wire:
-        who = new_identity(wire, name, version=2)
+        producer = new_identity(wire, name, version=2)
         for partition in range(PARTITIONS):
-            data = batch(who, 0)
-            sent = produce(wire, name, data, who=who, partition=partition, version=9)
+            data = batch(producer, 0)
+            sent = produce(wire, name, data, producer=producer, partition=partition, version=9)
             assert sent.error_code == ErrorCode.NONE
     text = here.text("txn", "blocking", name)
     assert text.count("end it") == text.count("Hanging") == 1
     assert f"{name}: {PARTITIONS} partitions (0-5)" in text
-    command = f"oncelog txn blocking {name} --abort {who.producer_id}"
+    command = f"oncelog txn blocking {name} --abort {producer.producer_id}"
     assert command in text
     here.text(*command.split()[1:])
     assert here.json("txn", "blocking", name) == []
@@ -49,9 +49,13 @@ def test_a_group_beyond_the_last_stable_offset_does_not_wait(here: CommandLine, 
     here.create(name)
     groups = {"waits": "start", "read-uncommitted": "1"}
     with Wire(here.address) as wire:
-        who = new_identity(wire, name)
-        assert produce(wire, name, batch(who, 0), who=who).error_code == ErrorCode.NONE
-        assert produce(wire, name, batch(who, 1), who=who).error_code == ErrorCode.NONE
+        producer = new_identity(wire, name)
+        assert (
+            produce(wire, name, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
+        assert (
+            produce(wire, name, batch(producer, 1), producer=producer).error_code == ErrorCode.NONE
+        )
         for group, to in groups.items():
             here.text("group", "seek", group, "--topic", name, "--to", to, "--execute")
         text = here.text("txn", "blocking", name)

@@ -52,26 +52,26 @@ def test_a_lag_has_no_markers_and_no_undecided_records(
     command_line.text("produce", "--topic", name, lines="a\n")
     assert command_line.values(name, "--group", name, count=1) == ["a"]
     with Wire(command_line.address) as wire:
-        who = new_identity(wire, name)
-        assert produce(wire, name, batch(who, 0), who=who).error_code == 0
-        ended = end_transaction(wire, who, commit=True)
+        producer = new_identity(wire, name)
+        assert produce(wire, name, batch(producer, 0), producer=producer).error_code == 0
+        ended = end_transaction(wire, producer, commit=True)
         assert ended.error_code == 0
-        who = Identity(ended.producer_id, ended.producer_epoch, name)
-        sent = produce_when_ended(wire, name, who)
+        producer = Identity(ended.producer_id, ended.producer_epoch, name)
+        sent = produce_when_ended(wire, name, producer)
         assert sent == 3, "behind the marker"
         described = "groups", "--describe", "--group", name
         (row,) = command_line.json(*described)
         is_counted = row["lag"] == 1
         assert (row["lag"], row["held_back"]) == ((1, 1) if is_counted else (2, 1))
-        end_transaction(wire, who, commit=False)
+        end_transaction(wire, producer, commit=False)
 
 
-def produce_when_ended(wire: Wire, topic: str, who: Identity) -> int:
+def produce_when_ended(wire: Wire, topic: str, producer: Identity) -> int:
     """The offset of a batch of the next transaction, once the one before has its marker."""
     offsets: list[int] = []
 
     def written() -> bool:
-        answer = produce(wire, topic, batch(who, 0), who=who)
+        answer = produce(wire, topic, batch(producer, 0), producer=producer)
         if answer.error_code == 0:
             offsets.append(answer.base_offset)
         return bool(offsets)

@@ -93,11 +93,13 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
         line = CommandLine(broker.address)
         line.create(TOPIC, partitions=2)
         with Wire(broker.address, "the-client") as wire:
-            who = new_identity(wire, ID, timeout_ms=600_000)
+            producer = new_identity(wire, ID, timeout_ms=600_000)
             for partition in (0, 1):
                 wait_until(
                     lambda partition=partition: (  # type: ignore[misc]
-                        produce(wire, TOPIC, batch(who, 0), who=who, partition=partition).error_code
+                        produce(
+                            wire, TOPIC, batch(producer, 0), producer=producer, partition=partition
+                        ).error_code
                         == 0
                     ),
                     "a record of the open transaction",

@@ -75,28 +75,28 @@ def wire(broker: Broker) -> Iterator[Wire]:
 
 
 def opened(wire: Wire, topic: str, timeout_ms: int = 60_000) -> Identity:
-    who = new_identity(wire, topic, timeout_ms=timeout_ms)
-    assert produce(wire, topic, batch(who, 0), who=who).error_code == ErrorCode.NONE
-    return who
+    producer = new_identity(wire, topic, timeout_ms=timeout_ms)
+    assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+    return producer
 
 
-def is_refused(wire: Wire, who: Identity) -> None:
+def is_refused(wire: Wire, producer: Identity) -> None:
     """Three times, of which one is an event."""
     for _ in range(3):
-        ended = end_transaction(wire, who, commit=True)
+        ended = end_transaction(wire, producer, commit=True)
         assert ErrorCode(ended.error_code) is ErrorCode.PRODUCER_FENCED
 
 
 def test_a_transaction_that_timed_out(broker: Broker, wire: Wire, topic: str) -> None:
     before_ms = time.time() * 1000
-    who = opened(wire, topic, timeout_ms=200)
+    producer = opened(wire, topic, timeout_ms=200)
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
-    is_refused(wire, who)
+    is_refused(wire, producer)
     (fence,) = broker.refused(topic)
     assert before_ms < fence.pop("since_ms") < before_ms + 60_000
     assert fence == {
-        "refused_producer_id": who.producer_id,
-        "up_to_epoch": who.producer_epoch,
+        "refused_producer_id": producer.producer_id,
+        "up_to_epoch": producer.producer_epoch,
         "cause": "timed out",
         "by_client_id": None,
         "by_client_address": None,
@@ -110,13 +110,13 @@ def test_a_transaction_that_timed_out(broker: Broker, wire: Wire, topic: str) ->
 
 
 def test_a_newer_instance(broker: Broker, wire: Wire, topic: str) -> None:
-    who = opened(wire, topic)
+    producer = opened(wire, topic)
     with Wire(broker.process.address, "the-new-one") as newer:
         new_identity(newer, topic)
-    written = produce(wire, topic, batch(who, 1), who=who)
+    written = produce(wire, topic, batch(producer, 1), producer=producer)
     assert written.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert "the-new-one at /127.0.0.1: newer instance" in (written.error_message or "")
-    is_refused(wire, who)
+    is_refused(wire, producer)
     (fence,) = broker.refused(topic)
     assert (fence["cause"], fence["by_client_id"]) == ("newer instance", "the-new-one")
     assert (fence["by_client_address"], fence["refusals"]) == ("/127.0.0.1", 4)
@@ -137,9 +137,9 @@ def test_a_restart_of_an_idle_producer_is_no_event(broker: Broker, wire: Wire, t
 
 
 def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
-    who = opened(wire, topic)
+    producer = opened(wire, topic)
     broker.call.text("transactions", "force-terminate", topic)
-    is_refused(wire, who)
+    is_refused(wire, producer)
     (fence,) = broker.refused(topic)
     assert (fence["cause"], fence["by_client_address"]) == ("operator", "/127.0.0.1")
     assert [event["cause"] for event in broker.events(topic)] == ["operator", "operator"]
@@ -149,8 +149,11 @@ def test_an_operator_past_the_coordinator_is_remembered_without_a_fence(
     broker: Broker, wire: Wire, topic: str
 ) -> None:
     """A marker for a transaction that the coordinator knows of: one line for two partitions."""
-    who = opened(wire, topic)
-    assert produce(wire, topic, batch(who, 0), who=who, partition=1).error_code == ErrorCode.NONE
+    producer = opened(wire, topic)
+    assert (
+        produce(wire, topic, batch(producer, 0), producer=producer, partition=1).error_code
+        == ErrorCode.NONE
+    )
     for partition in ("0", "1"):
         place = ("--topic", topic, "--partition", partition, "--start-offset", "0")
         broker.call.text("transactions", "abort", *place, "--force")
@@ -158,7 +161,7 @@ def test_an_operator_past_the_coordinator_is_remembered_without_a_fence(
     assert (fence["cause"], fence["refusals"]) == ("operator, past the coordinator", 0)
     assert fence["by_client_id"].startswith("oncelog")
     assert fence["by_client_address"] == "/127.0.0.1"
-    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
     (row,) = broker.call.json("transactions", "describe", topic)
     assert (row["client_id"], row["client_address"]) == ("the-old-one", "/127.0.0.1")
 
@@ -191,10 +194,10 @@ def is_refused_by_its_group(
 ) -> dict[str, Any]:
     """Twice, of which one is an event; what is told of it. It is not fenced: it may abort, join
     again and go on."""
-    who = new_identity(wire, topic)
-    assert add_partitions(wire, who, (topic, 0)) == [ErrorCode.NONE]
+    producer = new_identity(wire, topic)
+    assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     for _ in range(2):
-        assert ErrorCode(commit_offset(wire, who, topic, 1, **member)) is code
+        assert ErrorCode(commit_offset(wire, producer, topic, 1, **member)) is code
     (fence,) = broker.refused(topic)
     (event,) = broker.events(topic)
     assert (fence["refusals"], event["event"]) == (2, "producer refused")
@@ -203,7 +206,7 @@ def is_refused_by_its_group(
     assert (event["client_id"], event["client_address"]) == ("the-old-one", "/127.0.0.1")
     text = broker.call.text("transactions", "describe", topic)
     assert fence["cause"] in text
-    assert end_transaction(wire, who, commit=False).error_code == ErrorCode.NONE
+    assert end_transaction(wire, producer, commit=False).error_code == ErrorCode.NONE
     return fence
 
 

@@ -27,11 +27,11 @@ async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
     cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
     lock = cluster._connections._opening.setdefault((("127.0.0.1", port), ""), asyncio.Lock())
-    told = asyncio.Event()
+    called = asyncio.Event()
     async with lock:  # another call is opening the connection
-        assert cluster.ready_connection(1, "", told.set) is None
+        assert cluster.ready_connection(1, "", called.set) is None
     async with asyncio.timeout(DEADLINE_S):
-        await told.wait()
+        await called.wait()
     await cluster.close()
 
 
@@ -64,17 +64,17 @@ async def test_a_closed_client_opens_nothing_more() -> None:
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", 9)})
     await cluster.close()
-    told = 0
+    called = 0
 
     def again() -> None:
-        nonlocal told
-        told += 1
+        nonlocal called
+        called += 1
         cluster.ready_connection(1, "", again)
 
     again()
     for _ in range(20):
         await asyncio.sleep(0)
-    assert told == 1
+    assert called == 1
 
 
 async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> None:

@@ -23,14 +23,14 @@ async def test_a_fetch_says_in_which_epoch_was_written_what_is_before_it(
 ) -> None:
     _, fetcher, leader = reader
     fetcher.pump()
-    asked, told = await leader.asked()
+    asked, response = await leader.asked()
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (0, -1)
-    told.set_result(answer(records=batch(0, 3, epoch=1) + batch(3, 3, epoch=2)))
-    asked, told = await leader.asked()
+    response.set_result(answer(records=batch(0, 3, epoch=1) + batch(3, 3, epoch=2)))
+    asked, response = await leader.asked()
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (6, 2)
     assert len(fetcher.records.take(3)) == 3
     fetcher.records.take(10)
-    told.set_result(answer())
+    response.set_result(answer())
     asked, _ = await leader.asked()
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (6, 2)
 
@@ -40,15 +40,15 @@ async def test_what_was_only_fetched_ahead_is_dropped_where_the_log_has_lost_it(
 ) -> None:
     subscription, fetcher, leader = reader
     fetcher.pump()
-    _, told = await leader.asked()
-    told.set_result(answer(records=batch(0, 3, epoch=1) + batch(3, 3, epoch=1)))
-    _, told = await leader.asked()
+    _, response = await leader.asked()
+    response.set_result(answer(records=batch(0, 3, epoch=1) + batch(3, 3, epoch=1)))
+    _, response = await leader.asked()
     assert [record.offset for record in fetcher.records.take(3)] == [0, 1, 2]
-    told.set_result(answer(diverging_epoch=EpochEndOffset(epoch=1, end_offset=3)))
-    asked, told = await leader.asked()
+    response.set_result(answer(diverging_epoch=EpochEndOffset(epoch=1, end_offset=3)))
+    asked, response = await leader.asked()
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (3, 1)
     assert fetcher.records.take(10) == []
-    told.set_result(answer(records=batch(3, 2, epoch=2)))
+    response.set_result(answer(records=batch(3, 2, epoch=2)))
     await leader.asked()
     assert [record.offset for record in fetcher.records.take(10)] == [3, 4]
     assert subscription[TP].position == 5
@@ -61,7 +61,7 @@ async def test_an_epoch_that_the_log_does_not_know_is_left_behind(
     subscription, fetcher, leader = reader
     subscription[TP].jump(6, 5)
     fetcher.pump()
-    _, told = await leader.asked()
-    told.set_result(answer(diverging_epoch=EpochEndOffset(epoch=3, end_offset=9)))
+    _, response = await leader.asked()
+    response.set_result(answer(diverging_epoch=EpochEndOffset(epoch=3, end_offset=9)))
     asked, _ = await leader.asked()
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (6, 3)

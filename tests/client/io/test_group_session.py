@@ -91,17 +91,17 @@ async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: A
     await coordinator.hear(HeartbeatRequest)
     assert session.membership.state is State.UNJOINED
     coordinator.heartbeat_code = ErrorCode.NONE
-    told: list[int] = []
+    generations: list[int] = []
 
     async def assigned(_: object, generation_id: int) -> None:
-        told.append(generation_id)
+        generations.append(generation_id)
 
     session.listener.on_partitions_assigned = assigned
     async with asyncio.timeout(DEADLINE_S):
         while session.needs_attention:
             await session.poll()
             await asyncio.sleep(0)
-    assert told == [1]
+    assert generations == [1]
 
 
 async def test_a_member_leaves_although_its_time_is_up(member: Any) -> None:

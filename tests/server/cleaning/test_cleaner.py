@@ -231,8 +231,8 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
         cleaning.run(5_000)
     assert A0 in cleaning.checkpoint()
     assert cleaning.cleaner.uncleanable_count == 0
-    told = [event["event"] for event in events if event["event"] != "log compacted"]
-    assert told == ["disk refused", "disk takes it again"]
+    logged = [event["event"] for event in events if event["event"] != "log compacted"]
+    assert logged == ["disk refused", "disk takes it again"]
     assert not [name for name in files.nodes if ".cleaned" in name]
 
 
@@ -294,8 +294,8 @@ def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it
     with structlog.testing.capture_logs() as events:
         cleaning.run(600_000)
         cleaning.run(5_000)
-    told = [event["event"] for event in events]
-    assert told == ["disk refused", "log compacted", "disk takes it again"]
+    logged = [event["event"] for event in events]
+    assert logged == ["disk refused", "log compacted", "disk takes it again"]
 
 
 @pytest.mark.parametrize("how", ["closed", "deleted"])

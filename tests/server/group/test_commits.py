@@ -159,14 +159,14 @@ def test_h68_metadata_up_to_the_limit_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"), [(6, 16), (7, 15), (10, -1), (13, 14), (19, 15), (47, 47), (120, 120)]
+    ("failure", "expected"), [(6, 16), (7, 15), (10, -1), (13, 14), (19, 15), (47, 47), (120, 120)]
 )
 def test_a_commit_that_cannot_be_written_says_so_for_every_partition(
-    failure: int, told: int
+    failure: int, expected: int
 ) -> None:
     driver = Driver(append_error=failure)
-    assert driver.commit(("t", 0, 5), ("u", 0, 6)) == [told, told]
-    assert driver.txn_commit(7, ("t", 0, 5), ("u", 0, 6)) == [told, told]
+    assert driver.commit(("t", 0, 5), ("u", 0, 6)) == [expected, expected]
+    assert driver.txn_commit(7, ("t", 0, 5), ("u", 0, 6)) == [expected, expected]
     assert driver.fetch("t", 0) == (-1, 0)
 
 

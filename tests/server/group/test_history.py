@@ -25,7 +25,7 @@ HOST = "/127.0.0.1"
 UNKNOWN_MEMBER, OLDER = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION
 
 
-def told(
+def dismissal(
     driver: Driver, member_id: str, generation_id: int, instance: str | None = None
 ) -> Dismissal | None:
     """Why a TxnOffsetCommit is refused."""
@@ -51,8 +51,8 @@ def alone(driver: Driver, client_id: str = "client", **options: Any) -> tuple[st
 
 def test_an_id_in_the_group_is_not_dismissed() -> None:
     driver = Driver()
-    assert told(driver, *alone(driver)) is None
-    assert told(driver, "", -1) is None, "nor who names no member, in a transaction"
+    assert dismissal(driver, *alone(driver)) is None
+    assert dismissal(driver, "", -1) is None, "nor who names no member, in a transaction"
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -71,7 +71,7 @@ def test_a_newer_generation_names_the_client_that_began_it(crashes: bool) -> Non
     if crashes:
         driver.crash()
     by = None if crashes else Requester("second", HOST)
-    assert told(driver, member, generation) == Dismissal(Why.NEWER_GENERATION, began_ms, by)
+    assert dismissal(driver, member, generation) == Dismissal(Why.NEWER_GENERATION, began_ms, by)
 
 
 def test_a_later_generation_is_not_blamed_for_what_the_first_newer_one_did() -> None:
@@ -82,7 +82,7 @@ def test_a_later_generation_is_not_blamed_for_what_the_first_newer_one_did() -> 
         driver.advance(500)
         driver.join(member, version=3, client_id=name, protocols={"range": subscription(name)})
         answers.append(driver.wall_ms)
-    found = told(driver, member, generation)
+    found = dismissal(driver, member, generation)
     assert found is not None
     assert (found.at_ms, found.by) == (answers[0], Requester("second", HOST))
 
@@ -93,11 +93,11 @@ def test_a_generation_without_a_request_has_no_client() -> None:
     driver.advance(5_000)
     assert driver.heartbeat(first, generation) == ErrorCode.NONE
     driver.advance(6_000)
-    assert told(driver, second, generation) == Dismissal(
+    assert dismissal(driver, second, generation) == Dismissal(
         Why.SESSION_TIMED_OUT, driver.wall_ms - 1_000
     )
     driver.join(first, version=3)
-    found = told(driver, first, generation)
+    found = dismissal(driver, first, generation)
     assert found is not None
     assert (found.why, found.by) == (Why.NEWER_GENERATION, None)
 
@@ -107,9 +107,9 @@ def test_the_member_that_left_and_the_cause() -> None:
     member, generation = alone(driver)
     driver.leave(member)
     left = Dismissal(Why.LEFT, driver.wall_ms, Requester("client", HOST))
-    assert told(driver, member, generation) == left
+    assert dismissal(driver, member, generation) == left
     driver.advance(1_000)
-    assert told(driver, member, generation) == left
+    assert dismissal(driver, member, generation) == left
 
 
 def test_a_member_that_did_not_join_in_time_missed_the_rebalance() -> None:
@@ -117,7 +117,7 @@ def test_a_member_that_did_not_join_in_time_missed_the_rebalance() -> None:
     member, generation = alone(driver, session_ms=300_000, rebalance_ms=2_000)
     driver.join(version=3, client_id="second", rebalance_ms=2_000)
     driver.advance(2_000)
-    assert told(driver, member, generation) == Dismissal(Why.MISSED_REBALANCE, driver.wall_ms)
+    assert dismissal(driver, member, generation) == Dismissal(Why.MISSED_REBALANCE, driver.wall_ms)
 
 
 def test_a_member_that_joined_and_did_not_sync_missed_it_too() -> None:
@@ -126,7 +126,7 @@ def test_a_member_that_joined_and_did_not_sync_missed_it_too() -> None:
     driver.advance(driver.config.group_initial_rebalance_delay_ms)
     joined = answer.value
     driver.advance(4_000)
-    assert told(driver, joined.member_id, joined.generation_id) == Dismissal(
+    assert dismissal(driver, joined.member_id, joined.generation_id) == Dismissal(
         Why.MISSED_REBALANCE, driver.wall_ms
     )
 
@@ -137,10 +137,10 @@ def test_a_member_that_lost_its_instance_id_learns_which_one_has_it() -> None:
     driver.advance(10)
     driver.join(version=5, instance="i", client_id="second")
     replaced = Dismissal(Why.REPLACED, driver.wall_ms, Requester("second", HOST))
-    assert told(driver, member, generation, "i") == replaced
+    assert dismissal(driver, member, generation, "i") == replaced
     # After a restart that it was replaced still follows from the code.
     driver.crash()
-    assert told(driver, member, generation, "i") == Dismissal(Why.REPLACED)
+    assert dismissal(driver, member, generation, "i") == Dismissal(Why.REPLACED)
 
 
 def test_a_replacement_that_was_not_written_has_no_effect() -> None:
@@ -149,7 +149,7 @@ def test_a_replacement_that_was_not_written_has_no_effect() -> None:
     driver.append_error = 19
     driver.join(version=5, instance="i", client_id="second")
     driver.append_error = None
-    assert told(driver, member, generation, "i") is None
+    assert dismissal(driver, member, generation, "i") is None
 
 
 def test_a_member_that_found_the_group_full_when_it_was_to_join_again() -> None:
@@ -158,19 +158,19 @@ def test_a_member_that_found_the_group_full_when_it_was_to_join_again() -> None:
     driver.config = driver.shard.table.config = GroupConfig(group_max_size=1)
     driver.join(first, version=3, protocols={"range": subscription("other")})
     assert driver.join(second, version=3).value.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    found = told(driver, second, generation)
+    found = dismissal(driver, second, generation)
     assert found == Dismissal(Why.GROUP_FULL, driver.wall_ms)
 
 
 def test_of_a_group_that_is_gone_or_made_anew_nothing_is_known() -> None:
     driver = Driver()
-    assert told(driver, "gone", 3) == Dismissal(Why.UNKNOWN)
+    assert dismissal(driver, "gone", 3) == Dismissal(Why.UNKNOWN)
     member, generation = alone(driver)
-    assert told(driver, member, generation + 1) == Dismissal(Why.UNKNOWN)
-    assert told(driver, "never seen", generation) == Dismissal(Why.UNKNOWN)
+    assert dismissal(driver, member, generation + 1) == Dismissal(Why.UNKNOWN)
+    assert dismissal(driver, "never seen", generation) == Dismissal(Why.UNKNOWN)
     driver.leave(member)
     driver.run(driver.shard.delete_groups([GROUP]))
-    assert told(driver, member, generation) == Dismissal(Why.UNKNOWN)
+    assert dismissal(driver, member, generation) == Dismissal(Why.UNKNOWN)
 
 
 def test_only_the_last_are_remembered() -> None:
@@ -193,11 +193,11 @@ def test_long_names_do_not_fill_the_memory() -> None:
     driver = Driver()
     member, generation = alone(driver, "n" * 30_000)
     driver.leave(member)
-    found = told(driver, member, generation)
+    found = dismissal(driver, member, generation)
     assert found is not None
     assert found.why is Why.NEWER_GENERATION, "that of the empty group"
     short, generation = alone(driver)
     driver.join(short, version=3, client_id="n" * 30_000, protocols={"range": subscription("x")})
-    found = told(driver, short, generation)
+    found = dismissal(driver, short, generation)
     assert found is not None
     assert found.by == Requester("n" * KEPT_NAME, HOST)

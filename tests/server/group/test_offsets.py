@@ -146,7 +146,7 @@ class OffsetsOfGroups(RuleBasedStateMachine):
         assert set(loaded.groups) == set(live.groups)
 
     @invariant()
-    def whoever_has_offsets_is_a_group(self) -> None:
+    def an_id_with_offsets_is_a_group(self) -> None:
         table = self.driver.shard.table
         assert set(table.offsets.groups()) <= set(table.groups)
 

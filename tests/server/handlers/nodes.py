@@ -28,7 +28,7 @@ from tests.server.metadata.memory_store import MemoryStore
 T = TypeVar("T")
 
 ENDPOINTS = [Endpoint("PLAINTEXT", "inside", 9092), Endpoint("EXTERNAL", "outside", 19092)]
-NOBODY: Any = None
+UNUSED: Any = None
 DEADLINE_S = 30
 
 
@@ -78,16 +78,16 @@ async def broker(
         broker_id=settings.node_id,
         cluster_id=metadata.image.cluster_id,
         settings=settings,
-        clock=NOBODY,
-        timers=NOBODY,
+        clock=UNUSED,
+        timers=UNUSED,
         authorizer=authorizer or AllowAll(),
         metadata=metadata,
         partitions=Partitions(),
-        transactions=NOBODY,
-        groups=NOBODY,
-        fetch_sessions=NOBODY,
-        local_markers=NOBODY,
-        new_producer_id=NOBODY,
+        transactions=UNUSED,
+        groups=UNUSED,
+        fetch_sessions=UNUSED,
+        local_markers=UNUSED,
+        new_producer_id=UNUSED,
         spawn=spawn,
         checkpoint=Deferred,
         slices=Slices(

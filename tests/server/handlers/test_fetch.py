@@ -66,7 +66,7 @@ async def test_KIP951_a_reader_gets_the_current_leader(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "code", "told"),
+    ("epoch", "code", "is_sent"),
     [
         (1, ErrorCode.FENCED_LEADER_EPOCH, True),
         (9, ErrorCode.UNKNOWN_LEADER_EPOCH, False),
@@ -74,7 +74,7 @@ async def test_KIP951_a_reader_gets_the_current_leader(version: int) -> None:
     ],
 )
 async def test_KIP951_only_a_reader_that_is_behind_gets_it(
-    epoch: int, code: ErrorCode, told: bool
+    epoch: int, code: ErrorCode, is_sent: bool
 ) -> None:
     async with broker() as bare:
         services = await with_orders(bare)
@@ -82,8 +82,8 @@ async def test_KIP951_only_a_reader_that_is_behind_gets_it(
         answer = await ask(fetch, services, request(services, 1, leader_epoch=epoch))
         (one,) = answer.responses[0].partitions
         assert one.error_code == code
-        assert (one.current_leader is not None) is told
-        assert bool(answer.node_endpoints) is told
+        assert (one.current_leader is not None) is is_sent
+        assert bool(answer.node_endpoints) is is_sent
 
 
 async def test_a_parked_reader_of_a_topic_that_is_deleted_gets_the_error() -> None:

@@ -79,7 +79,7 @@ def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -
     return answer
 
 
-async def told(answer: Answer, version: int = 9) -> ProduceResponse:
+async def response_of(answer: Answer, version: int = 9) -> ProduceResponse:
     """The answer of a request, when it is there."""
     assert isinstance(answer, Deferred)
     assert not answer.ordered, "the next request of the connection would append before"
@@ -136,19 +136,19 @@ async def identity(broker: Broker, name: str) -> tuple[int, int]:
     return found.producer_id, found.producer_epoch
 
 
-def transactional(who: tuple[int, int], *, acks: int = -1) -> ProduceRequest:
+def transactional(owner: tuple[int, int], *, acks: int = -1) -> ProduceRequest:
     return request(
         acks=acks,
         transactional_id="t",
         records=lambda: batch(
-            producer_id=who[0], producer_epoch=who[1], base_sequence=0, is_transactional=True
+            producer_id=owner[0], producer_epoch=owner[1], base_sequence=0, is_transactional=True
         ),
     )
 
 
-def add_all(broker: Broker, who: tuple[int, int]) -> None:
+def add_all(broker: Broker, owner: tuple[int, int]) -> None:
     wide = frozenset(TopicPartition("wide", number) for number in range(COUNT))
-    added = broker.services.transactions.add_partitions(AddPartitions("t", *who, wide))
+    added = broker.services.transactions.add_partitions(AddPartitions("t", *owner, wide))
     assert isinstance(added, TransactionResult)
     assert added.code is ErrorCode.NONE
 
@@ -163,10 +163,10 @@ async def test_no_step_of_it_does_very_much(
     """Neither decoding, checks, questions, appends nor the answer; nor what comes before them."""
     asked = request(acks=acks)
     if is_transactional:
-        who = await identity(broker, "t")
-        asked = transactional(who, acks=acks)
+        owner = await identity(broker, "t")
+        asked = transactional(owner, acks=acks)
         if version < ADDING:
-            add_all(broker, who)
+            add_all(broker, owner)
     calls = Calls()
     slices = broker.services.slices
     run, queue = slices.run, slices.queue
@@ -178,7 +178,7 @@ async def test_no_step_of_it_does_very_much(
     sliced_decoder(ProduceRequest, version)  # generated at the first request
     answer = at_once.of(lambda: serve(broker, frame, version))
     if acks:
-        assert codes(await told(answer, version)) == {0}
+        assert codes(await response_of(answer, version)) == {0}
         assert calls.steps > 2 * COUNT, "decoded and encoded in steps"
     else:
         await all_appended(broker)
@@ -194,7 +194,7 @@ async def test_with_acks_0_a_partition_that_refuses_closes_the_connection_and_ke
     asked.topic_data[0].partition_data[7].records = b"no batch"
     answer = serve(broker, asked)
     with pytest.raises(ProtocolError, match="acks=0"):
-        await told(answer)
+        await response_of(answer)
     assert ends(broker) == {0, 1}
     assert broker.partitions.require("wide", 7).log.log_end_offset == 0
 
@@ -213,7 +213,7 @@ async def test_partitions_of_a_topic_that_is_deleted_meanwhile_are_refused(broke
     topic = broker.metadata.image.topics["wide"]
     for number in range(COUNT):
         broker._replica_manager._remove(topic, TopicPartition("wide", number))
-    (rows,) = (response.partition_responses for response in (await told(answer)).responses)
+    (rows,) = (response.partition_responses for response in (await response_of(answer)).responses)
     assert rows[0].error_code == 0
     assert rows[-1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -223,14 +223,14 @@ async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
     broker: Broker, version: int
 ) -> None:
     """A batch behind the marker would hold back readers for ever (KIP-890)."""
-    who = await identity(broker, "t")
+    owner = await identity(broker, "t")
     if version < ADDING:
-        add_all(broker, who)
-    answer = serve(broker, transactional(who), version)
+        add_all(broker, owner)
+    answer = serve(broker, transactional(owner), version)
     await some_appended(broker)
-    ended = await ask(end_txn, broker.services, EndTxnRequest("t", *who, False))
+    ended = await ask(end_txn, broker.services, EndTxnRequest("t", *owner, False))
     assert ended.error_code == 0
-    found = await told(answer, version)
+    found = await response_of(answer, version)
     assert 0 in codes(found)
     assert len(codes(found)) > 1, "those whose turn came after the end"
     for number in range(COUNT):
@@ -240,9 +240,9 @@ async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
 
 
 async def test_all_partitions_are_added_to_a_transaction_in_one_record(broker: Broker) -> None:
-    who = await identity(broker, "t")
+    owner = await identity(broker, "t")
     before = _transaction_records(broker)
-    assert codes(await told(serve(broker, transactional(who), ADDING), ADDING)) == {0}
+    assert codes(await response_of(serve(broker, transactional(owner), ADDING), ADDING)) == {0}
     assert _transaction_records(broker) == before + 1
     live = broker.services.transactions.find("t")
     assert len(live.metadata.partitions) == COUNT
@@ -251,29 +251,31 @@ async def test_all_partitions_are_added_to_a_transaction_in_one_record(broker: B
 async def test_what_the_coordinator_refuses_is_refused_for_all_and_asked_once(
     broker: Broker,
 ) -> None:
-    who = await identity(broker, "t")
-    asked = transactional((who[0], who[1] + 1))
-    found = await told(serve(broker, asked, ADDING), ADDING)
+    owner = await identity(broker, "t")
+    asked = transactional((owner[0], owner[1] + 1))
+    found = await response_of(serve(broker, asked, ADDING), ADDING)
     assert codes(found) == {ErrorCode.INVALID_PRODUCER_EPOCH}
     assert ends(broker) == {0}
 
 
 async def test_batches_of_two_producers_are_refused_together(broker: Broker) -> None:
-    who = await identity(broker, "t")
-    asked = transactional(who)
-    other = batch(producer_id=who[0] + 1, producer_epoch=0, is_transactional=True)
+    owner = await identity(broker, "t")
+    asked = transactional(owner)
+    other = batch(producer_id=owner[0] + 1, producer_epoch=0, is_transactional=True)
     asked.topic_data[0].partition_data[-1].records = other
-    found = await told(serve(broker, asked, ADDING), ADDING)
+    found = await response_of(serve(broker, asked, ADDING), ADDING)
     assert codes(found) == {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
     assert ends(broker) == {0}
 
 
 async def test_two_of_them_are_appended_in_their_order(broker: Broker) -> None:
     """As a connection serves them: the next one when the one before is answered."""
-    who = await identity(broker, "t")
+    owner = await identity(broker, "t")
     for sequence in range(2):
-        one = batch(producer_id=who[0], producer_epoch=0, base_sequence=sequence)
-        assert codes(await told(serve(broker, request(records=partial(bytearray, one))))) == {0}
+        one = batch(producer_id=owner[0], producer_epoch=0, base_sequence=sequence)
+        assert codes(
+            await response_of(serve(broker, request(records=partial(bytearray, one))))
+        ) == {0}
     assert ends(broker) == {2}
 
 

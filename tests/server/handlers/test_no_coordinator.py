@@ -19,7 +19,7 @@ from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.coordinator import TransactionCoordinator
-from tests.server.handlers.nodes import NOBODY, StillClock, ask, broker
+from tests.server.handlers.nodes import UNUSED, StillClock, ask, broker
 from tests.server.handlers.requests import (
     add_by_broker,
     add_by_client,
@@ -60,7 +60,7 @@ def without_internal_topics(services: BrokerServices) -> BrokerServices:
     )
     transactions = TransactionCoordinator(
         partition_count=lambda: 0,
-        leaders=NOBODY,
+        leaders=UNUSED,
         new_producer_id=lambda: 1,
         timers=timers,
         wall_ms=clock.now_ms,

@@ -101,8 +101,8 @@ async def test_to_validate_creates_nothing() -> None:
 
 
 async def test_the_right_to_create_and_the_right_to_see_the_settings() -> None:
-    nobody = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
-    async with broker(authorizer=nobody) as services:
+    denying = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
+    async with broker(authorizer=denying) as services:
         (result,) = (await ask(create_topics, services, CreateTopicsRequest([orders()]))).topics
         assert result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     blind = Denying((Operation.DESCRIBE_CONFIGS, "orders"))

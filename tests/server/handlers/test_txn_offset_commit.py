@@ -38,7 +38,7 @@ def id_in(shard: int, name: str) -> str:
 
 
 OLDER, NEWER = id_in(0, "older"), id_in(1, "newer")
-Who = tuple[int, int]
+Producer = tuple[int, int]
 
 
 @asynccontextmanager
@@ -55,12 +55,12 @@ async def flushing() -> AsyncIterator[tuple[World, BrokerServices]]:
 
 
 def commit(
-    services: BrokerServices, transactional_id: str, who: Who, offset: int, version: int
+    services: BrokerServices, transactional_id: str, producer: Producer, offset: int, version: int
 ) -> Any:
     """One offset of the input; the answer, or the Deferred of it."""
     partitions = [TxnOffsetCommitRequestPartition(0, offset)]
     topics = [TxnOffsetCommitRequestTopic(INPUT, partitions=partitions)]
-    request = TxnOffsetCommitRequest(transactional_id, GROUP, *who, topics=topics)
+    request = TxnOffsetCommitRequest(transactional_id, GROUP, *producer, topics=topics)
     return txn_offset_commit.handle(
         services, context(services, txn_offset_commit.API, version), request
     )
@@ -71,13 +71,13 @@ def code_of(answer: Any) -> ErrorCode:
     return ErrorCode(found.topics[0].partitions[0].error_code)
 
 
-def begun(world: World, transactional_id: str) -> Who:
+def begun(world: World, transactional_id: str) -> Producer:
     """A producer whose transaction has the group in it."""
-    who = world.producer(transactional_id)
-    added = world.add(who, OFFSETS, transactional_id=transactional_id)
+    producer = world.producer(transactional_id)
+    added = world.add(producer, OFFSETS, transactional_id=transactional_id)
     world.settle()
     assert value_of(added).code is ErrorCode.NONE
-    return who
+    return producer
 
 
 def is_open(world: World) -> bool:
@@ -88,7 +88,7 @@ def is_open(world: World) -> bool:
 
 def waiting_for_the_older(
     world: World, services: BrokerServices, version: int
-) -> tuple[Who, Deferred[Any]]:
+) -> tuple[Producer, Deferred[Any]]:
     """The newer producer's commit waits for the abort of the older one, in whose partition of
     `__transaction_state` the disk is slower than in its own."""
     older, newer = begun(world, OLDER), begun(world, NEWER)

@@ -180,9 +180,9 @@ SIDE_FILES = [".txnindex", ".index", ".timeindex", ".snapshot", "txn-index-check
 @pytest.mark.parametrize("then", ["stop", "kill"])
 def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then: str) -> None:
     """An abort, a new leader and a roll while it is refused; another's commit stays visible."""
-    told: list[StorageError] = []
+    errors: list[StorageError] = []
     log = driver.log
-    log.refusals.on_refused = told.append
+    log.refusals.on_refused = errors.append
     refusing = Refusing(driver.files, kind)
     refusing.begin()
     driver.send(4, 0, 1, transactional=True)
@@ -195,7 +195,7 @@ def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then:
         log.roll(driver.now_ms)
     driver.plain()
     rolls = kind in (".index", ".timeindex", "txn-index-checkpoint")
-    assert [error.reason for error in told] == ([] if rolls else [NO_SPACE])
+    assert [error.reason for error in errors] == ([] if rolls else [NO_SPACE])
     if not rolls:
         with pytest.raises(StorageError):
             log.try_again(driver.now_ms)
@@ -215,7 +215,7 @@ def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then:
 
 def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver) -> None:
     """Less than what was refused fits meanwhile: the disk is still called full."""
-    told: list[StorageError] = []
+    errors: list[StorageError] = []
     log = driver.log
     log.refusals.on_refused = told.append
     used = sum(len(node.data) for node in driver.files.nodes.values())

@@ -257,16 +257,16 @@ def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
 ) -> None:
     producers = driver.log.producers
     producers.max_ids = 3
-    told: list[str] = []
-    producers.on_full = lambda: told.append("full")
+    calls: list[str] = []
+    producers.on_full = lambda: calls.append("full")
     for producer_id in range(3):
         driver.send(producer_id, 0, 1)
-    assert told == []
+    assert calls == []
     with pytest.raises(AppendError, match=r"oncelog\.max\.producer\.ids\.per\.partition") as caught:
         driver.send(3, 0, 1)
     assert caught.value.code == ErrorCode.POLICY_VIOLATION
     assert (driver.log.log_end_offset, len(producers)) == (3, 3), "nothing appended"
-    assert told == ["full"], "once for each batch"
+    assert calls == ["full"], "once for each batch"
     assert driver.send(1, 1, 1).base_offset == 3, "who is known goes on"
     driver.plain()
     # Coordinators bring their own limits, and a marker has to be written.

@@ -58,8 +58,8 @@ async def test_the_first_broker_founds_the_cluster(metadata: ClusterMetadata) ->
 async def test_a_created_topic_is_in_the_image_when_the_call_returns(
     metadata: ClusterMetadata,
 ) -> None:
-    told: list[ImageDelta] = []
-    metadata.subscribe(lambda old, new, delta: told.append(delta))
+    deltas: list[ImageDelta] = []
+    metadata.subscribe(lambda old, new, delta: deltas.append(delta))
     first, second, third = await metadata.create_topics(
         [NewTopic("a", 3), NewTopic("a"), NewTopic("b b")]
     )
@@ -67,7 +67,7 @@ async def test_a_created_topic_is_in_the_image_when_the_call_returns(
     assert metadata.image.topic_by_id(first.id) is metadata.image.topics["a"]
     assert code_of(second) is ErrorCode.TOPIC_ALREADY_EXISTS
     assert code_of(third) is ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert [len(delta.partitions) for delta in told] == [3]
+    assert [len(delta.partitions) for delta in deltas] == [3]
 
 
 async def test_many_topics_are_created_in_few_transactions(
@@ -288,8 +288,8 @@ async def test_an_image_that_fell_too_far_behind_is_read_anew() -> None:
     metadata = ClusterMetadata(store, Settings())
     await metadata.start(HERE)
     await metadata.create_topics([NewTopic("gone"), NewTopic("kept")])
-    told: list[ImageDelta] = []
-    metadata.subscribe(lambda old, new, delta: told.append(delta))
+    deltas: list[ImageDelta] = []
+    metadata.subscribe(lambda old, new, delta: deltas.append(delta))
     kept = metadata.image.topics["kept"]
     operations: list[Operation] = [Put("elsewhere", b"%d" % number) for number in range(5)]
     operations.insert(0, Delete(records.topic_key("gone")))
@@ -299,6 +299,6 @@ async def test_an_image_that_fell_too_far_behind_is_read_anew() -> None:
         store.apply([operation])
     await metadata.create_topics([NewTopic("new")])
     assert set(metadata.image.topics) == {"kept", "new"}
-    assert [topic.name for delta in told for topic in delta.topics_deleted] == ["gone"]
-    assert [topic.name for delta in told for topic in delta.settings_changed] == ["kept"]
+    assert [topic.name for delta in deltas for topic in delta.topics_deleted] == ["gone"]
+    assert [topic.name for delta in deltas for topic in delta.settings_changed] == ["kept"]
     await metadata.stop()

@@ -55,8 +55,8 @@ async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
 
 async def test_a_response_that_cannot_be_encoded_is_logged_and_the_others_are_sent() -> None:
     loop = asyncio.get_running_loop()
-    told: list[BaseException | None] = []
-    loop.set_exception_handler(lambda _, context: told.append(context.get("exception")))
+    raised: list[BaseException | None] = []
+    loop.set_exception_handler(lambda _, context: raised.append(context.get("exception")))
     turn, before, after, error = Turn(loop), Answers(), Answers(), RuntimeError("broken")
 
     class Broken:
@@ -68,4 +68,4 @@ async def test_a_response_that_cannot_be_encoded_is_logged_and_the_others_are_se
         turn.may_write()
         turn.hold(one)
     await a_turn()
-    assert (before.flushed, after.flushed, told) == (1, 1, [error])
+    assert (before.flushed, after.flushed, raised) == (1, 1, [error])

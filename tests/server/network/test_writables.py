@@ -15,22 +15,22 @@ pytestmark = pytest.mark.skipif(not Writables.is_possible(), reason="no epoll on
 
 async def test_a_callback_that_fails_is_logged_and_the_others_are_called() -> None:
     loop = asyncio.get_running_loop()
-    told: list[BaseException | None] = []
-    loop.set_exception_handler(lambda _, context: told.append(context.get("exception")))
-    writables, called, everybody = Writables(loop), list[int](), asyncio.Event()
+    raised: list[BaseException | None] = []
+    loop.set_exception_handler(lambda _, context: raised.append(context.get("exception")))
+    writables, called, all_called = Writables(loop), list[int](), asyncio.Event()
     pairs = [socket.socketpair() for _ in range(3)]
 
     def call(number: int) -> None:
         called.append(number)
         if len(called) == len(pairs):
-            everybody.set()
+            all_called.set()
         raise RuntimeError(number)
 
     try:
         for number, (near, _) in enumerate(pairs):
             writables.watch(near.fileno(), partial(call, number))
         async with asyncio.timeout(30):
-            await everybody.wait()
+            await all_called.wait()
         await asyncio.sleep(0)
     finally:
         writables.close()
@@ -38,4 +38,4 @@ async def test_a_callback_that_fails_is_logged_and_the_others_are_called() -> No
             for one in pair:
                 one.close()
     assert sorted(called) == [0, 1, 2]
-    assert [str(error) for error in told] == [str(number) for number in called]
+    assert [str(error) for error in raised] == [str(number) for number in called]

@@ -62,8 +62,8 @@ def test_an_open_transaction_is_seen_in_all_places_and_gone_when_it_is_decided(
     broker: Oncelog, wire: Wire
 ) -> None:
     """KIP-98: live producer ids, the last stable offset, transactional ids."""
-    who = new_identity(wire, "id")
-    assert produce(wire, "t", batch(who, 0, count=3), who=who).error_code == 0
+    producer = new_identity(wire, "id")
+    assert produce(wire, "t", batch(producer, 0, count=3), producer=producer).error_code == 0
     page = scrape(broker)
     assert page.value(metrics.LAST_STABLE_OFFSET.name, **WHERE) == 0
     assert page.value(metrics.LAST_STABLE_OFFSET_LAG.name, **WHERE) == 3
@@ -71,7 +71,7 @@ def test_an_open_transaction_is_seen_in_all_places_and_gone_when_it_is_decided(
     assert page.value(metrics.OPEN_TRANSACTIONS.name, state="Ongoing") == 1
     assert page.value(metrics.OPEN_TRANSACTIONS.name, state="Hanging") == 0
     assert page.value(metrics.TRANSACTIONAL_IDS.name, state="Ongoing") == 1
-    assert end_transaction(wire, who, commit=True).error_code == 0
+    assert end_transaction(wire, producer, commit=True).error_code == 0
     page = scrape(broker)
     assert page.value(metrics.LAST_STABLE_OFFSET.name, **WHERE) == 4
     assert page.value(metrics.LAST_STABLE_OFFSET_LAG.name, **WHERE) == 0
@@ -82,8 +82,8 @@ def test_an_open_transaction_is_seen_in_all_places_and_gone_when_it_is_decided(
 
 
 def test_requests_connections_and_bytes_are_counted(broker: Oncelog, wire: Wire) -> None:
-    who = new_identity(wire)
-    data = batch(who, 0, value=b"x" * 1000)
+    producer = new_identity(wire)
+    data = batch(producer, 0, value=b"x" * 1000)
     for _ in range(2):
         produce(wire, "t", data)  # The second one repeats the first: it is not appended again.
     place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])

@@ -93,13 +93,13 @@ def test_a_callback_that_raises_strands_no_other_partition_of_its_round(fails: b
     for one in ones:
         one.append(batch(), now_ms=NOW_MS)
     ones[1].when_committed(1, broken)
-    told = waiter(ones[2], 1)
+    codes = waiter(ones[2], 1)
     files.pending.pop(0)()
     files.fail_sync(int(fails))
     ones[0].append(batch(), now_ms=NOW_MS)
     with pytest.raises(LookupError):
         files.pending.pop(0)()
-    assert told == [ErrorCode.KAFKA_STORAGE_ERROR if fails else ErrorCode.NONE]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR if fails else ErrorCode.NONE]
     assert [one.log.recovery_point for one in ones[1:]] == [0 if fails else 1] * 3
     assert [one.high_watermark for one in ones[1:]] == [0 if fails else 1] * 3
     assert all((one.offline is not None) is fails for one in ones[1:])

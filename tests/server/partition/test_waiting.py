@@ -10,34 +10,34 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters
 
 
-def _tell(told: list[tuple[int, ErrorCode]], offset: int, code: ErrorCode) -> None:
-    told.append((offset, code))
+def _complete(completed: list[tuple[int, ErrorCode]], offset: int, code: ErrorCode) -> None:
+    completed.append((offset, code))
 
 
 def test_requests_parked_for_a_commit_complete_in_order_and_once() -> None:
-    told: list[tuple[int, ErrorCode]] = []
+    completed: list[tuple[int, ErrorCode]] = []
     waiters = CommitWaiters()
     for offset in (3, 3, 5, 9):
-        waiters.wait(offset, partial(_tell, told, offset))
+        waiters.wait(offset, partial(_complete, completed, offset))
     waiters.advance(2)
-    assert told == []
+    assert completed == []
     waiters.advance(5)
     waiters.advance(5)
-    assert told == [(3, ErrorCode.NONE), (3, ErrorCode.NONE), (5, ErrorCode.NONE)]
+    assert completed == [(3, ErrorCode.NONE), (3, ErrorCode.NONE), (5, ErrorCode.NONE)]
     waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     waiters.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert told[3:] == [(9, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    assert completed[3:] == [(9, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     assert len(waiters) == 0
 
 
 def test_a_callback_that_parks_again_waits_for_what_comes_next() -> None:
     waiters = CommitWaiters()
-    told: list[ErrorCode] = []
-    waiters.wait(1, lambda code: waiters.wait(2, told.append))
+    completed: list[ErrorCode] = []
+    waiters.wait(1, lambda code: waiters.wait(2, completed.append))
     waiters.advance(1)
-    assert told == []
+    assert completed == []
     waiters.advance(2)
-    assert told == [ErrorCode.NONE]
+    assert completed == [ErrorCode.NONE]
 
 
 def test_readers_are_poked_in_the_order_they_came_until_they_leave() -> None:
@@ -64,7 +64,7 @@ def test_readers_are_poked_in_the_order_they_came_until_they_leave() -> None:
 
 @pytest.mark.parametrize("how", ["advance", "fail"])
 def test_a_callback_that_raises_keeps_no_other_waiting(how: str) -> None:
-    told: list[tuple[int, ErrorCode]] = []
+    completed: list[tuple[int, ErrorCode]] = []
     waiters = CommitWaiters()
     code = ErrorCode.NONE if how == "advance" else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -78,17 +78,17 @@ def test_a_callback_that_raises_keeps_no_other_waiting(how: str) -> None:
             waiters.fail(code)
 
     waiters.wait(1, broken)
-    waiters.wait(2, partial(_tell, told, 2))
+    waiters.wait(2, partial(_complete, completed, 2))
     with pytest.raises(LookupError):
         tell_all()
-    assert told == [(2, code)]
+    assert completed == [(2, code)]
     waiters.wait(3, broken)
     waiters.wait(4, broken)
-    waiters.wait(5, partial(_tell, told, 5))
+    waiters.wait(5, partial(_complete, completed, 5))
     with pytest.raises(ExceptionGroup) as several:
         tell_all()
     assert len(several.value.exceptions) == 2
-    assert told == [(2, code), (5, code)]
+    assert completed == [(2, code), (5, code)]
 
 
 def test_a_reader_that_raises_keeps_no_other_from_being_poked() -> None:

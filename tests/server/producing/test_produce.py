@@ -251,7 +251,7 @@ def test_R12_the_next_transaction_has_been_asked_about_when_the_old_answer_comes
 
 @pytest.mark.parametrize("parked", [False, True], ids=["at once", "parked"])
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [
         (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS),
@@ -263,7 +263,7 @@ def test_R12_the_next_transaction_has_been_asked_about_when_the_old_answer_comes
     ],
 )
 def test_codes_for_a_producer_whose_partition_cannot_be_added(
-    code: ErrorCode, told: ErrorCode, parked: bool
+    code: ErrorCode, expected: ErrorCode, parked: bool
 ) -> None:
     result = TransactionResult(code)
     answer: Deferred[TransactionResult] = Deferred()
@@ -271,7 +271,7 @@ def test_codes_for_a_producer_whose_partition_cannot_be_added(
     appends, _ = broker.produce(transactional(), batch())
     if parked:
         answer.complete(result)
-    assert codes(appends) == [told, NONE]
+    assert codes(appends) == [expected, NONE]
     assert broker.ends == [0, 1, 0]
     assert len(broker.partitions[0].guards) == 0
 

@@ -38,7 +38,7 @@ def facts_of(path: Path) -> list[FolderFacts]:
     return list(facts_of_all(ReadOnlyFiles(), str(path), [DIRECTORY]))
 
 
-def told(facts: list[FolderFacts]) -> list[str]:
+def problems(facts: list[FolderFacts]) -> list[str]:
     """Without any records of the metadata."""
     planner = Planner(
         facts, None, None, features={}, new_uuid=lambda: bytes(16), settings=Settings()
@@ -59,7 +59,7 @@ def test_a_topic_that_was_compacted_is_named_where_its_settings_are_lost(
         (tmp_path / "cleaner-offset-checkpoint").write_bytes(cleaned)
     elif sign == "cleaned":
         (tmp_path / DIRECTORY / f"{0:020}.log.cleaned").touch()
-    said = told(facts_of(tmp_path))
+    said = problems(facts_of(tmp_path))
     assert any(LOST in one for one in said)
     assert any(COMPACTED in one for one in said) == (sign != "none")
 
@@ -71,6 +71,6 @@ def test_damage_is_not_taken_for_compaction(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    said = told(facts_of(tmp_path))
+    said = problems(facts_of(tmp_path))
     assert any(LOST in one for one in said)
     assert not any(COMPACTED in one for one in said)

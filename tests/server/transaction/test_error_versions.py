@@ -35,11 +35,11 @@ CELLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("api", "version", "code", "told"), CELLS)
+@pytest.mark.parametrize(("api", "version", "code", "expected"), CELLS)
 def test_a_code_is_sent_as_the_version_knows_it(
-    api: ApiKey, version: int, code: ErrorCode, told: int
+    api: ApiKey, version: int, code: ErrorCode, expected: int
 ) -> None:
-    assert code_for_version(api, version, code) == told
+    assert code_for_version(api, version, code) == expected
 
 
 def test_the_table_has_no_row_that_is_not_tested() -> None:

@@ -41,7 +41,7 @@ class Heard:
         assert self.driver.add(*producer, P0).value.code is ErrorCode.NONE
         return producer
 
-    def told(self) -> list[tuple[FenceCause, Client | None, bool]]:
+    def listed(self) -> list[tuple[FenceCause, Client | None, bool]]:
         return [(fence.cause, fence.by, fence.aborted) for fence in self.driver.live.fences]
 
 
@@ -50,7 +50,7 @@ def test_a_timed_out_transaction_is_nobodys_doing() -> None:
     producer = heard.begin()
     heard.driver.now_ms += 60_000
     heard.driver.abort_overdue()
-    assert heard.told() == [(TIMED_OUT, None, True)]
+    assert heard.listed() == [(TIMED_OUT, None, True)]
     (event,) = heard.aborted
     assert (event.owner, event.at_ms) == (OLD, heard.driver.wall_ms)
     assert (event.producer_id, event.producer_epoch) == producer
@@ -62,7 +62,7 @@ def test_a_newer_instance_is_named_once_though_it_asks_twice() -> None:
     producer = heard.begin()
     assert heard.driver.init(caller=NEW).value.code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert heard.driver.init(caller=NEW).value.code is ErrorCode.NONE
-    assert heard.told() == [(NEWER, NEW, True)]
+    assert heard.listed() == [(NEWER, NEW, True)]
     assert heard.driver.live.client == NEW
     assert heard.fences.fenced[NEWER] == heard.fences.aborted[NEWER] == 1
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_a_newer_instance_with_nothing_open_aborts_nothing() -> None:
     heard = Heard()
     producer = heard.driver.init(caller=OLD).value
     heard.driver.init(caller=NEW)
-    assert heard.told() == [(NEWER, NEW, False)]
+    assert heard.listed() == [(NEWER, NEW, False)]
     assert heard.aborted == []
     heard.driver.init(producer.producer_id, producer.producer_epoch)
     assert [one.owner for one in heard.refused] == [OLD]
@@ -89,7 +89,7 @@ def test_an_operator_ends_what_is_open_and_owns_nothing() -> None:
     producer = heard.begin()
     heard.driver.init(caller=ADMIN, by_operator=True)
     assert heard.driver.init(caller=ADMIN, by_operator=True).value.code is ErrorCode.NONE
-    assert heard.told() == [(OPERATOR, ADMIN, True)]
+    assert heard.listed() == [(OPERATOR, ADMIN, True)]
     assert heard.driver.live.client is None
     assert heard.driver.end(*producer, True).value.code is FENCED
     assert heard.fences.refused[OPERATOR] == 1
@@ -103,7 +103,7 @@ def test_an_operator_with_kafkas_tool_ends_what_is_open_and_owns_nothing(client_
     producer = heard.begin()
     heard.driver.init(caller=admin)
     assert heard.driver.init(caller=admin).value.code is ErrorCode.NONE
-    assert heard.told() == [(OPERATOR, admin, True)]
+    assert heard.listed() == [(OPERATOR, admin, True)]
     assert heard.driver.live.client is None
     assert heard.driver.end(*producer, True).value.code is FENCED
     assert heard.fences.refused[OPERATOR] == 1
@@ -116,7 +116,7 @@ def test_a_client_id_unlike_the_tools_is_a_newer_instance(client_id: str) -> Non
     heard.begin()
     heard.driver.init(caller=client)
     heard.driver.init(caller=client)
-    assert heard.told() == [(NEWER, client, True)]
+    assert heard.listed() == [(NEWER, client, True)]
     assert heard.driver.live.client == client
 
 
@@ -138,7 +138,7 @@ def test_the_newest_of_three_gets_its_response_though_the_second_has_aborted_by_
     heard.driver.add(second.producer_id, second.producer_epoch, P0)
     heard.driver.end(second.producer_id, second.producer_epoch, False, bumps_epoch=False)
     heard.driver.init(caller=ADMIN)
-    assert heard.told() == [(NEWER, NEW, True), (NEWER, ADMIN, False)]
+    assert heard.listed() == [(NEWER, NEW, True), (NEWER, ADMIN, False)]
 
 
 def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
@@ -147,7 +147,7 @@ def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
     heard.driver.now_ms += 60_000
     heard.driver.abort_overdue()
     heard.driver.init(caller=NEW)
-    assert [cause for cause, _, _ in heard.told()] == [TIMED_OUT, NEWER]
+    assert [cause for cause, _, _ in heard.listed()] == [TIMED_OUT, NEWER]
     assert "timed out" in heard.driver.end(*producer, True).value.message
     # That it cannot come back is the newer one's doing, and its epoch was nobody's.
     assert heard.driver.init(*producer).value.code is FENCED
@@ -158,7 +158,7 @@ def test_a_producer_that_asks_for_its_own_next_epoch_leaves_no_fence() -> None:
     producer = heard.begin()
     heard.driver.init(*producer, caller=OLD)
     heard.driver.init(*producer, caller=OLD)
-    assert heard.told() == []
+    assert heard.listed() == []
     assert heard.driver.live.client == OLD
 
 
@@ -167,7 +167,7 @@ def test_w2_keeping_a_prepared_transaction_fences_its_first_instance() -> None:
     first = heard.driver.init(caller=OLD, two_phase=True).value
     heard.driver.add(first.producer_id, first.producer_epoch, P0)
     heard.driver.init(caller=NEW, two_phase=True, keep=True)
-    assert heard.told() == [(NEWER, NEW, False)]
+    assert heard.listed() == [(NEWER, NEW, False)]
     assert heard.aborted == []
     assert heard.fences.aborted[NEWER] == 0
     assert heard.driver.live.client == NEW
@@ -182,7 +182,7 @@ def test_nothing_is_remembered_of_a_decision_that_was_not_written() -> None:
     heard.driver.init(caller=NEW)
     heard.driver.now_ms += 60_000
     heard.driver.abort_overdue()
-    assert heard.told() == []
+    assert heard.listed() == []
     assert heard.driver.live.client == OLD
 
 
@@ -190,7 +190,7 @@ def test_only_the_last_fences_of_an_id_are_remembered() -> None:
     heard = Heard()
     for _ in range(3 * REMEMBERED):
         heard.driver.init(caller=NEW)
-    assert len(heard.told()) == REMEMBERED
+    assert len(heard.listed()) == REMEMBERED
     assert heard.fences.fenced[NEWER] == 3 * REMEMBERED - 1
 
 
@@ -259,15 +259,15 @@ def test_the_client_that_opened_it_is_known_over_a_crash_while_it_is_open() -> N
     """Whatever of its records compaction has left: the newest of them says it."""
     driver = Driver()
     producer = driver.init(caller=OLD).value
-    who = producer.producer_id, producer.producer_epoch
-    driver.add(*who, P0, caller=OLD)
+    identity = producer.producer_id, producer.producer_epoch
+    driver.add(*identity, P0, caller=OLD)
     driver.crash()
     assert driver.live.client == OLD
-    driver.add(*who, P1, caller=NEW)
+    driver.add(*identity, P1, caller=NEW)
     del driver.log[:-1]
     driver.crash()
     assert driver.live.client == OLD
-    assert driver.end(*who, True).value.code is ErrorCode.NONE
+    assert driver.end(*identity, True).value.code is ErrorCode.NONE
     driver.crash()
     assert driver.live.client is None
 

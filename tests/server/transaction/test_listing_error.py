@@ -13,7 +13,7 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.listing_error import listing_error
 from tests.server.transaction.world import TXN_LOG, World
 
-HERE, OTHER, NOBODY = 1, 2, -1
+HERE, OTHER, NO_LEADER = 1, 2, -1
 SECOND = TopicPartition(TRANSACTION_STATE, 1)
 
 
@@ -26,7 +26,7 @@ def image(*leaders: int) -> ClusterImage:
     return ClusterImage(topics={TRANSACTION_STATE: topic})
 
 
-def told(world: World, cluster: ClusterImage, partitions: Partitions) -> ErrorCode:
+def listing_error_of(world: World, cluster: ClusterImage, partitions: Partitions) -> ErrorCode:
     return listing_error(cluster, HERE, partitions, world.transactions.runtime)
 
 
@@ -35,7 +35,7 @@ def told(world: World, cluster: ClusterImage, partitions: Partitions) -> ErrorCo
     [
         pytest.param((HERE,), ErrorCode.NONE, id="all are in service"),
         pytest.param((HERE, OTHER), ErrorCode.NONE, id="another broker tells of its own"),
-        pytest.param((HERE, NOBODY), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="nobody tells"),
+        pytest.param((HERE, NO_LEADER), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="nobody tells"),
         pytest.param((HERE, HERE), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="offline here"),
     ],
 )
@@ -45,17 +45,20 @@ def test_what_a_broker_leads_it_must_be_able_to_tell_of(
     world, partitions = World(), Partitions()
     partitions.add(world.partitions[TXN_LOG])
     partitions.add_offline(SECOND, "a corrupt batch")
-    assert told(world, image(*leaders), partitions) is code
+    assert listing_error_of(world, image(*leaders), partitions) is code
 
 
 def test_before_the_topic_is_made_there_is_nothing_to_tell() -> None:
-    assert told(World(), ClusterImage(), Partitions()) is ErrorCode.NONE
+    assert listing_error_of(World(), ClusterImage(), Partitions()) is ErrorCode.NONE
 
 
 def test_what_is_still_to_be_opened_is_waited_for() -> None:
     world, partitions = World(), Partitions()
     partitions.add(world.partitions[TXN_LOG])
-    assert told(world, image(HERE, HERE), partitions) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert (
+        listing_error_of(world, image(HERE, HERE), partitions)
+        is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
 
 
 def test_S14_a_shard_that_could_not_be_loaded_makes_the_list_no_list() -> None:
@@ -66,4 +69,4 @@ def test_S14_a_shard_that_could_not_be_loaded_makes_the_list_no_list() -> None:
     world.files.fail_reads("__transaction_state-0/")
     with pytest.raises(ValueError, match="offset"):
         world.transactions.lead(world.partitions[TXN_LOG])
-    assert told(world, image(HERE), partitions) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert listing_error_of(world, image(HERE), partitions) is ErrorCode.COORDINATOR_NOT_AVAILABLE

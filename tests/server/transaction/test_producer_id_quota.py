@@ -105,9 +105,9 @@ def test_h60_never_more_than_the_limit_within_any_window(
 
 def test_h60_each_limit_is_logged_once_a_minute_with_what_it_has_refused() -> None:
     """By whom, and how often meanwhile; every refusal is counted."""
-    told: list[Refusal] = []
+    refusals: list[Refusal] = []
     now_ms = 5
-    refused = RefusedProducerIds(lambda: now_ms, told.append)
+    refused = RefusedProducerIds(lambda: now_ms, refusals.append)
     quota = ProducerIdQuota(5, WINDOW_MS, refused)
     given_to(quota, "/a", 0, 8)
     given_to(quota, "/b", 0, 7)
@@ -116,8 +116,8 @@ def test_h60_each_limit_is_logged_once_a_minute_with_what_it_has_refused() -> No
     given_to(quota, "/b", 0, 10)
     first = Refusal(PER_ADDRESS, 5, 1, {"client_address": "/a"})
     other = Refusal(PER_PARTITION, 3, 1, {"partition": "t-0"})
-    assert told == [first, other]
+    assert refusals == [first, other]
     now_ms += 1
     given_to(quota, "/b", 0, 2)
-    assert told == [first, other, Refusal(PER_ADDRESS, 5, 15, {"client_address": "/b"})]
+    assert refusals == [first, other, Refusal(PER_ADDRESS, 5, 15, {"client_address": "/b"})]
     assert refused.counts == {PER_ADDRESS: 17, PER_PARTITION: 1}

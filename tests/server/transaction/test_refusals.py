@@ -29,42 +29,42 @@ Refused = Callable[[], Answer]
 
 def fenced(world: World) -> tuple[int, int]:
     """A producer whose transaction a newer instance has aborted."""
-    who = world.producer()
-    world.add(who, A0)
+    producer = world.producer()
+    world.add(producer, A0)
     world.producer()
-    return who
+    return producer
 
 
 def add_of_the_fenced(world: World) -> Refused:
-    who = fenced(world)
-    return lambda: world.add(who, B0)
+    producer = fenced(world)
+    return lambda: world.add(producer, B0)
 
 
 def end_of_the_fenced(world: World) -> Refused:
-    who = fenced(world)
-    return lambda: world.end(who, True)
+    producer = fenced(world)
+    return lambda: world.end(producer, True)
 
 
 def init_of_the_fenced(world: World) -> Refused:
-    who = fenced(world)
-    return lambda: world.init("t", *who)
+    producer = fenced(world)
+    return lambda: world.init("t", *producer)
 
 
 def commit_after_the_time_out(world: World) -> Refused:
-    who = world.producer()
-    world.add(who, A0)
+    producer = world.producer()
+    world.add(producer, A0)
     world.settle(60_001)
     world.transactions.abort_overdue(1)
     world.settle()
-    return lambda: world.end(who, True)
+    return lambda: world.end(producer, True)
 
 
 def add_of_an_unknown_id(world: World) -> Refused:
-    return lambda: world.add((7, 0), A0, transactional_id="nobody")
+    return lambda: world.add((7, 0), A0, transactional_id="unknown")
 
 
 def end_of_an_unknown_id(world: World) -> Refused:
-    return lambda: world.end((7, 0), True, transactional_id="nobody")
+    return lambda: world.end((7, 0), True, transactional_id="unknown")
 
 
 def rotated(world: World) -> tuple[int, int]:
@@ -78,31 +78,31 @@ def rotated(world: World) -> tuple[int, int]:
 
 
 def add_under_an_older_producer_id(world: World) -> Refused:
-    who = rotated(world)
-    return lambda: world.add(who, A0)
+    producer = rotated(world)
+    return lambda: world.add(producer, A0)
 
 
 def end_under_an_older_producer_id(world: World) -> Refused:
-    who = rotated(world)
-    return lambda: world.end(who, True)
+    producer = rotated(world)
+    return lambda: world.end(producer, True)
 
 
 def outlived(world: World) -> tuple[int, int]:
     """The identity before its own last bump, of a producer with an open transaction."""
-    who = world.producer()
-    again = world.producer("t", producer_id=who[0], producer_epoch=who[1])
+    producer = world.producer()
+    again = world.producer("t", producer_id=producer[0], producer_epoch=producer[1])
     world.add(again, A0)
-    return who
+    return producer
 
 
 def a_late_init_of_its_own(world: World) -> Refused:
-    who = outlived(world)
-    return lambda: world.init("t", *who)
+    producer = outlived(world)
+    return lambda: world.init("t", *producer)
 
 
 def a_late_init_that_keeps(world: World) -> Refused:
-    who = outlived(world)
-    return lambda: world.init("t", *who, keep=True)
+    producer = outlived(world)
+    return lambda: world.init("t", *producer, keep=True)
 
 
 # --- in a group
@@ -148,8 +148,8 @@ def init_of_the_time_before_the_group(world: World) -> Refused:
     group = partition_for(GROUP, SHARDS)
     names = (f"t-{number}" for number in range(99))
     name = next(name for name in names if partition_for(name, SHARDS) != group)
-    who = world.producer(name)
-    command = InitProducerId(name, 60_000, *who)
+    producer = world.producer(name)
+    command = InitProducerId(name, 60_000, *producer)
     membership = Membership(GROUP, 1, frozenset({IN0}))
     return lambda: world.transactions.init_producer_id(command, membership)
 
@@ -164,7 +164,7 @@ def parts(world: World) -> tuple[Member, Member]:
 
 def group_commit_of_an_unknown_parent(world: World) -> Refused:
     _, one = parts(world)
-    return lambda: end(world, Member("nobody", 7, 0), one)
+    return lambda: end(world, Member("unknown", 7, 0), one)
 
 
 def group_commit_of_an_older_parent(world: World) -> Refused:
@@ -174,7 +174,7 @@ def group_commit_of_an_older_parent(world: World) -> Refused:
 
 def group_commit_of_an_unknown_part(world: World) -> Refused:
     parent, _ = parts(world)
-    return lambda: end(world, parent, Member("nobody", 7, 0))
+    return lambda: end(world, parent, Member("unknown", 7, 0))
 
 
 def group_commit_of_a_part_with_another_id(world: World) -> Refused:

@@ -83,16 +83,16 @@ class TwoPhaseLives(Lives):
             return
         if not committed:
             self.asked_to_abort.add(asked)
-        told = []
+        responses = []
         for _ in range(1 + twice):
             answer = self.driver.end(*asked, committed)
             self.answered(answer, producer, asked, committed, True)
             if answer.done:
-                told.append(answer.value)
+                responses.append(answer.value)
             if crashes:
                 self.the_broker_ends_and_starts(2, 0)
-        if told and told[0].code is ErrorCode.NONE:
-            assert told == [told[0]] * len(told), "a retry is told something else"
+        if responses and responses[0].code is ErrorCode.NONE:
+            assert responses == [responses[0]] * len(responses), "a retry is told something else"
 
     @rule(by_ms=st.sampled_from([NO_TIMEOUT_MS, 60_000]))
     def time_passes(self, by_ms: int) -> None:
@@ -147,7 +147,7 @@ class TwoPhaseLives(Lives):
         assert self.driver.abort_overdue() == []
 
     @invariant()
-    def nobody_aborts_unasked(self) -> None:
+    def no_abort_unasked(self) -> None:
         if not hasattr(self, "driver") or self.takes_over:
             return
         before = None

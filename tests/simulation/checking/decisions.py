@@ -177,18 +177,24 @@ def check_markers(
         if log.topic == TRANSACTION_STATE or key in recreated:
             continue
         written = markers_of(log)
-        for who in sorted(written.keys() | decided[key].keys()):
-            decisions = decided[key].get(who, [])
+        for producer in sorted(written.keys() | decided[key].keys()):
+            decisions = decided[key].get(producer, [])
             # Of many transactions of one epoch, compaction may have left the last decision alone.
-            if who in by_operator or (partial and len(decisions) < len(written.get(who, ()))):
+            if producer in by_operator or (
+                partial and len(decisions) < len(written.get(producer, ()))
+            ):
                 continue
             # Of a log without its beginning, the first markers may be gone.
             cut = partial or is_partial(log)
-            yield from _match(log.name, who, written.get(who, []), decisions, cut)
+            yield from _match(log.name, producer, written.get(producer, []), decisions, cut)
 
 
 def _match(
-    where: str, who: tuple[int, int], markers: list[Marker], decisions: list[Decision], cut: bool
+    where: str,
+    producer: tuple[int, int],
+    markers: list[Marker],
+    decisions: list[Decision],
+    cut: bool,
 ) -> Iterator[Violation]:
     """Every decision is written once or more, in order; an effective marker begins the next one.
 
@@ -211,14 +217,14 @@ def _match(
         if not following:
             kind = "COMMIT" if marker.committed else "ABORT"
             other = any(decision.committed != marker.committed for decision in decisions)
-            what = f"{kind} of {who} at offset {marker.offset} was never decided"
+            what = f"{kind} of {producer} at offset {marker.offset} was never decided"
             yield Violation("I7" if other else "I6", where, what)
             return
         places = following
     owed = max((n for n, decision in enumerate(decisions) if decision.is_complete), default=-1)
     if max(places) < owed and not cut:
         result = "COMMIT" if decisions[owed].committed else "ABORT"
-        yield Violation("I5", where, f"{who} is complete without its {result} here")
+        yield Violation("I5", where, f"{producer} is complete without its {result} here")
 
 
 def check_registered(
@@ -239,8 +245,8 @@ def check_registered(
             continue
         met: defaultdict[tuple[int, int], int] = defaultdict(int)
         for transaction in log.whole.transactions:
-            who = (transaction.producer_id, transaction.epoch)
-            met[who] += 1
-            if met[who] > registered[key, *who]:
-                what = f"{who} at offset {transaction.first} is not in the transaction"
+            producer = (transaction.producer_id, transaction.epoch)
+            met[producer] += 1
+            if met[producer] > registered[key, *producer]:
+                what = f"{producer} at offset {transaction.first} is not in the transaction"
                 yield Violation("I5", log.name, what)

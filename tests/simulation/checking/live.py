@@ -88,9 +88,9 @@ def _check_rows(log: PartitionLog, live: LivePartition) -> Iterator[Violation]:
     bases = sorted(log.logs)
     for base, next_base in zip(bases, [*bases[1:], log.end], strict=True):
         held = live.aborted_by_segment.get(base)
-        told = [row for row in log.whole.rows if base <= row.last_offset < next_base]
-        if held is not None and not rows_agree(list(held), told, partial=is_partial(log)):
-            yield Violation("I14", log.name, f"of {base}: {held}, the log says {told}")
+        expected_rows = [row for row in log.whole.rows if base <= row.last_offset < next_base]
+        if held is not None and not rows_agree(list(held), expected_rows, partial=is_partial(log)):
+            yield Violation("I14", log.name, f"of {base}: {held}, the log says {expected_rows}")
 
 
 def _check_offsets(log: PartitionLog, live: LivePartition, settled: bool) -> Iterator[Violation]:
@@ -119,11 +119,16 @@ def _check_transactions(
         if known and known[-1].state is not None:
             replayed[life.partition, life.transactional_id] = known[-1]
     for name in sorted(replayed.keys() | broker.transactions.keys()):
-        told, held = replayed.get(name), broker.transactions.get(name)
-        if told is None or held is None:
-            yield Violation("I12", str(name), f"memory has {held}, the log {told}")
+        wanted, held = replayed.get(name), broker.transactions.get(name)
+        if wanted is None or held is None:
+            yield Violation("I12", str(name), f"memory has {held}, the log {wanted}")
             continue
-        expected = LiveTransaction(told.producer_id, told.epoch, told.state or 0, told.partitions)
+        expected = LiveTransaction(
+            wanted.producer_id,
+            wanted.epoch,
+            wanted.state or 0,
+            wanted.partitions,
+        )
         if held != expected:
             yield Violation("I12", str(name), f"memory has {held}, the log {expected}")
 
@@ -131,13 +136,13 @@ def _check_transactions(
 def _check_groups(
     logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker
 ) -> Iterator[Violation]:
-    told = replay_offsets(group_logs(logs))
+    offsets = replay_offsets(group_logs(logs))
     if broker.group_offsets is not None:
-        for key in sorted(told.committed.keys() | broker.group_offsets.keys()):
-            held, expected = broker.group_offsets.get(key), told.committed.get(key)
+        for key in sorted(offsets.committed.keys() | broker.group_offsets.keys()):
+            held, expected = broker.group_offsets.get(key), offsets.committed.get(key)
             if held != expected:
                 what = f"{key}: memory has {held}, the log {expected}"
                 yield Violation("I12", "__consumer_offsets", what)
-    if broker.pending_offsets is not None and broker.pending_offsets != told.pending.keys():
-        what = f"pending {sorted(broker.pending_offsets)}, the log says {sorted(told.pending)}"
+    if broker.pending_offsets is not None and broker.pending_offsets != offsets.pending.keys():
+        what = f"pending {sorted(broker.pending_offsets)}, the log says {sorted(offsets.pending)}"
         yield Violation("I12", "__consumer_offsets", what)

@@ -52,15 +52,15 @@ def _sequences(log: PartitionLog, anywhere: bool) -> Iterator[Violation]:
     for batch in log.batches:
         if batch.producer_id < 0 or batch.is_control:
             continue
-        who = (batch.producer_id, batch.epoch)
+        producer = (batch.producer_id, batch.epoch)
         numbers = [(batch.base_sequence + n) % 2**31 for n in range(batch.delta + 1)]
-        where = f"producer {who} at offset {batch.base_offset}"
-        if any((*who, number) in taken for number in numbers):
+        where = f"producer {producer} at offset {batch.base_offset}"
+        if any((*producer, number) in taken for number in numbers):
             yield Violation("I3", log.name, f"{where}: sequence {numbers[0]} for the second time")
-        elif not anywhere and numbers[0] != ended.get(who, 0):
-            yield Violation("I3", log.name, f"{where}: {numbers[0]} after {ended.get(who, 0)}")
-        taken |= {(*who, number) for number in numbers}
-        ended[who] = (numbers[-1] + 1) % 2**31
+        elif not anywhere and numbers[0] != ended.get(producer, 0):
+            yield Violation("I3", log.name, f"{where}: {numbers[0]} after {ended.get(producer, 0)}")
+        taken |= {(*producer, number) for number in numbers}
+        ended[producer] = (numbers[-1] + 1) % 2**31
 
 
 def _epochs(log: PartitionLog) -> Iterator[Violation]:
@@ -151,16 +151,16 @@ def compare_producers(
     found: dict[int, Producer], expected: dict[int, Producer], *, partial: bool
 ) -> Iterator[str]:
     """Idle producers may have expired; those with an open transaction never."""
-    for producer_id, told in sorted(expected.items()):
+    for producer_id, wanted in sorted(expected.items()):
         held = found.get(producer_id)
         if held is None:
-            if told.open_since >= 0:
+            if wanted.open_since >= 0:
                 yield f"producer {producer_id} and its open transaction are missing"
         elif partial:
-            if (held.epoch, held.open_since >= 0) != (told.epoch, told.open_since >= 0):
-                yield f"producer {producer_id} is {held}, the log says {told}"
-        elif held != told:
-            yield f"producer {producer_id} is {held}, the log says {told}"
+            if (held.epoch, held.open_since >= 0) != (wanted.epoch, wanted.open_since >= 0):
+                yield f"producer {producer_id} is {held}, the log says {wanted}"
+        elif held != wanted:
+            yield f"producer {producer_id} is {held}, the log says {wanted}"
     if not partial:
         for producer_id in sorted(found.keys() - expected.keys()):
             yield f"producer {producer_id} is {found[producer_id]} and not in the log"

@@ -101,26 +101,26 @@ class Promises:
             for transition in life.transitions
             for partition in transition.partitions
         }
-        for told in self.registered:
-            if told not in known:
-                transactional_id, producer_id, epoch, partition = told
+        for addition in self.registered:
+            if addition not in known:
+                transactional_id, producer_id, epoch, partition = addition
                 what = f"{partition} was added by ({producer_id}, {epoch}) and is not there"
                 yield Violation("I9", transactional_id, what)
 
 
 def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
     """I7, I9: an end that was answered is decided in the log, and so."""
-    who = (ended.producer_id, ended.epoch)
+    producer = (ended.producer_id, ended.epoch)
     results: Counter[bool] = Counter()
     for life in lives:
         for before, prepared in pairwise(life.transitions):
-            if prepared.state in PREPARES and before.owner == who:
+            if prepared.state in PREPARES and before.owner == producer:
                 results[PREPARES[prepared.state]] += 1
     if ended.committed and not results[True]:
         invariant = "I7" if results[False] else "I9"
-        yield Violation(invariant, ended.transactional_id, f"COMMIT of {who} was answered")
+        yield Violation(invariant, ended.transactional_id, f"COMMIT of {producer} was answered")
     if not ended.committed and results[True] and not results[False]:
-        yield Violation("I7", ended.transactional_id, f"ABORT of {who} was answered")
+        yield Violation("I7", ended.transactional_id, f"ABORT of {producer} was answered")
 
 
 def check_reads(

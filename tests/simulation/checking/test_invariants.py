@@ -296,7 +296,7 @@ def test_i1_what_a_reader_must_not_have_got() -> None:
 
 
 def live(hand: Hand, **partitions: tuple[int, int, int, int]) -> set[str]:
-    broker = LiveBroker({(name, 0): LivePartition(*told) for name, told in partitions.items()})
+    broker = LiveBroker({(name, 0): LivePartition(*found) for name, found in partitions.items()})
     return {violation.invariant for violation in check_live(hand.partitions(), broker)} - {"I15"}
 
 
@@ -375,8 +375,8 @@ def test_i12_live_transactions_are_those_of_the_replay() -> None:
         {(0, "t"): sound, (0, "u"): sound},
         {(1, "t"): sound},
     ):
-        told = check_live(logs, LiveBroker(transactions=wrong))
-        assert {violation.invariant for violation in told} == {"I12"}
+        found = check_live(logs, LiveBroker(transactions=wrong))
+        assert {violation.invariant for violation in found} == {"I12"}
 
 
 def test_what_is_set_aside_is_no_partition() -> None:

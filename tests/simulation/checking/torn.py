@@ -38,15 +38,15 @@ def _torn_values(operation: Operation, history: History, order: VersionOrder) ->
 def _torn_offsets(group_key: GroupKey, offset: int, order: VersionOrder) -> Iterator[Anomaly]:
     """Offsets of one group and key only grow here, as in every loop of copying."""
     declared = [op for op in order.operations if group_key in op.group_offsets]
-    who = f"{group_key[0]} at {group_key[1]} is {offset}"
+    group = f"{group_key[0]} at {group_key[1]} is {offset}"
     writers = [op for op in declared if op.group_offsets[group_key] == offset]
     if declared and not any(op.outcome is not Outcome.FAIL for op in writers):
-        yield Anomaly("torn-txn", f"{who}: no operation that can have happened said so")
+        yield Anomaly("torn-txn", f"{group}: no operation that can have happened said so")
     for operation in declared:
         promised = operation.group_offsets[group_key]
         if promised > offset and order.must_have_committed(operation):
-            yield Anomaly("torn-txn", f"{who}: a committed transaction said {promised}")
+            yield Anomaly("torn-txn", f"{group}: a committed transaction said {promised}")
     for operation in writers:
         unseen = [s for s in operation.sends if (s.key, s.value) not in order.seen]
         if operation.outcome is Outcome.INFO and len(writers) == 1 and operation.sends and unseen:
-            yield Anomaly("torn-txn", f"{who}, but {unseen} of that transaction cannot be read")
+            yield Anomaly("torn-txn", f"{group}, but {unseen} of that transaction cannot be read")

@@ -30,12 +30,12 @@ def start(spark: SparkSession, topics: Topics, topic: str, checkpoint: str) -> S
     return write.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
-def with_rows(told: queue.Queue[BatchProgress], query: str, count: int) -> list[BatchProgress]:
+def with_rows(progress: queue.Queue[BatchProgress], query: str, count: int) -> list[BatchProgress]:
     """So many batches of the query; the one that only says where it begins is not among them. Of
     queries before it Spark may still have something to tell."""
     batches: list[BatchProgress] = []
     while len(batches) < count:
-        batch = told.get(timeout=DEADLINE_S)
+        batch = progress.get(timeout=DEADLINE_S)
         batches += [batch] if batch.rows and batch.query == query else []
     return batches
 
@@ -45,12 +45,12 @@ def test_lag_falls_batch_by_batch_to_nothing(
 ) -> None:
     topics.create(name, partitions=1)
     topics.append(name, [b"%d" % number for number in range(5)])
-    told: queue.Queue[BatchProgress] = queue.Queue()
-    listener = ProgressListener(told.put)
+    progress: queue.Queue[BatchProgress] = queue.Queue()
+    listener = ProgressListener(progress.put)
     spark.streams.addListener(listener)
     try:
         start(spark, topics, name, checkpoint).awaitTermination(DEADLINE_S)
-        batches = with_rows(told, name, 3)
+        batches = with_rows(progress, name, 3)
     finally:
         spark.streams.removeListener(listener)
     assert [batch.rows for batch in batches] == [2, 2, 1]
@@ -74,13 +74,13 @@ def test_a_line_for_each_batch_goes_to_stderr(
 ) -> None:
     topics.create(name, partitions=1)
     topics.append(name, [b"one"])
-    told: queue.Queue[BatchProgress] = queue.Queue()
-    printing, waiting = ProgressListener(), ProgressListener(told.put)
+    progress: queue.Queue[BatchProgress] = queue.Queue()
+    printing, waiting = ProgressListener(), ProgressListener(progress.put)
     for listener in (printing, waiting):
         spark.streams.addListener(listener)
     try:
         start(spark, topics, name, str(tmp_path / "checkpoint")).awaitTermination(DEADLINE_S)
-        (batch,) = with_rows(told, name, 1)
+        (batch,) = with_rows(progress, name, 1)
     finally:
         for listener in (printing, waiting):
             spark.streams.removeListener(listener)

@@ -43,14 +43,14 @@ def test_the_tables_have_every_option_and_no_other(heading: str, side: str) -> N
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    told = {row[0].strip("` *"): row[1].strip("`") for row in rows("Source options")}
+    documented = {row[0].strip("` *"): row[1].strip("`") for row in rows("Source options")}
     given = Options({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "purchases"})
     source = source_options(given, streaming=True)
-    assert told["kafkaConsumer.pollTimeoutMs"] == str(source.poll_timeout_ms)
-    assert told["fetchOffset.numRetries"] == str(source.fetch_retries)
-    assert told["fetchOffset.retryIntervalMs"] == str(source.fetch_retry_interval_ms)
-    assert told["failOnDataLoss"] == str(source.fail_on_data_loss).lower()
-    assert told["maxTriggerDelay"] == f"{source.max_trigger_delay_ms // 60_000}m"
+    assert documented["kafkaConsumer.pollTimeoutMs"] == str(source.poll_timeout_ms)
+    assert documented["fetchOffset.numRetries"] == str(source.fetch_retries)
+    assert documented["fetchOffset.retryIntervalMs"] == str(source.fetch_retry_interval_ms)
+    assert documented["failOnDataLoss"] == str(source.fail_on_data_loss).lower()
+    assert documented["maxTriggerDelay"] == f"{source.max_trigger_delay_ms // 60_000}m"
     sink = sink_options(given, streaming=True)
     assert sink.transaction_timeout_ms == 15 * 60_000
     assert (sink.forced, sink.adopts) == (None, False)

@@ -40,7 +40,7 @@ def driver(cluster: Standalone) -> Iterator[Driver]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_paused(cluster: Standalone, driver: Driver) -> Iterator[None]:
+def no_process_paused(cluster: Standalone, driver: Driver) -> Iterator[None]:
     """Nor does a copy that has lost come to the fail points of the next test."""
     yield
     cluster.fail_points.clear()

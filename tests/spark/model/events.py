@@ -48,32 +48,32 @@ class Events:
 
     # --- requests
 
-    def _ask(self, world: World, who: Driver | Task, call: Call) -> Iterator[Event]:
+    def _ask(self, world: World, machine: Driver | Task, call: Call) -> Iterator[Event]:
         request, budget = call.request, world.budget
         broker, reply = execute(world.broker, request)
         after = world._replace(broker=broker)
-        label = (who, ":", request, "->", reply)
-        yield label, self._hears(after, who, call, reply)
+        label = (machine, ":", request, "->", reply)
+        yield label, self._hears(after, machine, call, reply)
         if budget.losses:
             spent = budget._replace(losses=budget.losses - 1)
-            lost = self._hears(after._replace(budget=spent), who, call, Unanswered())
+            lost = self._hears(after._replace(budget=spent), machine, call, Unanswered())
             yield (*label, "is lost"), lost
-            unsent = self._hears(world._replace(budget=spent), who, call, Unanswered())
-            yield (who, ":", request, "is lost"), unsent
+            unsent = self._hears(world._replace(budget=spent), machine, call, Unanswered())
+            yield (machine, ":", request, "is lost"), unsent
         if budget.copies:
             spent = budget._replace(copies=budget.copies - 1)
             twice = after._replace(budget=spent, held=(*world.held, request))
-            yield (*label, "and will come again"), self._hears(twice, who, call, reply)
+            yield (*label, "and will come again"), self._hears(twice, machine, call, reply)
 
-    def _hears(self, world: World, who: Driver | Task, call: Call, reply: Reply) -> World:
-        return _tidied(self._turned(world, who, proceed(self.sink, call, reply)))
+    def _hears(self, world: World, machine: Driver | Task, call: Call, reply: Reply) -> World:
+        return _tidied(self._turned(world, machine, proceed(self.sink, call, reply)))
 
-    def _turned(self, world: World, who: Driver | Task, turn: Turn | Call) -> World:
+    def _turned(self, world: World, machine: Driver | Task, turn: Turn | Call) -> World:
         if isinstance(turn, Asks):
             turn = Call(turn)
-        if isinstance(who, Task):
-            return _task_turned(world, who, turn)
-        return self._driver_turned(world, who, turn)
+        if isinstance(machine, Task):
+            return _task_turned(world, machine, turn)
+        return self._driver_turned(world, machine, turn)
 
     # --- drivers
 

@@ -74,13 +74,13 @@ def test_a_query_with_another_checkpoint_is_refused_and_fences_no_producer(
     assert query.batch(0)
     plan = query.plan()
     messages = query.write(plan, 1)
-    stranger = replace(query, query_id="q-2")
+    other = replace(query, query_id="q-2")
     with pytest.raises(SinkError, match="belongs to query q-1") as refused:
-        stranger.plan()
+        other.plan()
     assert refused.value.reason is Reason.NEW_CHECKPOINT
     assert query.commit(messages, 1)
     visible(0, 1)
-    heir = stranger.having(onNewCheckpoint="adopt")
+    heir = other.having(onNewCheckpoint="adopt")
     assert heir.plan().done == 0
     with pytest.raises(SinkError):
         query.plan()

@@ -270,14 +270,14 @@ def test_each_sink_of_a_process_warns_once_that_outages_are_not_covered(
 ) -> None:
     queries = [Query(broker.address, f"{name}-{number}", name, points) for number in range(2)]
 
-    def told() -> list[str]:
+    def warnings_of() -> list[str]:
         heard = Heard()
         logging.getLogger(record_commit.__name__).addHandler(heard)
         for one in [*queries, *queries]:
             one.planned()
         return heard.messages
 
-    heard = run(told, points.environment)
+    heard = run(warnings_of, points.environment)
     assert [one.split(":")[0] for one in heard] == [f"sink {query.sink_id}" for query in queries]
     assert all("the broker has no two-phase commit" in one for one in heard)
 

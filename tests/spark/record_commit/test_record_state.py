@@ -90,11 +90,11 @@ def committed_last(batches: Sequence[LoggedBatch]) -> int | None:
     for place in reversed(range(len(batches))):
         if not batches[place].committed:
             continue
-        who = batches[place].producer_id
+        producer = batches[place].producer_id
         for batch in reversed(batches[:place]):
-            if batch.producer_id == who and batch.committed is not None:
+            if batch.producer_id == producer and batch.committed is not None:
                 break
-            if batch.producer_id == who and batch.records[0][0] == SINK.encode():
+            if batch.producer_id == producer and batch.records[0][0] == SINK.encode():
                 return batch.base_offset
     return None
 

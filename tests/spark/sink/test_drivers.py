@@ -211,9 +211,9 @@ def test_a_driver_goes_on_with_its_generation_and_needs_no_memory_of_it(
 def test_a_new_query_under_a_known_sink_learns_where_the_old_one_was(query: Query) -> None:
     query.run([0, 1])
     plan = query.plan()
-    stranger = replace(query, query_id="q-2")
+    other = replace(query, query_id="q-2")
     with pytest.raises(SinkError, match=r"belongs to query q-1.*committed batch 1") as refused:
-        stranger.plan()
+        other.plan()
     assert refused.value.reason is Reason.NEW_CHECKPOINT
     # And has fenced nobody.
     assert query.commit(query.write(plan, 2), 2)

@@ -88,8 +88,8 @@ def test_version_0_waits_its_session_timeout_for_the_others() -> None:
     driver = Driver()
     _, (member,) = driver.stable_group("a", version=9, session_ms=7_000)
     driver.join(version=0, session_ms=8_000, rebalance_ms=-1)
-    (newcomer,) = (other for name, other in driver.group().members.items() if name != member)
-    assert newcomer.rebalance_timeout_ms == 8_000
+    (new_member,) = (other for name, other in driver.group().members.items() if name != member)
+    assert new_member.rebalance_timeout_ms == 8_000
 
 
 def test_a_member_id_is_given_first_and_forgotten_if_it_is_not_used() -> None:
@@ -302,11 +302,11 @@ def test_a_new_group_is_in_the_log_before_any_response() -> None:
     assert answer.value.error_code == 79
 
 
-@pytest.mark.parametrize(("code", "told"), [(6, 16), (19, 15), (10, -1), (56, 16)])
-def test_a_new_group_that_cannot_be_written_is_none(code: int, told: int) -> None:
+@pytest.mark.parametrize(("code", "expected"), [(6, 16), (19, 15), (10, -1), (56, 16)])
+def test_a_new_group_that_cannot_be_written_is_none(code: int, expected: int) -> None:
     driver = Driver(append_error=code)
-    assert driver.join().value.error_code == told
-    assert driver.join(version=3).value.error_code == told
-    assert driver.join(instance="i").value.error_code == told
+    assert driver.join().value.error_code == expected
+    assert driver.join(version=3).value.error_code == expected
+    assert driver.join(instance="i").value.error_code == expected
     assert GROUP not in driver.shard.table.groups
     assert len(driver.shard.table.timers) == 1  # The sweep of expired offsets.

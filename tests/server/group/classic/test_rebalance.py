@@ -256,7 +256,7 @@ class GroupOfClients(RuleBasedStateMachine):
             assert (group.state is GroupState.EMPTY) <= (not group.members)
 
     @invariant()
-    def whoever_is_waited_for_has_a_timer(self) -> None:
+    def an_awaited_member_has_a_timer(self) -> None:
         timers = self.driver.shard.table.timers
         for group in self.driver.shard.table.groups.values():
             if group.state is GroupState.PREPARING_REBALANCE:

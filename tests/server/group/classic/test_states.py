@@ -69,9 +69,9 @@ def test_every_state_has_a_row_in_every_table() -> None:
 
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_a_failed_append_has_codes_that_group_clients_know(code: ErrorCode) -> None:
-    told = append_error(code)
-    assert told == APPEND_ERRORS.get(code, code)
-    assert told not in APPEND_ERRORS
+    mapped = append_error(code)
+    assert mapped == APPEND_ERRORS.get(code, code)
+    assert mapped not in APPEND_ERRORS
 
 
 def driver_in(state: GroupState) -> tuple[Driver, str, str, int]:
@@ -101,7 +101,7 @@ def join_code(driver: Driver, member_id: str, **options: Any) -> object:
 
 
 @pytest.mark.parametrize(
-    ("state", "follower", "leader", "newcomer", "old_newcomer"),
+    ("state", "follower", "leader", "new_member", "old_new_member"),
     [
         (EMPTY, 25, 25, 79, PARKED),
         (PREPARING, PARKED, PARKED, 79, PARKED),
@@ -111,16 +111,16 @@ def join_code(driver: Driver, member_id: str, **options: Any) -> object:
     ],
 )
 def test_join_group_in_every_state(
-    state: GroupState, follower: object, leader: object, newcomer: object, old_newcomer: object
+    state: GroupState, follower: object, leader: object, new_member: object, old_new_member: object
 ) -> None:
     driver, _, member, _ = driver_in(state)
     assert join_code(driver, member) == follower
     driver, lead, _, _ = driver_in(state)
     assert join_code(driver, lead) == leader
     driver, *_ = driver_in(state)
-    assert join_code(driver, "") == newcomer
+    assert join_code(driver, "") == new_member
     driver, *_ = driver_in(state)
-    assert join_code(driver, "", version=3) == old_newcomer
+    assert join_code(driver, "", version=3) == old_new_member
 
 
 @pytest.mark.parametrize(
@@ -162,18 +162,18 @@ def test_leave_group_in_every_state(state: GroupState, code: int, after: GroupSt
 
 
 @pytest.mark.parametrize(
-    ("state", "member_code", "nobody_code"),
+    ("state", "member_code", "no_member_code"),
     [(EMPTY, 25, 0), (PREPARING, 0, 25), (COMPLETING, 27, 25), (STABLE, 0, 25), (DEAD, 69, 0)],
 )
 def test_offset_commit_in_every_state(
-    state: GroupState, member_code: int, nobody_code: int
+    state: GroupState, member_code: int, no_member_code: int
 ) -> None:
     driver, _, member, generation_id = driver_in(state)
     codes = driver.commit(("t", 0, 5), member_id=member, generation_id=generation_id)
     assert codes == [member_code]
     assert driver.fetch("t", 0) == (5 if member_code == 0 else -1, 0)
     driver, *_ = driver_in(state)
-    assert driver.commit(("t", 0, 5)) == [nobody_code]
+    assert driver.commit(("t", 0, 5)) == [no_member_code]
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> No
 def test_an_administrator_removes_a_static_member_by_its_instance() -> None:
     driver = Driver()
     _, static, _ = static_group(driver)
-    found, unknown = driver.leave(instances=["i", "nobody"]).value.members
+    found, unknown = driver.leave(instances=["i", "unknown"]).value.members
     assert (found.error_code, unknown.error_code) == (0, 25)
     assert static not in driver.group().members
     assert driver.group().static_members == {}

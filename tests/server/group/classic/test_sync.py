@@ -46,7 +46,7 @@ def test_followers_wait_for_the_leader_and_the_leader_for_the_commit() -> None:
 def test_the_answer_has_a_form_in_every_version(version: int) -> None:
     driver = Driver()
     leader, follower = joined(driver, "a", "b")
-    assert code(driver.sync("nobody", 1, version=version)) == 25
+    assert code(driver.sync("unknown", 1, version=version)) == 25
     waiting = driver.sync(follower, 1, version=version)
     driver.sync(leader, 1, {follower: b"F"}, version=version)
     assert waiting.value.assignment == b"F"
@@ -73,16 +73,16 @@ def test_what_is_wrong_with_a_sync(options: dict[str, Any], expected: int | None
     assert code(driver.sync(**arguments)) == expected
 
 
-@pytest.mark.parametrize(("failure", "told"), [(19, 15), (7, 15), (6, 16), (56, 16), (18, -1)])
+@pytest.mark.parametrize(("failure", "expected"), [(19, 15), (7, 15), (6, 16), (56, 16), (18, -1)])
 def test_an_assignment_that_cannot_be_written_fails_and_starts_over(
-    failure: int, told: int
+    failure: int, expected: int
 ) -> None:
     driver = Driver()
     leader, follower = joined(driver, "a", "b")
     waiting = driver.sync(follower, 1)
     driver.append_error = failure
     leading = driver.sync(leader, 1, {leader: b"L"})
-    assert (code(leading), code(waiting)) == (told, told)
+    assert (code(leading), code(waiting)) == (expected, expected)
     assert driver.state() is GroupState.PREPARING_REBALANCE
     driver.append_error = None
     driver.join(leader)
@@ -98,13 +98,13 @@ def test_a_rebalance_before_the_commit_makes_the_assignment_void() -> None:
     driver.holds_commits = True
     waiting = driver.sync(follower, 1)
     leading = driver.sync(leader, 1, {leader: b"L"})
-    newcomer = driver.join_twice
+    new_member = driver.join_twice
     driver.leave(follower)
     assert (code(leading), code(waiting)) == (None, 25)
     driver.release_commits()
     assert code(leading) == 27
     assert driver.state() is GroupState.PREPARING_REBALANCE
-    assert not newcomer(client_id="c").done
+    assert not new_member(client_id="c").done
 
 
 def test_a_generation_without_an_assignment_shows_none() -> None:

@@ -145,17 +145,17 @@ def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
     """From the nth renaming on; the names that were refused."""
     files, rename = driver.files, driver.files.rename
     asked: list[str] = []
-    told: list[str] = []
+    refused_names: list[str] = []
 
     def refusing(source: str, target: str) -> None:
         asked.append(source)
         if nth <= len(asked) < nth + times:
-            told.append(source)
+            refused_names.append(source)
             raise StorageError("rename", source, "No space left on device")
         rename(source, target)
 
     files.rename = refusing  # type: ignore[method-assign]
-    return told
+    return refused_names
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -165,7 +165,7 @@ def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed:
     for nth in range(1, 100):
         driver = written(Compacting())
         rename = driver.files.rename
-        told = refuse_renames(driver, nth, 1)
+        refused_names = refuse_renames(driver, nth, 1)
         try:
             driver.compact()
         except StorageError:
@@ -174,7 +174,7 @@ def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed:
                 driver.replacement.abandon()
         driver.files.rename = rename  # type: ignore[method-assign]
         driver.files.settle()
-        assert driver.log.failure is None, told
+        assert driver.log.failure is None, refused_names
         assert there(driver) == expected
         for segment in driver.log.segments:
             assert segment.path(".log") == segment.log.path
@@ -185,7 +185,7 @@ def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed:
             assert there(driver) == expected
         restart(driver, driver.log.recovery_point)
         check_restarted(driver, expected)
-        if not told:
+        if not refused_names:
             assert nth > 15
             return
     raise AssertionError("the renamings do not end")
@@ -202,7 +202,7 @@ def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
     for nth in range(1, 100):
         driver = written(Compacting())
         rename = driver.files.rename
-        told = refuse_renames(driver, nth, times)
+        refused_names = refuse_renames(driver, nth, times)
         try:
             driver.compact()
         except StorageError:
@@ -222,7 +222,7 @@ def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
             driver.files.rename = rename  # type: ignore[method-assign]
             log.try_again(driver.now_ms)
             driver.files.settle()
-            assert (log.failure, log.refusals.current) == (None, None), told
+            assert (log.failure, log.refusals.current) == (None, None), refused_names
             assert there(driver) == expected
             for segment in log.segments:
                 assert segment.path(".log") == segment.log.path
@@ -234,7 +234,7 @@ def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
             assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
         restart(driver, log.recovery_point)
         check_restarted(driver, expected)
-        if not told:
+        if not refused_names:
             assert halves > 2
             return
     raise AssertionError("the renamings do not end")
@@ -275,11 +275,11 @@ def test_d6_retention_that_is_refused_halfway_leaves_no_path_that_leads_nowhere(
         rename = driver.files.rename
         first = driver.log.segments[0]
         before = first.log.read(0, first.size)
-        told = refuse_renames(driver, nth, times)
+        refused_names = refuse_renames(driver, nth, times)
         try:
             driver.log.delete_records_before(driver.log.segments[2].base_offset, driver.now_ms)
         except StorageError:
-            assert told
+            assert refused_names
         for segment in driver.log.segments:
             assert driver.files.exists(segment.log.path)
         if first in driver.log.segments:
@@ -304,13 +304,13 @@ def test_d6_what_an_earlier_pass_deleted_is_not_removed_while_a_segment_is_read_
     before = first.log.read(0, first.size)
     assert any(f"{first.path('.log')}.deleted" in paths for _, paths in log.segments.deleted)
     rename = driver.files.rename
-    told = refuse_renames(driver, 2, 1_000)
+    refused_names = refuse_renames(driver, 2, 1_000)
     with pytest.raises(StorageError):
         log.delete_records_before(log.segments[1].base_offset, driver.now_ms)
     with pytest.raises(StorageError):
         log.apply_retention(driver.now_ms + 2_000, log.log_end_offset)
     driver.files.settle()
-    assert told
+    assert refused_names
     assert first.log.read(0, first.size) == before
     driver.files.rename = rename  # type: ignore[method-assign]
     for later_ms in (3_000, 5_000):

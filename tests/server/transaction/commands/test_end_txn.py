@@ -163,8 +163,8 @@ def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
     assert {(work.producer_id, work.producer_epoch) for work, _ in driver.markers} == {(77, 32767)}
     driver.crash()
     assert driver.end(77, LAST, True).value.code is FENCED
-    told = driver.end(77, LAST, False).value
-    assert (told.code, told.producer_id, told.producer_epoch) == (OK, 1_000, 0)
+    response = driver.end(77, LAST, False).value
+    assert (response.code, response.producer_id, response.producer_epoch) == (OK, 1_000, 0)
     assert driver.end(77, LAST, False, bumps_epoch=False).value.code is UNKNOWN
     result = (driver.init(77, LAST) if named else driver.init()).value
     assert (result.code, result.producer_id) == (OK, 1_000)

@@ -41,8 +41,8 @@ def test_Z9_a_producer_may_bump_its_epoch_repeat_that_and_no_more(restart: bool)
         driver.crash()
     assert ids(driver.init(producer_id, epoch).value) == (producer_id, epoch + 1)  # R14
     assert ids(driver.init(producer_id, epoch + 1).value) == (producer_id, epoch + 2)
-    for stranger in ((producer_id, epoch), (producer_id, epoch + 3), (producer_id + 1, epoch + 2)):
-        assert driver.init(*stranger).value.code is FENCED
+    for other in ((producer_id, epoch), (producer_id, epoch + 3), (producer_id + 1, epoch + 2)):
+        assert driver.init(*other).value.code is FENCED
     assert driver.metadata.producer_epoch == epoch + 2
 
 
@@ -130,7 +130,7 @@ def test_Z6_a_fencing_that_cannot_be_written_spends_no_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_COORDINATOR),
@@ -140,10 +140,10 @@ def test_Z6_a_fencing_that_cannot_be_written_spends_no_epoch() -> None:
     ],
 )
 def test_codes_for_a_producer_whose_record_cannot_be_written(
-    code: ErrorCode, told: ErrorCode
+    code: ErrorCode, expected: ErrorCode
 ) -> None:
     driver = Driver(append_error=code)
-    assert driver.init().value.code is told
+    assert driver.init().value.code is expected
     assert not driver.shard.transactions, "an id whose first record was not written never existed"
 
 
@@ -172,12 +172,12 @@ def test_R14_the_next_id_after_a_time_out_is_the_same_however_often_it_is_asked_
     driver.now_ms += driver.metadata.timeout_ms + 1
     assert driver.abort_overdue() == [ID]
     driver.finish(ID)
-    told = ids(driver.init(77, epoch).value)
-    assert told == ((1_000, 0) if epoch == LAST else (77, epoch + 1))
+    expected = ids(driver.init(77, epoch).value)
+    assert expected == ((1_000, 0) if epoch == LAST else (77, epoch + 1))
     if restart:
         driver.crash()
-    assert ids(driver.init(77, epoch).value) == told
-    assert ids(driver.init(77, epoch).value) == told
+    assert ids(driver.init(77, epoch).value) == expected
+    assert ids(driver.init(77, epoch).value) == expected
 
 
 def test_R14_a_bump_to_the_last_epoch_may_be_asked_for_again() -> None:

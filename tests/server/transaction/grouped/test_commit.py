@@ -70,7 +70,7 @@ def test_a_parent_that_speaks_version_5_gets_its_next_epoch() -> None:
 
 
 def no_such_id(driver: GroupDriver, member: Member) -> Member:
-    return member._replace(transactional_id="nobody")
+    return member._replace(transactional_id="unknown")
 
 
 def never_in_the_group(driver: GroupDriver, member: Member) -> Member:
@@ -163,8 +163,8 @@ def test_the_parent_must_be_what_it_says_and_have_something_of_its_own() -> None
     driver, parent, a, b = opened()
     older = parent._replace(producer_epoch=parent.producer_epoch - 1)
     assert driver.commit_group(older, a).value.code is ErrorCode.PRODUCER_FENCED
-    nobody = parent._replace(transactional_id="nobody")
-    assert driver.commit_group(nobody, a).value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    unknown = parent._replace(transactional_id="unknown")
+    assert driver.commit_group(unknown, a).value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     idle = driver.member("idle", 1)
     for committed in (True, False):
         for bumps_epoch in (True, False):

@@ -370,7 +370,7 @@ def test_every_prefix_of_the_coordinators_log_decides_all_or_nothing() -> None:
     (data,) = log_data(world.files, TXN_LOG)
     directory = partition_directory(*TXN_LOG)
     (path,) = [p for p in world.files.nodes if p.startswith(directory) and p.endswith(".log")]
-    everybody = {PARENT, *(one.transactional_id for one in commit.members)}
+    all_ids = {PARENT, *(one.transactional_id for one in commit.members)}
     seen = set()
     batches = list(split_batches(data))
     sizes = {0, *(position + header.size for position, header in batches)}
@@ -385,6 +385,6 @@ def test_every_prefix_of_the_coordinators_log_decides_all_or_nothing() -> None:
             for name, live in transactions(World(files, leader_epoch=1))
             if live.metadata.state in DECIDED
         }
-        assert decided in (set(), everybody)
+        assert decided in (set(), all_ids)
         seen.add(bool(decided))
     assert seen == {True, False}

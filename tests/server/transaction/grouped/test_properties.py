@@ -55,7 +55,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(data=st.data(), committed=st.booleans(), bumps_epoch=st.booleans())
     def all_end_together(self, data: st.DataObject, committed: bool, bumps_epoch: bool) -> None:
-        parent, *others = self.some(data, 3) or [Member("nobody", 0, 0)]
+        parent, *others = self.some(data, 3) or [Member("unknown", 0, 0)]
         if not self.driver.shard.groups.is_outdated(parent.transactional_id):
             self.driver.commit_group(parent, *others, committed=committed, bumps_epoch=bumps_epoch)
 
