@@ -76,7 +76,7 @@ def test_results_are_the_rows_of_what_was_measured() -> None:
     rounds = {ONCELOG: [{"per_s": 3.0, "p99_us": 5.0}], KAFKA: [{"per_s": 2.0, "p99_us": 10.0}]}
     other = Row("other", "per_s", "", "", Better.HIGHER)
     found = results([RATE, other, TIME], {"load": rounds})
-    assert [(one.row, one.ratio) for one in found] == [(RATE, 1.5), (TIME, 0.5)]
+    assert [(row.row, row.ratio) for row in found] == [(RATE, 1.5), (TIME, 0.5)]
     assert found[0].as_json()["met"] is True
 
 

@@ -266,16 +266,16 @@ async def test_positions_can_be_set(bootstrap: str, producer: Producer, lasting_
 async def test_a_paused_partition_gives_nothing(
     bootstrap: str, producer: Producer, topic: str
 ) -> None:
-    one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    first, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
     for partition in (0, 1):
         await (await producer.send(topic, b"v", partition=partition))
     async with Consumer(bootstrap) as consumer:
-        await consumer.assign([one, two])
+        await consumer.assign([first, two])
         await consumer.seek_to_beginning()
-        consumer.pause(one)
+        consumer.pause(first)
         assert [record.partition for record in await read(consumer, 1)] == [1]
         assert await consumer.poll(100) == []
-        assert consumer.paused() == {one}
+        assert consumer.paused() == {first}
         consumer.resume()
         assert [record.partition for record in await read(consumer, 1)] == [0]
 
@@ -284,7 +284,7 @@ async def test_what_a_paused_partition_has_waiting_holds_up_no_other(
     bootstrap: str, topic: str
 ) -> None:
     """It counted as much as what the application was about to take."""
-    one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    first, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
     async with Producer(bootstrap, linger_ms=1000) as producer:
         for _ in range(10):
             await producer.send(topic, b"x" * 100, partition=0)
@@ -292,13 +292,13 @@ async def test_what_a_paused_partition_has_waiting_holds_up_no_other(
         await (await producer.send(topic, b"v", partition=1))
     settings: dict[str, Any] = {"fetch_max_bytes": 500, "auto_offset_reset": "earliest"}
     async with Consumer(bootstrap, **settings) as consumer:
-        await consumer.assign([one])
+        await consumer.assign([first])
         given = await consumer.poll(DEADLINE_S * 1000, max_records=1)
         assert [record.partition for record in given] == [0]
-        consumer.pause(one)
-        await consumer.assign([one, two])
+        consumer.pause(first)
+        await consumer.assign([first, two])
         assert [record.partition for record in await read(consumer, 1)] == [1]
-        consumer.resume(one)
+        consumer.resume(first)
         assert len(await read(consumer, 9)) == 9
 
 

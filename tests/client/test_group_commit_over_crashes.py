@@ -58,7 +58,7 @@ class Sink:
                 return await producer.hand_over_transaction()
 
         handed = await asyncio.gather(*(task(number) for number in range(TASKS)))
-        return [one for one in handed if one is not None]
+        return [member for member in handed if member is not None]
 
 
 @pytest.mark.parametrize("flush_on_ack", ["false", "true"])

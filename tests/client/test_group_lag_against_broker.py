@@ -27,8 +27,8 @@ PRODUCERS = 3
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> object:
-    with Oncelog(tmp_path_factory.mktemp("lag"), QUICK | PORT) as one:
-        yield one
+    with Oncelog(tmp_path_factory.mktemp("lag"), QUICK | PORT) as started:
+        yield started
 
 
 @pytest_asyncio.fixture

@@ -163,7 +163,7 @@ async def begun(
     await producer.begin_transaction()
     await producer.send(topic, b"%d" % offset)
     await producer.flush()
-    offsets = {one: OffsetAndMetadata(offset) for one in inputs}
+    offsets = {input: OffsetAndMetadata(offset) for input in inputs}
     await producer.send_offsets_to_transaction(offsets, group)
 
 
@@ -200,7 +200,7 @@ async def test_of_two_producers_that_commit_one_input_partition_the_older_gives_
         await newer.commit_transaction()
         assert await read_values(oncelog, topic, committed=True) == [b"7"]
         offsets = await admin.list_group_offsets(name, require_stable=True)
-        assert {one: offset.offset for one, offset in offsets.items()} == {inputs[1]: 7}
+        assert {place: offset.offset for place, offset in offsets.items()} == {inputs[1]: 7}
         # Nobody's fault for ever.
         await begun(older, topic, name, 8, inputs[0])
         await older.commit_transaction()
@@ -267,11 +267,11 @@ async def test_an_id_is_described_wherever_it_lives(
         await member_of(oncelog, admin, group, topic, number)
     ids = [f"{name}/1/{number}" for number in range(3)]
     described = await admin.describe_transactions(ids)
-    assert {one.state for one in described.values()} == {"Ongoing"}
+    assert {transaction.state for transaction in described.values()} == {"Ongoing"}
     # An operator ends what hangs, where it is.
     await admin.fence_producers(ids)
     listed = await admin.list_transactions(transactional_id_pattern=f"{name}/1/.*")
-    assert sorted(one.transactional_id for one in listed) == ids
+    assert sorted(transaction.transactional_id for transaction in listed) == ids
     assert await read_values(oncelog, topic, committed=True) == []
 
 

@@ -186,11 +186,11 @@ async def test_with_two_phase_commit_it_waits_for_its_decision_however_long(
             await admin.create_topics([NewTopic(name, 1, 1)])
             made = await admin.init_producer(name, two_phase_commit=True)
             ordinary = await admin.init_producer(f"{name}-o", transaction_timeout_ms=300)
-            for one in (made, ordinary):
-                async with Producer(broker.address, transactional_id=one[0]) as producer:
-                    await producer.adopt_transactions(one)
+            for instance in (made, ordinary):
+                async with Producer(broker.address, transactional_id=instance[0]) as producer:
+                    await producer.adopt_transactions(instance)
                     await producer.begin_transaction()
-                    await producer.send(name, one[0].encode())
+                    await producer.send(name, instance[0].encode())
                     await producer.hand_over_transaction()
 
             async def timed_out() -> bool:

@@ -39,7 +39,7 @@ async def test_two_processes_append_one_after_the_other_under_one_epoch(
         await theirs.commit(parent, 2, [(b"k", b"2")], group_id=name, offsets=offsets)
 
     async def ended() -> bool:
-        return sum(bool(one.committed) for one in await log.read()) == 2
+        return sum(bool(record.committed) for record in await log.read()) == 2
 
     await eventually(ended)
     batches = await log.read()
@@ -96,7 +96,7 @@ async def test_what_was_deleted_is_passed_over(admin: Admin, name: str) -> None:
         await log.commit(parent, number, [(b"k", b"%d" % number)])
 
     async def ended() -> bool:
-        return sum(bool(one.committed) for one in await log.read()) == 3
+        return sum(bool(record.committed) for record in await log.read()) == 3
 
     await eventually(ended)
     before = (await log.read())[4].base_offset

@@ -187,7 +187,7 @@ def create_topic(
     """Create a topic and wait until its partitions have a leader that answers."""
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
     admin.create_topics([new], operation_timeout=ANSWER_TIMEOUT_S)[name].result()
-    ends = {TopicPartition(name, one): OffsetSpec.latest() for one in range(partitions)}
+    ends = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
 
     def led() -> bool:
         admin.list_topics(name, timeout=ANSWER_TIMEOUT_S)  # librdkafka remembers it is unknown

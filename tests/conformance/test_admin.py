@@ -71,7 +71,7 @@ def test_confluent_settings(admin: Any, topic: str) -> None:
     def settings() -> dict[str, tuple[str, bool]]:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         answer = admin.describe_configs([resource])[resource].result(ANSWER_TIMEOUT_S)
-        return {name: (one.value, one.is_default) for name, one in answer.items()}
+        return {name: (record.value, record.is_default) for name, record in answer.items()}
 
     assert settings()["retention.ms"] == ("604800000", True)
     assert change("retention.ms", "1000000") == ["NO_ERROR"]
@@ -100,7 +100,7 @@ def test_records_before_an_offset_are_deleted(
     assert delete(4) == ["NO_ERROR"]
     assert earliest() == 4
     reader = client.consumer(target.address, topic, partitions=[0])
-    assert [one.offset for one in read(reader, 6)] == [4, 5, 6, 7, 8, 9]
+    assert [record.offset for record in read(reader, 6)] == [4, 5, 6, 7, 8, 9]
     assert delete(11) == ["OFFSET_OUT_OF_RANGE"]
     assert delete(-1) == ["NO_ERROR"]
     assert earliest() == 10
@@ -124,7 +124,7 @@ def test_confluent_groups(
     assert [len(member.assignment.topic_partitions) for member in described.members] == [3]
     assert outcome(admin.delete_consumer_groups([topic])) == ["NON_EMPTY_GROUP"]
     listed = admin.list_consumer_groups().result(ANSWER_TIMEOUT_S).valid
-    assert topic in [one.group_id for one in listed]
+    assert topic in [group.group_id for group in listed]
     member.close()
     wait_until(lambda: describe().state == ConsumerGroupState.EMPTY, "the group is empty")
     assert outcome(admin.delete_consumer_groups([topic])) == ["NO_ERROR"]
@@ -191,7 +191,7 @@ async def test_aiokafka_admin(target: Target, name: str) -> None:
         described = await admin.describe_topics([name])
         assert described[0]["topic"] == name
         cluster = await admin.describe_cluster()
-        assert [one["node_id"] for one in cluster["brokers"]] == [1]
+        assert [broker["node_id"] for broker in cluster["brokers"]] == [1]
         deleted = await admin.delete_topics([name])
         assert [topic_error_code[1] for topic_error_code in deleted.topic_error_codes] == [0]
     finally:

@@ -36,7 +36,7 @@ def test_l12_a_hanging_transaction_is_found_and_aborted(trusting: Target, name: 
         assert (found["producer_id"], found["producer_epoch"]) == (producer.producer_id, 0)
         assert found["coordinator_epoch"] is None
         everywhere = ("transactions", "find-hanging", "--broker-id", "1", *find[-2:])
-        assert [one for one in call.json(*everywhere) if one["topic"] == name] == [found]
+        assert [row for row in call.json(*everywhere) if row["topic"] == name] == [found]
         assert call.json(*find[:-1], "10") == []
         place = ("--topic", name, "--partition", "0")
         (done,) = call.json("transactions", "abort", *place, "--start-offset", "0")

@@ -136,7 +136,7 @@ def test_a_dead_and_a_hung_transactional_producer(
     reader = python_clients["confluent-kafka"].consumer(
         broker.address, topic, partitions=[0], read_committed=True
     )
-    assert [one.value for one in read(reader, 1)] == [b"heir"]
+    assert [record.value for record in read(reader, 1)] == [b"heir"]
 
 
 def test_a_consumer_that_dies_before_it_commits(

@@ -20,7 +20,7 @@ STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 def shared_out(members: Sequence[Consumer], partitions: int) -> bool:
     """Whether every partition has exactly one owner and every member something to do."""
     owned = [member.assignment() for member in members]
-    flat = [partition for one in owned for partition in one]
+    flat = [partition for member in owned for partition in member]
     return all(owned) and sorted(flat) == list(range(partitions))
 
 
@@ -51,7 +51,7 @@ def test_a_group_continues_where_it_committed(target: Target, client: Client, to
     first.commit({0: 7})
     first.close()
     second = client.consumer(target.address, topic, group=topic)
-    assert [one.offset for one in read(second, 3)] == [7, 8, 9]
+    assert [record.offset for record in read(second, 3)] == [7, 8, 9]
 
 
 def test_all_clients_in_one_group(
@@ -74,7 +74,7 @@ def test_all_clients_in_one_group(
         """All in turn: a member that joins once more needs the others for it."""
         for member, own, its in zip(members, owned, found, strict=True):
             own |= member.assignment()
-            its |= {one.partition for one in member.poll(0.1)}
+            its |= {record.partition for record in member.poll(0.1)}
             own |= member.assignment()
         return shared_out(members, 10) and all(
             member.assignment() <= its for member, its in zip(members, found, strict=True)

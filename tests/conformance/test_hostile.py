@@ -110,10 +110,10 @@ def test_h9_bytes_behind_a_request_in_its_frame_are_ignored(target: Target) -> N
     """The reliability brief would refuse them. librdkafka sends some after certain requests, and
     Kafka passes over them; what comes in the next frame is its own."""
     body = struct.pack(">hhih", 18, 0, 77, -1)
-    with connect(target) as one:
+    with connect(target) as connection:
         for _ in range(2):
-            one.sendall(struct.pack(">i", len(body) + 3) + body + b"xyz")
-            with one.makefile("rb") as stream:
+            connection.sendall(struct.pack(">i", len(body) + 3) + body + b"xyz")
+            with connection.makefile("rb") as stream:
                 (size,) = struct.unpack(">i", stream.read(4))
                 assert struct.unpack_from(">i", stream.read(size)) == (77,)
 
@@ -131,9 +131,9 @@ def test_h12_a_client_may_call_itself_whatever_it_likes(target: Target, kind: st
     """Answered, or closed where it is no string; all requests with one correlation id, in order."""
     name = CLIENT_IDS[kind]
     body = struct.pack(">hhih", 18, 0, 77, len(name)) + name
-    with connect(target) as one, suppress(ConnectionResetError):
-        one.sendall((struct.pack(">i", len(body)) + body) * 3)
-        with one.makefile("rb") as stream:
+    with connect(target) as connection, suppress(ConnectionResetError):
+        connection.sendall((struct.pack(">i", len(body)) + body) * 3)
+        with connection.makefile("rb") as stream:
             for _ in range(3):
                 head = stream.read(4)
                 if not head:
@@ -172,6 +172,6 @@ def test_h65_five_thousand_idle_connections(
         last.sendall(struct.pack(">i", len(body)) + body)
         assert len(last.recv(8)) == 8
     finally:
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
     assert is_served(target)

@@ -82,7 +82,7 @@ def test_l12_a_hanging_transaction_is_found_described_and_aborted(
     assert (found["ProducerId"], found["ProducerEpoch"]) == (str(identity.producer_id), "0")
     assert (found["CoordinatorEpoch"], found["StartOffset"]) == ("-1", "0")
     everywhere = unverified.table("find-hanging", "--broker-id", "1", *find)
-    assert [one for one in everywhere if one["Topic"] == name] == [found]
+    assert [row for row in everywhere if row["Topic"] == name] == [found]
     (producer,) = unverified.table("describe-producers", *place)
     assert producer["CurrentTransactionStartOffset"] == "0"
     (known,) = unverified.table("describe", "--transactional-id", name)
@@ -109,7 +109,7 @@ def test_an_open_transaction_is_listed_and_described(tool: Tool, topic: str) -> 
     """By id, with its producer, its partitions, and how long it is open."""
     identity = new_identity(tool.wire, topic, timeout_ms=50_000)
     assert add_partitions(tool.wire, identity, (topic, 0)) == [ErrorCode.NONE]
-    listed = {one["TransactionalId"]: one for one in tool.table("list")}
+    listed = {row["TransactionalId"]: row for row in tool.table("list")}
     assert listed[topic] == {
         "TransactionalId": topic,
         "Coordinator": "1",
@@ -140,7 +140,7 @@ def test_the_list_is_filtered(tool: Tool, topic: str) -> None:
     new_identity(tool.wire, topic)
 
     def ids(*filters: str) -> set[str]:
-        return {one["TransactionalId"] for one in tool.table("list", *filters)}
+        return {row["TransactionalId"] for row in tool.table("list", *filters)}
 
     assert ids("--transactional-id-pattern", f"{topic[:6]}.*{topic[6:]}") == {topic}
     identity = new_identity(tool.wire, f"{topic}-open")

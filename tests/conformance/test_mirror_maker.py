@@ -66,9 +66,9 @@ def write(broker: Oncelog) -> None:
             for partition in range(PARTITIONS):
                 for number in range(RECORDS // 2):
                     is_committed = end == producer.commit_transaction
-                    one = value(partition, half * RECORDS // 2 + number)
+                    payload = value(partition, half * RECORDS // 2 + number)
                     producer.produce(
-                        TOPIC, one if is_committed else b"aborted", partition=partition
+                        TOPIC, payload if is_committed else b"aborted", partition=partition
                     )
             producer.flush(ANSWER_TIMEOUT_S)
             end(ANSWER_TIMEOUT_S)
@@ -90,7 +90,7 @@ def reader(broker: Oncelog, group: str) -> Consumer:
 def read_all(broker: Oncelog, topic: str, count: int) -> list[tuple[int, int, bytes]]:
     """So many committed records from the beginning, and all that come with them."""
     consumer = reader(broker, "auditor")
-    consumer.assign([TopicPartition(topic, one, 0) for one in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     records: list[tuple[int, int, bytes]] = []
 
     def is_read() -> bool:
@@ -130,7 +130,8 @@ def test_mirror_maker_copies_a_topic_once_and_moves_a_group(
     ends = {partition: offset + 1 for partition, offset, _ in originals}
     consumer = reader(source, GROUP)
     consumer.commit(
-        offsets=[TopicPartition(TOPIC, one, ends[one]) for one in (0, 1)], asynchronous=False
+        offsets=[TopicPartition(TOPIC, partition, ends[partition]) for partition in (0, 1)],
+        asynchronous=False,
     )
     consumer.close()
     with MirrorMaker(tmp_path, source.address, target.address, {"topics": TOPIC}) as mirror:
@@ -139,8 +140,8 @@ def test_mirror_maker_copies_a_topic_once_and_moves_a_group(
             "the copy is there",
         )
         copies = read_all(target, COPY, len(originals))
-        assert [(one, text) for one, _, text in copies] == [
-            (one, text) for one, _, text in originals
+        assert [(copy, text) for copy, _, text in copies] == [
+            (original, text) for original, _, text in originals
         ]
         ends = {partition: offset + 1 for partition, offset, _ in copies}
         moved = {0: ends[0], 1: ends[1]}
@@ -149,5 +150,5 @@ def test_mirror_maker_copies_a_topic_once_and_moves_a_group(
         (described,) = its_admin.describe_configs([topic]).values()
         assert described.result()["retention.ms"].value == "123456789"
         said = mirror.said()
-        assert [line for line in said if any(one in line for one in ERROR)] == []
+        assert [line for line in said if any(word in line for word in ERROR)] == []
         assert any(NO_AUTHORIZER in line for line in said)

@@ -95,8 +95,8 @@ def halved_kafka(folder: Path) -> Iterator[Halved]:
     kafka = Kafka(folder / "kafka", {"log.dirs": f"{folder / 'kafka' / 'data'},{second}"})
     with kafka:
         fill(kafka.address)
-    offline = min(int(one.name.rsplit("-", 1)[1]) for one in second.glob(f"{TOPIC}-*"))
-    sound = min(int(one.name.rsplit("-", 1)[1]) for one in kafka.data.glob(f"{TOPIC}-*"))
+    offline = min(int(path.name.rsplit("-", 1)[1]) for path in second.glob(f"{TOPIC}-*"))
+    sound = min(int(path.name.rsplit("-", 1)[1]) for path in kafka.data.glob(f"{TOPIC}-*"))
     second.rename(folder / "gone")
     second.write_text("not a directory")
     with kafka:

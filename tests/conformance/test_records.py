@@ -25,8 +25,8 @@ def sample(codec: str, partition: int) -> list[Record]:
         *(Record(f"{codec}-{number}".encode() * 5, key=b"k") for number in range(40)),
     ]
     return [
-        Record(one.value, one.key, one.headers, now_ms - 60_000 + at, partition)
-        for at, one in enumerate(records)
+        Record(record.value, record.key, record.headers, now_ms - 60_000 + at, partition)
+        for at, record in enumerate(records)
     ]
 
 
@@ -48,10 +48,10 @@ def test_every_client_reads_what_a_client_wrote_in_any_codec(
         received = read(consumer, len(written))
         consumer.close()
         found = {
-            (one.partition, one.offset): Record(
-                one.value, one.key, one.headers, one.timestamp, one.partition
+            (record.partition, record.offset): Record(
+                record.value, record.key, record.headers, record.timestamp, record.partition
             )
-            for one in received
+            for record in received
         }
         for place, record in written.items():
             codec = CODECS[place[0]]
@@ -83,7 +83,7 @@ def test_the_broker_stamps_records_where_the_topic_says_so(
     producer.send(name, [Record(b"v", timestamp=before_ms - 1_000_000) for _ in range(3)])
     producer.close()
     consumer = client.consumer(target.address, name, partitions=[0])
-    stamps = [one.timestamp for one in read(consumer, 3)]
+    stamps = [record.timestamp for record in read(consumer, 3)]
     consumer.close()
     after_ms = int(time.time() * 1000)
     assert all(before_ms - 1000 <= stamp <= after_ms + 1000 for stamp in stamps), stamps

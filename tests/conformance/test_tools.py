@@ -16,7 +16,7 @@ from tests.kafka.tools import run_tool
 def events(lines: Iterable[str], name: str) -> list[dict[str, Any]]:
     """The events of this name among the JSON lines the verifiable tools print."""
     parsed = [json.loads(line) for line in lines if line.startswith("{")]
-    return [one for one in parsed if one["name"] == name]
+    return [row for row in parsed if row["name"] == name]
 
 
 def test_kafka_topics(target: Target, java_driver: JavaDriver, name: str) -> None:
@@ -188,7 +188,7 @@ def test_transactional_message_copier(
     create_topic(admin, sink, partitions=1)
     client = python_clients["confluent-kafka"]
     expected = [f"{number:04}" for number in range(1000)]
-    client.producer(target.address).send(topic, [Record(one.encode()) for one in expected])
+    client.producer(target.address).send(topic, [Record(text.encode()) for text in expected])
     copied = run_tool(
         "transactional-message-copier",
         *("--broker-list", target.address, "--transactional-id", sink),
@@ -198,7 +198,7 @@ def test_transactional_message_copier(
     )
     assert '"remaining":0' in copied.lines[-1]
     reader = client.consumer(target.address, sink, partitions=[0], read_committed=True)
-    found = [(one.value or b"").decode() for one in read(reader, len(expected))]
+    found = [(record.value or b"").decode() for record in read(reader, len(expected))]
     assert found == expected
     assert reader.poll(0.3) == []
 

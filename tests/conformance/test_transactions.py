@@ -22,7 +22,7 @@ def batch(*values: str, partition: int = 0) -> list[Record]:
 
 def values(consumer: Consumer, count: int) -> list[str]:
     """The next `count` values read."""
-    return [(one.value or b"").decode() for one in read(consumer, count)]
+    return [(record.value or b"").decode() for record in read(consumer, count)]
 
 
 def latest(admin: Any, topic: str, partition: int, *, committed: bool) -> int:
@@ -99,8 +99,8 @@ def test_offsets_sent_to_a_transaction_count_when_it_commits(
     consumer.close()
     successor = client.consumer(target.address, topic, group=group, read_committed=True)
     found = read(successor, 5)
-    assert [one.value for one in found if one.partition == 0] == [b"c", b"d", b"e", b"f"]
-    assert [one.value for one in found if one.partition == 1] == [b"output"]
+    assert [record.value for record in found if record.partition == 0] == [b"c", b"d", b"e", b"f"]
+    assert [record.value for record in found if record.partition == 1] == [b"output"]
 
 
 def zombie_acts(zombie: Producer, topic: str) -> None:
@@ -142,8 +142,10 @@ def copy(target: Target, client: Client, source: str, sink: str, count: int) -> 
             continue
         attempt += 1
         producer.begin()
-        producer.send(sink, [Record(one.value, one.key, partition=one.partition) for one in now])
-        producer.send_offsets({one.partition: one.offset + 1 for one in now}, consumer)
+        producer.send(
+            sink, [Record(record.value, record.key, partition=record.partition) for record in now]
+        )
+        producer.send_offsets({record.partition: record.offset + 1 for record in now}, consumer)
         if attempt % 3 == 0:
             producer.abort()
             continue
@@ -159,7 +161,7 @@ def test_a_copy_with_aborts_has_every_record_once(
     create_topic(admin, sink, partitions=3)
     plain = client.producer(target.address)
     expected = sorted(f"v{number:03}" for number in range(90))
-    plain.send(topic, [Record(one.encode(), partition=at % 3) for at, one in enumerate(expected)])
+    plain.send(topic, [Record(text.encode(), partition=at % 3) for at, text in enumerate(expected)])
     plain.close()
     copy(target, client, topic, sink, len(expected))
     reader = client.consumer(target.address, sink, partitions=range(3), read_committed=True)

@@ -187,13 +187,13 @@ def test_the_list_is_filtered_by_a_pattern(
     wire: Wire, topic: str, pattern: str, matches: set[str]
 ) -> None:
     """KIP-1152: of RE2, and all of the id must match."""
-    identities = [new_identity(wire, one) for one in (topic, f"{topic}-other")]
+    identities = [new_identity(wire, name) for name in (topic, f"{topic}-other")]
     found = ids(
         wire,
         producer_id_filters=[identity.producer_id for identity in identities],
         transactional_id_pattern=pattern.format(topic=topic),
     )
-    assert found == {one.format(topic=topic) for one in matches}
+    assert found == {pattern.format(topic=topic) for pattern in matches}
 
 
 @pytest.mark.parametrize("pattern", ["(", "a**", "(?=a)b", "(a)\\1", "[b-a]", "a{1001}"])

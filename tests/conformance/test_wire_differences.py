@@ -153,7 +153,9 @@ def test_two_producers_with_pending_offsets_of_one_partition(
 ) -> None:
     """Clients that know nothing of it, too: the older one's transaction is aborted."""
     answered = met(wire, topic, version)
-    assert answered == [one.expected(target.name) for one in (OLDER_COMMITS_AGAIN, OLDER_ENDS)]
+    assert answered == [
+        difference.expected(target.name) for difference in (OLDER_COMMITS_AGAIN, OLDER_ENDS)
+    ]
     left = 6 if target.name == "kafka" else 7
     wait_until(lambda: committed_offset(wire, topic, stable=True) == (left, 0), "all is decided")
 
@@ -163,7 +165,9 @@ def test_two_producers_with_pending_offsets_where_that_is_switched_off(tmp_path:
     with Oncelog(tmp_path, settings) as broker, Wire(broker.address) as wire:
         create(wire, "t")
         answered = met(wire, "t", 5)
-        assert answered == [one.expected("kafka") for one in (OLDER_COMMITS_AGAIN, OLDER_ENDS)]
+        assert answered == [
+            difference.expected("kafka") for difference in (OLDER_COMMITS_AGAIN, OLDER_ENDS)
+        ]
         wait_until(lambda: committed_offset(wire, "t", stable=True) == (6, 0), "all is decided")
 
 
@@ -214,7 +218,7 @@ def test_z16_no_producer_id_is_nobodys(wire: Wire, topic: str, no_producer: Iden
     answered += [
         end_transaction(wire, no_producer, commit=True, version=v).error_code for v in (3, 5)
     ]
-    assert {code(one) for one in answered} == {"INVALID_PRODUCER_ID_MAPPING"}
+    assert {code(error) for error in answered} == {"INVALID_PRODUCER_ID_MAPPING"}
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -240,8 +244,8 @@ def test_which_partition_has_a_transactional_id(target: Target, wire: Wire) -> N
     """Of 50, as in the dumps of the deep dive; Kafka takes the absolute value of the hash."""
     new_identity(wire, "myProducer")
     found = [
-        one
-        for one in range(STATE_PARTITIONS)
-        if any(b"myProducer" in bytes(data) for data in raw(wire, STATE_TOPIC, one))
+        partition
+        for partition in range(STATE_PARTITIONS)
+        if any(b"myProducer" in bytes(data) for data in raw(wire, STATE_TOPIC, partition))
     ]
     assert found == ([38] if target.name == "kafka" else [10])

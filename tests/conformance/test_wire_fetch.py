@@ -77,8 +77,8 @@ def list_offset(
     wire: Wire, topic: str, timestamp: int, *, partition: int = 0, epoch: int = -1, version: int = 7
 ) -> ListOffsetsPartitionResponse:
     """What ListOffsets says of one partition."""
-    one = ListOffsetsPartition(partition, current_leader_epoch=epoch, timestamp=timestamp)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [one])])
+    wanted = ListOffsetsPartition(partition, current_leader_epoch=epoch, timestamp=timestamp)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [wanted])])
     answer: ListOffsetsPartitionResponse = wire.call(request, version).topics[0].partitions[0]
     return answer
 
@@ -192,14 +192,14 @@ def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
     wait_until(lambda: fetch(wire, place(topic, (0, 0))).last_stable_offset == 6, "LSO = HW")
     found = fetch(wire, place(topic, (0, 0)), committed=True)
     aborted = found.aborted_transactions or []
-    assert [(one.producer_id, one.first_offset) for one in aborted] == [
+    assert [(transaction.producer_id, transaction.first_offset) for transaction in aborted] == [
         (producer.producer_id, 2),
         (producer.producer_id, 4),
     ]
     assert offsets_in(found) == list(range(6))
     assert fetch(wire, place(topic, (0, 0))).aborted_transactions is None
     late = fetch(wire, place(topic, (0, 4)), committed=True).aborted_transactions or []
-    assert [one.first_offset for one in late] == [4]
+    assert [producer.first_offset for producer in late] == [4]
 
 
 def test_every_version_of_fetch(wire: Wire, topic: str) -> None:
@@ -242,9 +242,9 @@ def test_offsets_that_are_asked_for_by_name(wire: Wire, topic: str) -> None:
     """Beginning and end, on local disk and in a tiered storage that is not there (KIP-405)."""
     produce(wire, topic, build_batch(records(3)))
     found = {
-        at: (one.error_code, one.offset)
+        at: (record.error_code, record.offset)
         for at in (-1, -2, -4, -5, -6)
-        for one in [list_offset(wire, topic, at, version=11)]
+        for record in [list_offset(wire, topic, at, version=11)]
     }
     assert found == {-1: (0, 3), -2: (0, 0), -4: (0, 0), -5: (0, -1), -6: (0, -1)}
 
@@ -253,7 +253,7 @@ def test_a_partition_named_twice_in_list_offsets(wire: Wire, topic: str) -> None
     wanted = [ListOffsetsPartition(index, timestamp=-1) for index in (0, 1, 0)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, wanted)])
     answer = wire.call(request, 9).topics[0].partitions
-    codes = {one.partition_index: one.error_code for one in answer}
+    codes = {partition.partition_index: partition.error_code for partition in answer}
     assert codes == {0: ErrorCode.INVALID_REQUEST, 1: ErrorCode.NONE}
 
 

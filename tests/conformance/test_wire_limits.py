@@ -71,7 +71,7 @@ def add(producer: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest
 
 def commit(producer: Identity, topic: str, count: int) -> TxnOffsetCommitRequest:
     """Likewise, of the group that is named as the topic."""
-    rows = [TxnOffsetCommitRequestPartition(one, 1) for one in range(count)]
+    rows = [TxnOffsetCommitRequestPartition(number, 1) for number in range(count)]
     return TxnOffsetCommitRequest(
         transactional_id=producer.transactional_id or "",
         group_id=topic,

@@ -115,8 +115,8 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
     heir = heirs[0]
     assert heirs == [heir, heir]
     assert heir.producer_id != producer.producer_id
-    for one in (producer, producer.aged(1)):
-        ended = end_transaction(wire, one, commit=False, version=3)
+    for identity in (producer, producer.aged(1)):
+        ended = end_transaction(wire, identity, commit=False, version=3)
         assert code(ended.error_code) == "INVALID_PRODUCER_ID_MAPPING"
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     assert produce(wire, topic, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
@@ -138,9 +138,9 @@ def test_e6_e7_of_a_client_that_keeps_its_epoch(target: Target, wire: Wire, topi
     producer = before.aged(1) if target.name == "oncelog" else worn_out(wire, topic)
     assert producer.producer_epoch == LAST
     timed_out(wire, producer, topic, 11, end=4)
-    for one in (producer, producer.aged(1)):
+    for identity in (producer, producer.aged(1)):
         for commit in (True, False):
-            ended = end_transaction(wire, one, commit=commit, version=3)
+            ended = end_transaction(wire, identity, commit=commit, version=3)
             assert code(ended.error_code) == "INVALID_PRODUCER_ID_MAPPING"
     heir = new_identity(wire, topic, current=producer)
     assert heir.producer_id != producer.producer_id

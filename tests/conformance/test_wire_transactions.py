@@ -75,8 +75,8 @@ def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
     other = Identity(producer.producer_id + 7, 0, topic)
     unknown = Identity(producer.producer_id, 0, f"{topic}-unknown")
     find_coordinator(wire, unknown.transactional_id)
-    for one in (other, unknown):
-        answer = end_transaction(wire, one, commit=True)
+    for identity in (other, unknown):
+        answer = end_transaction(wire, identity, commit=True)
         assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 

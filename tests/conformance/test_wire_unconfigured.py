@@ -43,9 +43,9 @@ DISABLED = "SECURITY_DISABLED"
 REQUEST = "INVALID_REQUEST"
 
 
-def said(one: Any) -> tuple[str, str | None]:
+def said(response: Any) -> tuple[str, str | None]:
     """The code's name and the message of a part of an answer."""
-    return ErrorCode(one.error_code).name, one.error_message
+    return ErrorCode(response.error_code).name, response.error_message
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -72,7 +72,7 @@ def test_acls_without_an_authorizer(wire: Wire, version: int) -> None:
         CreateAclsRequest([AclCreation(2, "t", 0, "User:x", "*", 3, 3)]),
         DeleteAclsRequest([DeleteAclsFilter(ANY, None, 0, None, None, ANY, ANY)]),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda request: type(request).__name__,
 )
 def test_numbers_that_mean_nothing_close_the_connection(wire: Wire, request_: Any) -> None:
     wire.send(request_)
@@ -241,9 +241,9 @@ def test_leaders_are_elected_already(wire: Wire, topic: str, version: int) -> No
     answer = wire.call(ElectLeadersRequest(0, wanted, 1_000), version)
     assert answer.error_code == ErrorCode.NONE
     found = {
-        (result.topic, one.partition_id): said(one)
+        (result.topic, partition.partition_id): said(partition)
         for result in answer.replica_election_results
-        for one in result.partition_result
+        for partition in result.partition_result
     }
     unknown = "UNKNOWN_TOPIC_OR_PARTITION"
     assert found == {
@@ -275,7 +275,7 @@ def test_an_unclean_election_and_one_of_no_kind(wire: Wire, topic: str) -> None:
         answer = wire.call(request)
         assert ErrorCode(answer.error_code).name == code
         (result,) = answer.replica_election_results
-        assert [said(one) for one in result.partition_result] == [of_each]
+        assert [said(partition) for partition in result.partition_result] == [of_each]
 
 
 def test_no_partition_is_moved(wire: Wire, topic: str) -> None:

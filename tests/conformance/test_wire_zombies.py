@@ -56,8 +56,8 @@ def recorded(wire: Wire, transactional_id: str) -> int:
     at any time."""
     return sum(
         bytes(found).count(transactional_id.encode())
-        for one in range(STATE_PARTITIONS)
-        for found in raw(wire, STATE_TOPIC, one)
+        for partition in range(STATE_PARTITIONS)
+        for found in raw(wire, STATE_TOPIC, partition)
     )
 
 
@@ -165,9 +165,11 @@ def taken_by_many(
 
 
 def only_the_last_may_write(wire: Wire, topic: str, producers: set[Identity]) -> None:
-    *older, last = sorted(producers, key=lambda one: (one.producer_id, one.producer_epoch))
-    for one in older:
-        late = produce(wire, topic, batch(one, 0), producer=one)
+    *older, last = sorted(
+        producers, key=lambda producer: (producer.producer_id, producer.producer_epoch)
+    )
+    for producer in older:
+        late = produce(wire, topic, batch(producer, 0), producer=producer)
         assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
     assert produce(wire, topic, batch(last, 0), producer=last).error_code == ErrorCode.NONE
     assert end_transaction(wire, last, commit=True).error_code == ErrorCode.NONE
@@ -282,10 +284,10 @@ def test_z16_the_producer_of_another_id(wire: Wire, topic: str, version: int) ->
 
 @pytest.mark.parametrize("version", [9, 12])
 def test_z17_two_producers_in_one_request(wire: Wire, topic: str, version: int) -> None:
-    one, other = new_identity(wire, topic), new_identity(wire, f"{topic}-other")
-    for producer, partition in ((one, 0), (other, 1)):
+    first, other = new_identity(wire, topic), new_identity(wire, f"{topic}-other")
+    for producer, partition in ((first, 0), (other, 1)):
         assert add_partitions(wire, producer, (topic, partition)) == [ErrorCode.NONE]
-    rows = [PartitionProduceData(0, batch(one, 0)), PartitionProduceData(1, batch(other, 0))]
+    rows = [PartitionProduceData(0, batch(first, 0)), PartitionProduceData(1, batch(other, 0))]
     request = ProduceRequest(topic, -1, 10_000, [TopicProduceData(name=topic, partition_data=rows)])
     answers = wire.call(request, version).responses[0].partition_responses
     assert {code(row.error_code) for row in answers} == {"INVALID_PRODUCER_ID_MAPPING"}

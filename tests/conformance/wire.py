@@ -46,7 +46,7 @@ class Wire:
             data = self.socket.recv(1 << 16)
             if not data:
                 raise Closed
-            self._answers.extend(one.message for one in self._requests.receive_data(data))
+            self._answers.extend(task.message for task in self._requests.receive_data(data))
         return self._answers.popleft()
 
     def is_closed(self) -> bool:

@@ -53,7 +53,7 @@ def loaded(wire: Wire) -> bool:
 def transactions(wire: Wire) -> dict[str, Described]:
     """All transactional ids."""
     listed = wire.call(ListTransactionsRequest(), 0).transaction_states
-    names = [one.transactional_id for one in listed]
+    names = [transaction.transactional_id for transaction in listed]
     answer = wire.call(DescribeTransactionsRequest(names))
     found: dict[str, Described] = {}
     for transaction_state in answer.transaction_states:
@@ -115,7 +115,7 @@ class Events:
 
     def of(self, event: str) -> list[Mapping[str, Any]]:
         """Those of one kind, the oldest first."""
-        return [one for one in self._all() if one.get("event") == event]
+        return [row for row in self._all() if row.get("event") == event]
 
     def _all(self) -> Iterable[Mapping[str, Any]]:
         # The last line may be half written.

@@ -152,7 +152,7 @@ def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
 
 
 def _alone(pipeline: Pipeline, wire: Wire) -> Alone:
-    decided = {one.kafka_name for one in DECIDED}
+    decided = {state.kafka_name for state in DECIDED}
 
     def finished() -> bool:
         return not any(

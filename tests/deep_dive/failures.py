@@ -73,16 +73,18 @@ def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
     names = pipeline.names()
     answered = list(acknowledged(list(pipeline.proxy.frames)[since:], names))
     there = read_logs(pipeline.broker.data, GROUP).data
-    again = {batch: offset for one, batch, offset in answered if one.connection > half.connection}
+    again = {
+        batch: offset for frame, batch, offset in answered if frame.connection > half.connection
+    }
     for batch in sent(half, names):
         assert there[batch] == [again[batch]], (batch, there.get(batch), again.get(batch))
     yield (
         f"a Produce of {_count(sent(half, names), 'batch', 'batches')} was cut off on its way: "
         f"they came again on a new connection, and were appended; each is there once"
     )
-    first = {batch: offset for one, batch, offset in answered if one is answer}
+    first = {batch: offset for frame, batch, offset in answered if frame is answer}
     second = {
-        batch: offset for one, batch, offset in answered if one.connection > answer.connection
+        batch: offset for frame, batch, offset in answered if frame.connection > answer.connection
     }
     assert first, "the lost answer told of no batch"
     assert first.items() <= second.items(), (first, second)
@@ -95,9 +97,9 @@ def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
     )
 
 
-def _count(things: Iterable[object], one: str, many: str) -> str:
+def _count(things: Iterable[object], single: str, many: str) -> str:
     number = sum(1 for _ in things)
-    return f"{number} {one if number == 1 else many}"
+    return f"{number} {single if number == 1 else many}"
 
 
 # --- 2
@@ -151,9 +153,9 @@ def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str
     ]
     assert ends == ["PrepareAbort", "CompleteAbort"], ends
     fences = [
-        (one["cause"], one["producer_id"], one["producer_epoch"])
-        for one in events.of("transaction aborted")
-        if one["transactional_id"] == "billing-0"
+        (event["cause"], event["producer_id"], event["producer_epoch"])
+        for event in events.of("transaction aborted")
+        if event["transactional_id"] == "billing-0"
     ]
     assert fences == [("newer instance", left.producer_id, left.producer_epoch)], fences
     return (
@@ -166,7 +168,7 @@ def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | N
     """What the last InitProducerId of a worker was answered."""
     name = f"billing-{number}"
     answers = pipeline.said(Direction.ANSWER, ApiKey.INIT_PRODUCER_ID, name, since)
-    given = [one for _, one in answers if one.error_code == ErrorCode.NONE]
+    given = [response for _, response in answers if response.error_code == ErrorCode.NONE]
     if not given:
         return None
     return Identity(given[-1].producer_id, given[-1].producer_epoch, name)
@@ -201,7 +203,7 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
     yield _aborted_for_the_heir(pipeline, left, events)
     refused = _answer_to_end_txn(pipeline, old, since)
     assert refused is ErrorCode.PRODUCER_FENCED, refused
-    causes = [one["cause"] for one in events.of("producer refused")]
+    causes = [event["cause"] for event in events.of("producer refused")]
     assert "newer instance" in causes, causes
     yield f"the zombie's EndTxn was answered {refused.name}, and told of as “producer refused”"
     with Wire(pipeline.broker.address) as wire:
@@ -217,13 +219,14 @@ def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> Er
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, "billing-0")
     places = {
         (frame.connection, frame.correlation_id)
-        for frame, one in asked
-        if (one.producer_id, one.producer_epoch) == (producer.producer_id, producer.producer_epoch)
+        for frame, message in asked
+        if (message.producer_id, message.producer_epoch)
+        == (producer.producer_id, producer.producer_epoch)
     }
     answers = pipeline.said(Direction.ANSWER, ApiKey.END_TXN, "billing-0", since)
     codes = [
-        ErrorCode(one.error_code)
-        for frame, one in answers
+        ErrorCode(response.error_code)
+        for frame, response in answers
         if (frame.connection, frame.correlation_id) in places
     ]
     assert codes, "no answer to the zombie's EndTxn"
@@ -234,7 +237,7 @@ def request_identity(pipeline: Pipeline, ending: Hold) -> Identity:
     """Whose EndTxn is held."""
     held = ending.wait()
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, held.client_id)
-    request = next(one for frame, one in asked if frame is held)
+    request = next(message for frame, message in asked if frame is held)
     return Identity(request.producer_id, request.producer_epoch, request.transactional_id)
 
 

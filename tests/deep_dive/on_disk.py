@@ -116,7 +116,7 @@ def read_logs(data: Path, group: str) -> Logs:
     """All that is in the files below `data`, of the offsets those of `group`; half a batch at the
     end of a log is not there."""
     logs = Logs()
-    for directory in sorted(one for one in data.iterdir() if one.is_dir()):
+    for directory in sorted(path for path in data.iterdir() if path.is_dir()):
         topic, dash, number = directory.name.rpartition("-")
         if not dash or not number.isdecimal():
             continue

@@ -127,9 +127,10 @@ def leader(death: Death) -> Iterator[str]:
     yield from landed(death)
     torn = death.events.of("log recovered")
     if death.point.startswith("torn"):
-        assert any(one["cut_bytes"] > 0 for one in torn), "no torn batch was found"
-    for one in torn:
-        yield f"started again: {one['cut_bytes']} bytes of a torn batch cut off {one['partition']}"
+        assert any(event["cut_bytes"] > 0 for event in torn), "no torn batch was found"
+    for event in torn:
+        cut, partition = event["cut_bytes"], event["partition"]
+        yield f"started again: {cut} bytes of a torn batch cut off {partition}"
     logged = {key: tail for key, tail in death.alone.logs.tails.items() if key[1].topic in OUTPUTS}
     assert logged == death.alone.tails, (logged, death.alone.tails)
     yield f"started again, no client there: it knows {len(logged)} last sequences, as in its logs"
@@ -218,9 +219,11 @@ def _end_of(death: Death, name: str, step: Step) -> str:
     """How the transaction ended that was open at the death: the same one, by its producer id and
     its beginning."""
     later = [
-        one
-        for one in death.after.steps[name][len(death.at_death.steps[name]) :]
-        if (one.producer_id, one.started_ms) == (step.producer_id, step.started_ms)
+        reached
+        for reached in death.after.steps[name][len(death.at_death.steps[name]) :]
+        if (reached.producer_id, reached.started_ms) == (step.producer_id, step.started_ms)
     ]
-    assert [one.state in DECIDED for one in later].count(True) == 1, f"{step} went on as {later}"
-    return next(one.name for one in later if one.state in DECIDED)
+    assert [transaction.state in DECIDED for transaction in later].count(True) == 1, (
+        f"{step} went on as {later}"
+    )
+    return next(transaction.name for transaction in later if transaction.state in DECIDED)

@@ -99,9 +99,9 @@ class Pipeline:
         found: Sequence[Frame] = list(self.proxy.frames)[since:]
         wanted = (direction, api, client_id)
         return [
-            (one, message(one))
-            for one in found
-            if (one.direction, one.api, one.client_id) == wanted
+            (frame, message(frame))
+            for frame in found
+            if (frame.direction, frame.api, frame.client_id) == wanted
         ]
 
     def names(self) -> dict[bytes, str]:
@@ -179,8 +179,8 @@ async def _create_topics(address: str) -> None:
 async def _feed(address: str, portion: list[Purchase]) -> None:
     async with Producer(address, client_id="feeder") as producer:
         sent = [
-            await producer.send(PURCHASES, key=one.customer.encode(), value=one.encode())
-            for one in portion
+            await producer.send(PURCHASES, key=purchase.customer.encode(), value=purchase.encode())
+            for purchase in portion
         ]
         await asyncio.gather(*sent)
 

@@ -20,7 +20,7 @@ from tests.proxy import Drop
 PORTION = 1_000
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=lambda one: str(one.number))
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: str(failure.number))
 def test_failures_1_to_7_exactly_once(tmp_path: Path, failure: Failure) -> None:
     """As the article states it; failure 4 doubles what is done outside the log, and only that."""
     with Pipeline(tmp_path) as pipeline:

@@ -122,7 +122,10 @@ class CoordinatorModel:
             for name, live in sorted(self.shard.transactions.items())
         )
         # Not the number of a question: whether its guard still holds is what counts.
-        waiting = tuple((one.client, one.transactional_id, one.asked) for one in self.waiting)
+        waiting = tuple(
+            (transaction.client, transaction.transactional_id, transaction.asked)
+            for transaction in self.waiting
+        )
         return (self.log, self.committed, self.epoch, waiting, lives)
 
 

@@ -97,7 +97,7 @@ class PartitionModel:
     def key(self) -> tuple[object, ...]:
         """The producer state follows from the log, except for who is being asked about."""
         asked = self.guards._by_producer_id
-        return (self.log, tuple((one, guard.asking) for one, guard in sorted(asked.items())))
+        return (self.log, tuple((number, guard.asking) for number, guard in sorted(asked.items())))
 
 
 def copy_of(guard: VerificationGuard) -> VerificationGuard:
@@ -116,12 +116,12 @@ def _clone_producers(producers: Producers) -> Producers:
     return twin
 
 
-def shallow_copy(one: T) -> T:
+def shallow_copy(value: T) -> T:
     """As copy.copy, and quicker for a dataclass with slots."""
-    kind = type(one)
+    kind = type(value)
     if hasattr(kind, "__copy__"):
-        return copy(one)
+        return copy(value)
     twin = kind.__new__(kind)
     for name in kind.__slots__:  # type: ignore[attr-defined]  # T has them
-        setattr(twin, name, getattr(one, name))
+        setattr(twin, name, getattr(value, name))
     return twin

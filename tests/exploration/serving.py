@@ -106,7 +106,7 @@ def append_parked(world: WorldModel, waiting: Waiting, response: TransactionResu
     request = parked.request
     guards = world.changing(request.partition).guards
     guard = world.guards[parked.guard]
-    world.guards = {n: one for n, one in world.guards.items() if n != parked.guard}
+    world.guards = {n: guard for n, guard in world.guards.items() if n != parked.guard}
     if response.code is ErrorCode.NONE and not guards.holds(request.producer[0], guard):
         response = TransactionResult(ErrorCode.TRANSACTION_ABORTABLE)
     append(world, waiting.client, request, response)

@@ -41,7 +41,7 @@ def steps(world: WorldModel) -> Iterator[Step]:
     """In an order that does not depend on the run."""
     may_lose = world.budget.losses > 0
     for index, client in enumerate(world.clients):
-        waits = any(one.client == index for one in world.coordinator.waiting)
+        waits = any(waiter.client == index for waiter in world.coordinator.waiting)
         for request in client.choices(index, world.budget.transactions):
             if not waits or may_lose:
                 yield Step("call", index, request)
@@ -100,10 +100,11 @@ def ask(world: WorldModel, how: str, index: int, request: Request) -> None:
     if isinstance(request, End):
         world.asked |= {(request.ghost, request.committed)}
     coordinator = world.coordinator
-    if any(one.client == index for one in coordinator.waiting):
+    if any(waiter.client == index for waiter in coordinator.waiting):
         lose(world)  # it gave up waiting, and sends the same again
         coordinator.waiting = tuple(
-            one._replace(client=None) if one.client == index else one for one in coordinator.waiting
+            waiter._replace(client=None) if waiter.client == index else waiter
+            for waiter in coordinator.waiting
         )
     if how == "hold":
         world.budget = world.budget._replace(holds=world.budget.holds - 1)

@@ -120,7 +120,7 @@ class WorldModel:
                 self.asked,
                 self.handed,
                 self.next_producer_id,
-                tuple(self._holds(one.request) for one in self.coordinator.waiting),
+                tuple(self._holds(waiter.request) for waiter in self.coordinator.waiting),
             )
         )
 

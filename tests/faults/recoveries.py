@@ -222,10 +222,10 @@ class Workload:
 
     def _commit_offsets(self, wire: Wire) -> None:
         name, partition = self._place()
-        one = OffsetCommitRequestPartition(partition, self._rng.randrange(100))
+        offset = OffsetCommitRequestPartition(partition, self._rng.randrange(100))
         request = OffsetCommitRequest(
             group_id=self._rng.choice(GROUPS),
-            topics=[OffsetCommitRequestTopic(name, partitions=[one])],
+            topics=[OffsetCommitRequestTopic(name, partitions=[offset])],
         )
         wait_until(
             lambda: wire.call(request, 8).topics[0].partitions[0].error_code == ErrorCode.NONE,
@@ -356,8 +356,8 @@ def main() -> None:
     if asked.from_torture:
         with tempfile.TemporaryDirectory(prefix="recoveries-") as folder:
             lost = folders_of_the_torture(Path(folder), asked.folders, asked.first, print)
-            for number, one in enumerate(lost):
-                print(f"folder {number}, {one}: as it was", flush=True)  # noqa: T201
+            for number, value in enumerate(lost):
+                print(f"folder {number}, {value}: as it was", flush=True)  # noqa: T201
         return
     for seed in range(asked.first, asked.first + asked.folders):
         with tempfile.TemporaryDirectory(prefix="recoveries-") as folder:

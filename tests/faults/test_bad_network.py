@@ -99,7 +99,7 @@ async def write_all(
 ) -> list[Writer]:
     """So many writers at once."""
     writers_ = [Writer(address, f"writer-{number}", transactions) for number in range(writers)]
-    await asyncio.gather(*(one.run() for one in writers_))
+    await asyncio.gather(*(writer.run() for writer in writers_))
     return writers_
 
 
@@ -111,9 +111,9 @@ def check(broker: Oncelog, writers: list[Writer]) -> None:
         found = [values(wire, "t", partition=partition) for partition in PARTITIONS]
     for writer in writers:
         name = writer._name.encode()
-        mine = [[one for one in part if one.rpartition(b"-")[0] == name] for part in found]
+        mine = [[value for value in part if value.rpartition(b"-")[0] == name] for part in found]
         assert mine[0] == mine[1] == mine[2]
-        certain = [one for one in mine[0] if one not in writer.unknown]
+        certain = [value for value in mine[0] if value not in writer.unknown]
         assert certain == writer.committed
         assert len(set(mine[0])) == len(mine[0])
 
@@ -146,7 +146,7 @@ def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy
     proxy.always(decide)
     writers = asyncio.run(write_all(proxy.address))
     check(broker, writers)
-    assert {one.api for one in doubled} >= {ApiKey.PRODUCE, ApiKey.END_TXN}
+    assert {frame.api for frame in doubled} >= {ApiKey.PRODUCE, ApiKey.END_TXN}
 
 
 def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy: Proxy) -> None:
@@ -178,7 +178,7 @@ def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy:
 def overtaken(proxy: Proxy, late: Frame) -> bool:
     """Whether others have sent something while this one was held."""
     following = proxy.frames[proxy.frames.index(late) + 1 :][:10]
-    return any(one.connection != late.connection for one in following)
+    return any(frame.connection != late.connection for frame in following)
 
 
 def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> None:

@@ -58,17 +58,17 @@ def broker(tmp_path: Path) -> Iterator[Oncelog]:
 
 
 def connection(broker: Oncelog, address: str) -> socket.socket:
-    one = passing_socket(address)
-    one.settimeout(20)
-    one.connect((broker.host, broker.port))
-    return one
+    connection = passing_socket(address)
+    connection.settimeout(20)
+    connection.connect((broker.host, broker.port))
+    return connection
 
 
-def is_served(one: socket.socket) -> bool:
+def is_served(connection: socket.socket) -> bool:
     """False where it has been closed."""
     with suppress(ConnectionError):
-        one.sendall(SMALL)
-        return bool(one.recv(1))
+        connection.sendall(SMALL)
+        return bool(connection.recv(1))
     return False
 
 
@@ -82,14 +82,14 @@ def test_h65_idle_connections_and_a_storm_of_new_ones_are_in_nobodys_way(broker:
             for _ in range(OF_EACH):
                 idle.append(crowd.enter_context(connection(broker, address)))
             works(wire)
-        assert all(is_served(one) for one in idle[:: OF_EACH - 1])
+        assert all(is_served(socket) for socket in idle[:: OF_EACH - 1])
         grown = taken(broker.pid).rss_bytes - before.rss_bytes
         assert grown / IDLE < KIB_EACH << 10
         with connection(broker, ADDRESSES[0]) as one_too_many:
             assert not is_served(one_too_many), "its address has as many as it may"
 
         storm(broker, wire)
-        assert all(is_served(one) for one in idle[:: OF_EACH - 1])
+        assert all(is_served(socket) for socket in idle[:: OF_EACH - 1])
         full(broker, wire)
         crowd.close()
         wait_until(
@@ -103,11 +103,11 @@ def storm(broker: Oncelog, wire: Wire) -> None:
     going: deque[socket.socket] = deque()
     reset = struct.pack("ii", 1, 0)
     for number in range(STORM):
-        one = passing_socket("127.0.0.2")
-        one.setblocking(False)
+        connection = passing_socket("127.0.0.2")
+        connection.setblocking(False)
         with suppress(BlockingIOError):
-            one.connect((broker.host, broker.port))
-        going.append(one)
+            connection.connect((broker.host, broker.port))
+        going.append(connection)
         if len(going) > AT_ONCE:
             gone = going.popleft()
             if number % 2:
@@ -115,8 +115,8 @@ def storm(broker: Oncelog, wire: Wire) -> None:
             gone.close()
         if number % 500 == 0:
             works(wire)
-    for one in going:
-        one.close()
+    for connection in going:
+        connection.close()
     works(wire)
 
 

@@ -287,7 +287,7 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
             )
         find_coordinator(wire, "g", key_type=0)
         assert commit_offset(wire) is ErrorCode.NONE
-    (path,) = [one for one in broker.data.glob(f"{internal}-*/*.log") if one.stat().st_size]
+    (path,) = [path for path in broker.data.glob(f"{internal}-*/*.log") if path.stat().st_size]
     partition = (internal, int(path.parent.name.rpartition("-")[2]))
     checkpoint = broker.data / "recovery-point-offset-checkpoint"
     wait_until(lambda: offsets_of(checkpoint).get(partition, 0) > 0, "it is durable")

@@ -94,15 +94,15 @@ def test_h3_declared_sizes_cost_nothing(broker: Oncelog, wire: Wire, before: Tak
     """200 frames of 100 MiB are announced, and no byte of them comes; then 10 MB of the 20 GB."""
     with ExitStack() as stack:
         silent = [stack.enter_context(broker.connect()) for _ in range(SILENT)]
-        for one in silent:
-            one.sendall(struct.pack(">i", LARGEST_FRAME))
+        for connection in silent:
+            connection.sendall(struct.pack(">i", LARGEST_FRAME))
         wait_until(
             lambda: taken(broker.pid).descriptors == before.descriptors + SILENT, "all are there"
         )
         works(wire)
         assert taken(broker.pid).rss_bytes - before.rss_bytes < 16 << 20
-        for one in silent:
-            one.sendall(bytes(50_000))
+        for connection in silent:
+            connection.sendall(bytes(50_000))
         works(wire)
         assert taken(broker.pid).rss_bytes - before.rss_bytes < RSS_GROWTH
     back_to(broker, before)
@@ -118,15 +118,15 @@ def test_h8_a_client_that_never_reads_is_not_served(
 ) -> None:
     """Pipelined requests without end: the broker stops reading, memory is bounded."""
     flood = request_bytes * (1 << 20 >> 4)
-    for one in crowd[:10]:
-        one.setblocking(False)
+    for connection in crowd[:10]:
+        connection.setblocking(False)
         with suppress(BlockingIOError):
             while True:
-                one.send(flood)
+                connection.send(flood)
     works(wire)
     assert taken(broker.pid).rss_bytes - before.rss_bytes < RSS_GROWTH
-    for one in crowd:
-        one.close()
+    for connection in crowd:
+        connection.close()
     back_to(broker, before)
 
 
@@ -136,18 +136,18 @@ def test_garbage_costs_its_sender_alone(
     """Frames of noise, some of them with the head of a real request; half of the senders hang up
     by a reset."""
     chosen = random.Random(SEED)
-    for number, one in enumerate(crowd):
+    for number, connection in enumerate(crowd):
         with suppress(ConnectionError):
             for _ in range(10):
                 noise = chosen.randbytes(chosen.randrange(1, 3000))
                 head = struct.pack(">hh", chosen.randrange(0, 76), chosen.randrange(0, 14))
                 body = (head if number % 2 else b"") + noise
-                one.sendall(struct.pack(">i", len(body)) + body)
+                connection.sendall(struct.pack(">i", len(body)) + body)
         if number % 4 == 0:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     works(wire)
-    for one in crowd:
-        one.close()
+    for connection in crowd:
+        connection.close()
     back_to(broker, before)
     works(wire)
 
@@ -157,22 +157,22 @@ def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: T
     ones, of which some hang up by a reset. Limits are as exact afterwards as before."""
     began = time.monotonic()
     for number in range(RECONNECTS):
-        with passing_socket(broker.host) as one:
-            one.settimeout(20)
-            one.connect((broker.host, broker.port))
+        with passing_socket(broker.host) as connection:
+            connection.settimeout(20)
+            connection.connect((broker.host, broker.port))
             if number % 2:
-                one.sendall(SMALL[: 1 + number % len(SMALL)])
+                connection.sendall(SMALL[: 1 + number % len(SMALL)])
             if number % 4 == 1:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if number % 500 == 0:
             works(wire, 1)
     assert RECONNECTS / (time.monotonic() - began) > 200
     back_to(broker, before)
     with ExitStack() as stack:
         for _ in range(PER_ADDRESS - 1):  # and `wire`
-            one = stack.enter_context(broker.connect())
-            one.sendall(SMALL)
-            assert one.recv(1), "there is room for this one"
+            connection = stack.enter_context(broker.connect())
+            connection.sendall(SMALL)
+            assert connection.recv(1), "there is room for this one"
         with Wire(broker.address) as one_too_many:
             assert one_too_many.is_closed()
         works(wire, 1)

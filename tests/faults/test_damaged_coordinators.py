@@ -131,8 +131,8 @@ def remove_the_first(data: Path, topic: str) -> Path:
 
 def remove_all_of_it(data: Path, topic: str) -> Path:
     path = logs(data, topic)[1]
-    for one in path.parent.glob(f"{path.stem}*"):
-        one.unlink()
+    for file in path.parent.glob(f"{path.stem}*"):
+        file.unlink()
     return path
 
 

@@ -182,7 +182,7 @@ def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
         assert produce(wire, "t", build_batch(records(1, b"more"))).error_code == ErrorCode.NONE
         assert values(wire, "t") == sent
     logged = [event for event in events(broker) if event["event"] == "disk refused"]
-    assert [(one["partition"], one["level"]) for one in logged] == [("t-0", "error")]
+    assert [(event["partition"], event["level"]) for event in logged] == [("t-0", "error")]
     assert logged[0]["file"] == f"t-0/{0:020}.log"
     broker.kill()
     broker.start()

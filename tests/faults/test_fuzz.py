@@ -53,16 +53,16 @@ def test_the_same_seed_draws_the_same_frames() -> None:
 
 def requests_with_long_words(topic: str) -> list[tuple[Any, int]]:
     """Each is refused with a message that quotes a word of 32,767 bytes, in an old version."""
-    one = alter_configs.AlterConfigsResource
+    resource = alter_configs.AlterConfigsResource
     two = incremental_alter_configs.AlterConfigsResource
     new = create_topics.CreatableTopic
     alter, change = alter_configs.AlterableConfig, incremental_alter_configs.AlterableConfig
     long_value = create_topics.CreatableTopicConfig("retention.ms", LONG)
     return [
-        (alter_configs.AlterConfigsRequest([one(2, LONG, [])]), 1),
-        (alter_configs.AlterConfigsRequest([one(4, LONG, [])]), 1),
-        (alter_configs.AlterConfigsRequest([one(2, topic, [alter(LONG, "x")])]), 1),
-        (alter_configs.AlterConfigsRequest([one(2, topic, [alter("retention.ms", LONG)])]), 1),
+        (alter_configs.AlterConfigsRequest([resource(2, LONG, [])]), 1),
+        (alter_configs.AlterConfigsRequest([resource(4, LONG, [])]), 1),
+        (alter_configs.AlterConfigsRequest([resource(2, topic, [alter(LONG, "x")])]), 1),
+        (alter_configs.AlterConfigsRequest([resource(2, topic, [alter("retention.ms", LONG)])]), 1),
         (
             incremental_alter_configs.IncrementalAlterConfigsRequest(
                 [two(2, topic, [change(LONG, 0, "x")])]

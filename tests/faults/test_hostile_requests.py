@@ -123,7 +123,7 @@ def test_h21_h26_as_many_elements_as_are_allowed_hold_up_no_client(
 
 
 @pytest.mark.parametrize(
-    ("cls", "path"), [one for one in bombs() if api_of(one.values[0]).key in IN_SLICES]
+    ("cls", "path"), [bomb for bomb in bombs() if api_of(bomb.values[0]).key in IN_SLICES]
 )
 def test_h21_h26_more_elements_hold_up_no_client_as_they_are_served_in_slices(
     broker: Oncelog, cls: type[Any], path: Path
@@ -162,7 +162,7 @@ BAD_NAMES = ["", ".", "..", "../../x", "a/b", "a\0b", "a" * 250, "x" * 32_767, "
 
 def test_h25_a_name_that_no_topic_may_have_never_touches_the_disk(tmp_path: Folder) -> None:
     with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
-        tree = {str(one) for one in broker.directory.rglob("*")}
+        tree = {str(path) for path in broker.directory.rglob("*")}
         topics = [CreatableTopic(name, 1, 1) for name in BAD_NAMES]
         answer = wire.call(CreateTopicsRequest(topics, 10_000))
         codes = {topic.name: topic.error_code for topic in answer.topics}
@@ -176,8 +176,8 @@ def test_h25_a_name_that_no_topic_may_have_never_touches_the_disk(tmp_path: Fold
         create(wire, "a.b")
         (clash,) = wire.call(CreateTopicsRequest([CreatableTopic("a_b", 1, 1)], 10_000)).topics
         assert clash.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        grown = {str(one) for one in broker.directory.rglob("*")} - tree
-        assert not {one for one in grown if "a.b-0" not in one}
+        grown = {str(path) for path in broker.directory.rglob("*")} - tree
+        assert not {line for line in grown if "a.b-0" not in line}
 
 
 @pytest.mark.parametrize("partition", [-1, -(2**31), 2, MAX])

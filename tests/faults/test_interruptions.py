@@ -138,7 +138,9 @@ def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     assert time.monotonic() - began < TIMEOUT_S + LATEST_S
     assert values(wire, "killed") == [b"after"]
     logged = [event for event in events(broker) if event["event"] == "transaction aborted"]
-    assert [(one["transactional_id"], one["cause"]) for one in logged] == [("killed", "timed out")]
+    assert [(event["transactional_id"], event["cause"]) for event in logged] == [
+        ("killed", "timed out")
+    ]
 
 
 def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:
@@ -177,11 +179,11 @@ def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire
     before = descriptors(broker)
     parked = [Wire(broker.address) for _ in range(WAITING)]
     wanted = FetchTopic(topic="parked", partitions=[FetchPartition(0, fetch_offset=1)])
-    for one in parked:
-        assert one.call(ApiVersionsRequest("parked", "1"), 3).api_keys
-        one.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[wanted]), 12)
-    for one in parked[1:]:
-        one.socket.close()
+    for request in parked:
+        assert request.call(ApiVersionsRequest("parked", "1"), 3).api_keys
+        request.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[wanted]), 12)
+    for request in parked[1:]:
+        request.socket.close()
     wait_until(lambda: descriptors(broker) <= before + 1, "they are given back")
     assert produce(wire, "parked", build_batch(records())).base_offset == 1
     assert parked[0].answer().responses[0].partitions[0].high_watermark == 2

@@ -176,7 +176,9 @@ def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -
     create(wire, "gone")
     assert values(wire, "gone") == []
     assert produce(wire, "gone", build_batch(records())).base_offset == 0
-    assert all(one.error() is not None or one.offset() == 0 for one in reader.consume(5, 0.5))
+    assert all(
+        record.error() is not None or record.offset() == 0 for record in reader.consume(5, 0.5)
+    )
     reader.close()
 
 
@@ -267,7 +269,7 @@ def test_flush_on_ack_with_real_clients_over_a_kill(tmp_path: Path, client: Clie
             sent += some
     consumer = client.consumer(broker.address, "t", group="g", read_committed=True)
     found = read(consumer, len(sent))
-    assert [one.value for one in found] == sent
+    assert [record.value for record in found] == sent
     consumer.commit({0: found[3].offset})
     consumer.close()
     broker.kill()
@@ -281,6 +283,6 @@ def test_flush_on_ack_with_real_clients_over_a_kill(tmp_path: Path, client: Clie
         assert last_stable_offset(wire, "t") == end_offset(wire, "t")
     producer.close()
     again = client.consumer(broker.address, "t", group="g", read_committed=True)
-    assert [one.value for one in read(again, len(sent) - 3)] == sent[3:]
+    assert [record.value for record in read(again, len(sent) - 3)] == sent[3:]
     again.close()
     broker.stop()

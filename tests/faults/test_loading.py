@@ -183,7 +183,7 @@ def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:
 def wait_for_answers(clients: list[Hammer]) -> None:
     """Until each has been answered everything once more, a listing too."""
     goals = [(client, client.rounds + ROUNDS_OF_A_LISTING + 1) for client in clients]
-    wait_until(lambda: all(one.rounds >= goal for one, goal in goals), "all are served")
+    wait_until(lambda: all(loop.rounds >= goal for loop, goal in goals), "all are served")
 
 
 def is_committed(wire: Wire, partition: int) -> bool:

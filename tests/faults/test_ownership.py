@@ -323,7 +323,7 @@ def test_a_transactional_id_of_newer_metadata_is_not_served(
 
 
 def _reasons(broker: Oncelog, event: str) -> list[str]:
-    return [str(one["reason"]) for one in events(broker) if one["event"] == event]
+    return [str(row["reason"]) for row in events(broker) if row["event"] == event]
 
 
 def test_what_a_crash_leaves_of_a_deleted_topic_is_put_aside(broker: Oncelog) -> None:

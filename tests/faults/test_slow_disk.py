@@ -38,14 +38,14 @@ def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path:
         place = TopicProduceData(
             name="t", partition_data=[PartitionProduceData(0, batch(producer, 0, value=b"once"))]
         )
-        for one in (wire, again):
-            one.send(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[place]), 12)
+        for connection in (wire, again):
+            connection.send(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[place]), 12)
         for _ in range(BEATS):
             assert group.call(beat, 4).error_code == ErrorCode.NONE
         acknowledged, _, _ = select.select([wire.socket, again.socket], [], [], 0)
         assert not acknowledged, "a heartbeat waited for an fsync"
-        for one in (wire, again):
-            answer = one.answer().responses[0].partition_responses[0]
+        for connection in (wire, again):
+            answer = connection.answer().responses[0].partition_responses[0]
             assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
             assert time.monotonic() - began >= SYNC_MS / 1000
         assert values(wire, "t") == [b"once"]

@@ -128,8 +128,8 @@ async def test_h6_a_frame_that_never_ends_is_given_up(world: World) -> None:
     assert await closed(slow_reader)
     assert await closed(half_length_reader)
     assert await echoes(reader, writer)
-    for one in (slow, half_length, writer):
-        one.close()
+    for connection in (slow, half_length, writer):
+        connection.close()
 
 
 async def test_a_frame_that_comes_slowly_but_comes_is_served(world: World) -> None:

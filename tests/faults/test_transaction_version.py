@@ -51,7 +51,7 @@ def set_version(broker: Oncelog, level: int) -> None:
 def version(wire: Wire) -> int:
     """As every client is told; a level of 0 is not mentioned."""
     features = wire.call(ApiVersionsRequest("faults", "1"), 4).finalized_features
-    levels: dict[str, int] = {one.name: one.max_version_level for one in features}
+    levels: dict[str, int] = {feature.name: feature.max_version_level for feature in features}
     return levels.get(TRANSACTION_VERSION, 0)
 
 
@@ -112,9 +112,9 @@ def test_v2m_transactions_of_both_kinds_go_on_over_both_changes(
         with Wire(broker.address) as wire:
             assert version(wire) == level
             check_decided(wire, kind, decided, commit=commit)
-            for one, place in OPEN.items():
+            for name, place in OPEN.items():
                 assert last_stable_offset(wire, "t", place) == 0
-                write(wire, one, opened[one], sequence, place)
+                write(wire, name, opened[name], sequence, place)
         broker.kill()
         if level == 0:
             broker.fail_at("before-marker")

@@ -61,5 +61,5 @@ def difference(mutant: Mutant) -> tuple[str, str]:
 def excuse_for(mutant: Mutant) -> str | None:
     """Why it is none; None where it is one."""
     was, becomes = difference(mutant)
-    found = (one.why for one in EXCUSED if one[:3] == (mutant.file, was, becomes))
+    found = (excuse.why for excuse in EXCUSED if excuse[:3] == (mutant.file, was, becomes))
     return next(found, None)

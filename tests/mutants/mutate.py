@@ -76,10 +76,12 @@ def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         root = copy_sources(Path(folder) / "0")
         every = [
-            one for name in modules.replace(",", " ").split() for one in mutants_in(root, name)
+            mutant
+            for name in modules.replace(",", " ").split()
+            for mutant in mutants_in(root, name)
         ]
         if lines:
-            every = [one for one in every if one.name.endswith(tuple(lines.split()))]
+            every = [entry for entry in every if entry.name.endswith(tuple(lines.split()))]
         drawn = drawn_from(every, number, seed)
         click.echo(f"{len(drawn)} of {len(every)} mutants, seed {seed}")
         failure = first_failure(root, all_tests(drawn), sound=True)

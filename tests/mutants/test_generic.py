@@ -63,8 +63,8 @@ def test_what_decides_nothing_is_left_alone(source: str) -> None:
 @pytest.mark.parametrize("core", CORES)
 def test_every_mutant_of_a_core_is_python_and_no_two_are_alike(core: str) -> None:
     found = mutants_in(ROOT, core)
-    assert all(ast.parse(one.new) for one in found[:: max(len(found) // 50, 1)])
-    assert len({one.new for one in found}) == len(found)
+    assert all(ast.parse(mutant.new) for mutant in found[:: max(len(found) // 50, 1)])
+    assert len({mutant.new for mutant in found}) == len(found)
     assert all((ROOT / test.split("[")[0].split("::")[0]).exists() for test in all_tests(found))
 
 
@@ -75,8 +75,10 @@ def test_a_seed_draws_the_same_mutants_again() -> None:
 
 
 def test_every_excuse_is_of_a_mutant_that_there_is() -> None:
-    all_of = {(one.file, *difference(one)) for core in CORES for one in mutants_in(ROOT, core)}
-    assert [one for one in EXCUSED if one[:3] not in all_of] == []
+    all_of = {
+        (mutant.file, *difference(mutant)) for core in CORES for mutant in mutants_in(ROOT, core)
+    }
+    assert [excuse for excuse in EXCUSED if excuse[:3] not in all_of] == []
 
 
 def test_a_mutant_that_survives_is_reported_with_its_change(
@@ -97,9 +99,9 @@ def test_a_mutant_that_survives_is_reported_with_its_change(
         "    assert code[name]() == 1\n"
     )
     mutants = [
-        one
-        for one in mutants_of("server/oncelog_server/partition/numbers.py", source, (test,))
-        if one.what == "return of a constant"
+        event
+        for event in mutants_of("server/oncelog_server/partition/numbers.py", source, (test,))
+        if event.what == "return of a constant"
     ]
     assert run([tmp_path], mutants, wider=()) == 1
     lines = capsys.readouterr().out.splitlines()

@@ -50,7 +50,7 @@ def without_ours(message: Any) -> Any:
             continue
         value = getattr(message, field.name)
         if isinstance(field.type, Array) and isinstance(field.type.of, type) and value is not None:
-            value = [without_ours(one) for one in value]
+            value = [without_ours(element) for element in value]
         elif isinstance(field.type, Nested) and value is not None:
             value = without_ours(value)
         values[field.name] = value

@@ -109,7 +109,7 @@ def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> 
         tracemalloc.stop()
     assert peak < 16_000_000  # most of it the codecs themselves
     # A lie takes its time always; a machine that stands still, or looks for garbage, but once.
-    assert [one for one in slow if seconds_to_decode(*one) >= 1] == []
+    assert [case for case in slow if seconds_to_decode(*case) >= 1] == []
 
 
 def seconds_to_decode(cls: type[Any], version: int, raw: bytes) -> float:

@@ -18,7 +18,7 @@ SUFFIXES = st.sampled_from(["", "*", "+", "?", "*?", "{2}", "{0,1}", "{1,}", "{0
 
 
 def patterns() -> st.SearchStrategy[str]:
-    repeated = st.tuples(PIECES.filter(lambda one: one not in "^$"), SUFFIXES).map("".join)
+    repeated = st.tuples(PIECES.filter(lambda piece: piece not in "^$"), SUFFIXES).map("".join)
     inner = repeated | st.sampled_from(["^", "$"])
     return st.recursive(
         inner,

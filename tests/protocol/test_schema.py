@@ -44,8 +44,8 @@ def test_defaults_are_not_shared() -> None:
     first, second = ProduceRequest(), ProduceRequest()
     first.topic_data.append(TopicProduceData(name="t"))
     assert second.topic_data == []
-    one = decode(ProduceRequest, 9, encode(ProduceRequest(), 9))
-    assert one.topic_data is not decode(ProduceRequest, 9, encode(one, 9)).topic_data
+    decoded = decode(ProduceRequest, 9, encode(ProduceRequest(), 9))
+    assert decoded.topic_data is not decode(ProduceRequest, 9, encode(decoded, 9)).topic_data
 
 
 def test_messages_compare_by_value_and_show_what_they_hold() -> None:

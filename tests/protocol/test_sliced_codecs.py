@@ -56,14 +56,16 @@ def decode_or_none(cls: type[Any], version: int) -> Any:
 
 
 def configs(count: int) -> list[DescribeConfigsResourceResult]:
-    return [DescribeConfigsResourceResult(f"name{one}", f"{one}") for one in range(count)]
+    return [DescribeConfigsResourceResult(f"name{number}", f"{number}") for number in range(count)]
 
 
 @pytest.mark.parametrize("version", [1, 4])
 def test_an_array_that_is_the_same_as_before_is_encoded_once(version: int) -> None:
     shared, another = configs(50), configs(3)
     lists = [shared, shared, another, shared, shared, []]
-    results = [DescribeConfigsResult(0, None, 2, f"topic{at}", one) for at, one in enumerate(lists)]
+    results = [
+        DescribeConfigsResult(0, None, 2, f"topic{at}", list) for at, list in enumerate(lists)
+    ]
     message = DescribeConfigsResponse(results=results)
     parts: list[bytes] = []
     _, steps = at_its_end(sliced_encoder(DescribeConfigsResponse, version)(message, parts.append))
@@ -73,7 +75,9 @@ def test_an_array_that_is_the_same_as_before_is_encoded_once(version: int) -> No
 
 
 def test_decoding_stops_between_elements() -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=str(one)) for one in range(300)])
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=str(number)) for number in range(300)]
+    )
     data = encode(request, 9)
     (found, _), steps = at_its_end(sliced_decoder(MetadataRequest, 9)(data, 0))
     assert found == request
@@ -81,7 +85,9 @@ def test_decoding_stops_between_elements() -> None:
 
 
 def test_what_cannot_be_decoded_is_refused_in_slices_too() -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=str(one)) for one in range(300)])
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=str(number)) for number in range(300)]
+    )
     data = encode(request, 9)
     with pytest.raises(ProtocolError):
         at_its_end(sliced_decoder(MetadataRequest, 9)(data[:-40], 0))

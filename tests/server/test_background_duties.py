@@ -198,7 +198,7 @@ def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
         world.files.rename = rename  # type: ignore[method-assign]
         world.timers.advance(RETRY_MS)
     assert len(world.partitions[A1].log.segments) == len(world.partitions[A0].log.segments)
-    assert [one["event"] for one in logged if one.get("partition") == str(A1)] == [
+    assert [event["event"] for event in logged if event.get("partition") == str(A1)] == [
         "disk refused",
         "segments deleted by retention",
         "disk takes it again",
@@ -301,7 +301,7 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
         temporary.rmdir()
         kept.world.timers.advance(3_000)
         assert kept.directory.recovery_points()[A0] == 4
-    assert [one["event"] for one in logged] == ["disk refused", "disk takes it again"]
+    assert [event["event"] for event in logged] == ["disk refused", "disk takes it again"]
     assert kept.background_tasks.checkpoint().value is None
 
 

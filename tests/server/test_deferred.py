@@ -141,7 +141,7 @@ def test_all_callbacks_are_called_whatever_one_of_them_raises(unheard: list[Exce
     answer.on_complete(got.append)
     answer.complete(1)
     assert got == [1]
-    assert [type(one) for one in unheard] == [Broken]
+    assert [type(error) for error in unheard] == [Broken]
 
 
 def test_a_failure_that_nothing_waits_for_is_still_heard(unheard: list[Exception]) -> None:
@@ -149,7 +149,7 @@ def test_a_failure_that_nothing_waits_for_is_still_heard(unheard: list[Exception
     given_up: Deferred[int] = Deferred()
     given_up.cancel()
     given_up.abandon(Broken("given up"))
-    assert [str(one) for one in unheard] == ["not waited for", "given up"]
+    assert [str(error) for error in unheard] == ["not waited for", "given up"]
 
 
 def test_without_a_broker_a_failure_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

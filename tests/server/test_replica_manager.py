@@ -247,7 +247,7 @@ async def test_topics_with_the_same_and_with_other_settings_have_each_their_own(
 ) -> None:
     async with life(tmp_path) as broker:
         settings = [{}, {"retention.ms": "1"}, {"retention.ms": "2"}, {"retention.ms": "1"}]
-        topics = [NewTopic(f"t{n}", 1, 1, settings=one) for n, one in enumerate(settings)]
+        topics = [NewTopic(f"t{n}", 1, 1, settings=setting) for n, setting in enumerate(settings)]
         await broker.metadata.create_topics(topics)
     async with life(tmp_path) as broker:
         logs = [broker.partitions.require(f"t{n}", 0).log for n in range(4)]

@@ -342,8 +342,8 @@ def test_listeners_by_name_are_answered_with_their_own_address(tmp_path: Path) -
         },
     )
     with broker, Wire(broker.address) as wire:
-        one = wire.call(MetadataRequest()).brokers[0]
-        assert (one.host, one.port) == ("inside.example", 1111)
+        node = wire.call(MetadataRequest()).brokers[0]
+        assert (node.host, node.port) == ("inside.example", 1111)
 
 
 def test_help_says_what_serve_does() -> None:

@@ -37,7 +37,7 @@ def main(
     quiet: bool,
 ) -> None:
     if seed is not None:
-        left_out = [int(one) for one in without.split(",") if one]
+        left_out = [int(text) for text in without.split(",") if text]
         sys.exit(_one(seed, left_out, shrinks))
     sys.exit(_many(range(first, first + (seeds or 100)), processes, shrinks, quiet))
 

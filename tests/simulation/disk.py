@@ -208,7 +208,7 @@ class SimDisk:
                 if change.kind == "rename":
                     # Names inside of it go with the directory, never into a new one of its old
                     # name.
-                    kept = [one.below(change.path, change.target) for one in kept]
+                    kept = [earlier.below(change.path, change.target) for earlier in kept]
             else:
                 kept.append(change)
         self._journal = kept
@@ -244,7 +244,7 @@ class SimDisk:
         image = bytearray(inode.durable)
         kept = inode.unsynced[: rng.randint(0, len(inode.unsynced))]
         if kept and rng.random() < loss.holes:
-            kept = [one for one in kept if rng.random() < 0.7]
+            kept = [change for change in kept if rng.random() < 0.7]
         for index, (position, data) in enumerate(kept):
             if data is None:
                 _resize(image, position)

@@ -47,7 +47,7 @@ def draw_faults(rng: Random, options: Options) -> list[Fault]:
             for_us = rng.choice((5_000, 100_000, 600_000, 2_000_000))
             kind = rng.choice(options.kinds)
             found.append((at_us, kind, rng.randint(1_000, for_us), rng.getrandbits(32)))
-    return [Fault(number, *one) for number, one in enumerate(sorted(found))]
+    return [Fault(number, *moment) for number, moment in enumerate(sorted(found))]
 
 
 def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:

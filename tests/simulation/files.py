@@ -107,11 +107,11 @@ class SimFiles:
         self.check_alive()
         parts = path.split("/")
         for count in range(1, len(parts) + 1):
-            one = "/".join(parts[:count])
-            if one not in self.disk.names.directories:
-                self.disk.find_room("mkdir", one)
-                self.disk.step("mkdir", one)
-                self.disk.change("mkdir", one)
+            directory = "/".join(parts[:count])
+            if directory not in self.disk.names.directories:
+                self.disk.find_room("mkdir", directory)
+                self.disk.step("mkdir", directory)
+                self.disk.change("mkdir", directory)
 
     def rename(self, source: str, target: str) -> None:
         self.check_alive()

@@ -107,8 +107,8 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
         if (CONSUMER_OFFSETS, index) in served
     )
     transactions = {
-        (index, name): one
-        for (index, name), one in transaction_views(broker.transactions).items()
+        (index, name): view
+        for (index, name), view in transaction_views(broker.transactions).items()
         if (TRANSACTION_STATE, index) in served
     }
     coordinators = LiveBroker({}, transactions, offsets, pending)

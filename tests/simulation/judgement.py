@@ -177,7 +177,9 @@ class Judgement:
             return
         committed = await consumer.committed(*world.input_partitions)
         world.recorder.history.final_offsets = {
-            (GROUP, str(one)): found.offset for one, found in committed.items() if found is not None
+            (GROUP, str(offset)): found.offset
+            for offset, found in committed.items()
+            if found is not None
         }
 
     # What must hold.

@@ -31,8 +31,8 @@ class NameChange:
     @property
     def directories(self) -> tuple[str, ...]:
         """Those whose fsync makes it last."""
-        one = parent(self.path)
-        return (one, parent(self.target)) if self.kind == "rename" else (one,)
+        directory = parent(self.path)
+        return (directory, parent(self.target)) if self.kind == "rename" else (directory,)
 
     def below(self, source: str, target: str) -> NameChange:
         """The same change, if its directory `source` is called `target` now."""

@@ -57,8 +57,8 @@ def observe_death(world: World, broker: Broker) -> None:
             met("killed with group offsets in a transaction")
         if committed:
             met("killed with group offsets committed")
-        for one in group.table.groups.values():
-            met(f"killed with a group {one.state.name}")
+        for member in group.table.groups.values():
+            met(f"killed with a group {member.state.name}")
 
 
 def observe_events(world: World) -> None:
@@ -138,7 +138,7 @@ def _observe_overlaps(world: World, logs: Mapping[TopicPartition, PartitionLog])
     for log in logs.values():
         ended = sorted(
             (transaction for transaction in log.whole.transactions if transaction.last is not None),
-            key=lambda one: one.first,
+            key=lambda batch: batch.first,
         )
         for before, after in pairwise(ended):
             if before.last is None or after.first > before.last:

@@ -67,7 +67,7 @@ def failure_lines(verdict: Verdict, without: Collection[int] = ()) -> Iterator[s
     yield from (f"  {event}" for event in verdict.events[-25:])
     shown = verdict.violations[:8]
     yield f"{len(verdict.violations)} violations:"
-    yield from (f"  {_cut(one)}" for one in shown)
+    yield from (f"  {_cut(violation)}" for violation in shown)
     left_out = f" --without {','.join(map(str, without))}" if without else ""
     yield f"again: .venv/bin/python -m tests.simulation --seed {verdict.seed}{left_out}"
 

@@ -16,7 +16,7 @@ def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[i
     that it still fails in one of the ways in which it did (delta debugging with pieces of halving
     size)."""
     wanted = kinds_of(failed)
-    left = [one.number for one in faults_of(failed.seed)]
+    left = [fault.number for fault in faults_of(failed.seed)]
     without: list[int] = []
     size = max(len(left) // 2, 1)
     while left:
@@ -25,7 +25,7 @@ def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[i
             tried = left[start : start + size]
             if kinds_of(run(failed.seed, without=[*without, *tried])) & wanted:
                 without += tried
-                left = [one for one in left if one not in tried]
+                left = [number for number in left if number not in tried]
                 smaller = True
                 break
         if not smaller:

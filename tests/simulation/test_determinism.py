@@ -36,7 +36,7 @@ def traces(python: str, hash_seed: str) -> list[str]:
         "from tests.simulation.run import run_seed\n"
         f"for seed in {SEEDS}: print(f'{{run_seed(seed).trace:012x}}')"
     )
-    path = os.pathsep.join(str(ROOT / one) for one in (".", "protocol", "server", "client"))
+    path = os.pathsep.join(str(ROOT / folder) for folder in (".", "protocol", "server", "client"))
     ended = subprocess.run(
         [python, "-c", program],
         cwd=ROOT,

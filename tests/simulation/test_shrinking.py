@@ -53,7 +53,7 @@ def test_one_of_several_failures_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "like_it", "another"),
+    ("kind", "like_it", "another"),
     [
         ("I9 in-0: 17 is lost", "I9 out-2: 3 is lost", "I3 in-0: 17 is lost"),
         ("after a start: I12 txn-3: x", "I12 txn-1: y", "after a start: I15 txn-3: x"),
@@ -66,6 +66,6 @@ def test_one_of_several_failures_is_enough() -> None:
         ),
     ],
 )
-def test_kinds(one: str, like_it: str, another: str) -> None:
-    kinds = [kinds_of(Verdict(SEED, violations=[each])) for each in (one, like_it, another)]
+def test_kinds(kind: str, like_it: str, another: str) -> None:
+    kinds = [kinds_of(Verdict(SEED, violations=[each])) for each in (kind, like_it, another)]
     assert kinds[0] == kinds[1] != kinds[2]

@@ -66,7 +66,10 @@ class Flipping(World):
                     kinds.setdefault(read_transition.transactional_id, set()).add(
                         read_transition.version
                     )
-            if any(one.state == ONGOING and one.version != level for one in last.values()):
+            if any(
+                transaction.state == ONGOING and transaction.version != level
+                for transaction in last.values()
+            ):
                 self.sometimes.met(f"{OPEN} {level}")
             if any(found >= {0, 2} for found in kinds.values()):
                 self.sometimes.met(BOTH)

@@ -44,8 +44,8 @@ from tests.simulation.workloads.table import Ledger, Table
 from tests.simulation.workloads.two_phase import TwoPhase
 
 KINDS: dict[str, type[Client]] = {
-    one.kind: one
-    for one in (
+    workload.kind: workload
+    for workload in (
         Append,
         Churn,
         Copy,
@@ -258,7 +258,9 @@ class World:
         await self._create_topics()
         self._make_clients()
         if self.seed >= AGED_FROM:
-            await age(self, [one for one in self.transactional_ids if self.rng(one).random() < 0.7])
+            await age(
+                self, [name for name in self.transactional_ids if self.rng(name).random() < 0.7]
+            )
         lives = [
             self.loop.create_task(client.live(), context=self.context.copy())
             for client in self.clients

@@ -37,7 +37,7 @@ def test_a_row_never_seen_is_a_loss_and_its_batch_partial() -> None:
 def test_a_batch_is_partial_at_every_moment_until_it_is_whole() -> None:
     row, *rest = FIRST
     verdict = judge(BATCHES, [[row], [*SECOND], rest])
-    assert [(one.snapshot, one.batch) for one in verdict.partial] == [(0, 0), (1, 0)]
+    assert [(batch.snapshot, batch.batch) for batch in verdict.partial] == [(0, 0), (1, 0)]
     assert not verdict.losses
 
 

@@ -48,7 +48,9 @@ class Verdict:
 def end_offsets(admin: Any, topic: str, *, committed: bool) -> dict[int, int]:
     """Last stable offsets, or high watermarks, by partition."""
     isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    wanted = {TopicPartition(topic, one): OffsetSpec.latest() for one in range(PARTITIONS)}
+    wanted = {
+        TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)
+    }
     answers = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=TIMEOUT_S)
     return {place.partition: answer.result().offset for place, answer in answers.items()}
 
@@ -56,7 +58,7 @@ def end_offsets(admin: Any, topic: str, *, committed: bool) -> dict[int, int]:
 def committed_offsets(consumer: Consumer) -> dict[int, int]:
     """What the group of the copiers has committed, by partition."""
     places = [TopicPartition(INPUT, partition) for partition in range(PARTITIONS)]
-    return {one.partition: one.offset for one in consumer.committed(places, TIMEOUT_S)}
+    return {offset.partition: offset.offset for offset in consumer.committed(places, TIMEOUT_S)}
 
 
 def audit(

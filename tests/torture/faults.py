@@ -73,7 +73,11 @@ class Faults:
             self.copiers.supervise()
             struck = struck or self._ends(committed=False)
             stable = self._ends(committed=True)
-            if struck and stable and all(stable[one] >= end for one, end in struck.items()):
+            if (
+                struck
+                and stable
+                and all(stable[partition] >= end for partition, end in struck.items())
+            ):
                 break
             if time.monotonic() - began > DECISION_TIMEOUT_S:
                 self.violations.append(
@@ -170,10 +174,10 @@ def kinds_of(*, loses_power: bool) -> list[str]:
 def ends(address: str, *, committed: bool) -> dict[int, int]:
     """The output's last stable offsets or high watermarks. Raises Closed, and OSError
     also while a partition has no leader."""
-    wanted = [ListOffsetsPartition(one, timestamp=LATEST) for one in range(PARTITIONS)]
+    wanted = [ListOffsetsPartition(partition, timestamp=LATEST) for partition in range(PARTITIONS)]
     request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(OUTPUT, wanted)])
     with Wire(address) as wire:
         found = wire.call(request, 7).topics[0].partitions
-    if any(one.error_code != ErrorCode.NONE for one in found):
+    if any(response.error_code != ErrorCode.NONE for response in found):
         raise ConnectionError("a partition has no leader yet")
-    return {one.partition_index: one.offset for one in found}
+    return {partition.partition_index: partition.offset for partition in found}

@@ -80,7 +80,7 @@ class Platter:
         self._pending.append(change)
 
     def _sync_names(self, directory: str, begun: set[NameChange]) -> None:
-        self._synced |= {one for one in begun if directory in one.directories}
+        self._synced |= {change for change in begun if directory in change.directories}
         self._land()
 
     def _land(self) -> None:
@@ -98,11 +98,11 @@ class Platter:
     def lose_power(self, randomness: random.Random) -> int:
         """`names` are those of a machine that lost its power, and last; how many changes of them
         were lost."""
-        pending = [one for one in self._pending if one not in self._synced]
+        pending = [change for change in self._pending if change not in self._synced]
         if randomness.random() < ORDERED_PROBABILITY:
             survivors = set(pending[: randomness.randint(0, len(pending))])
         else:
-            survivors = {one for one in pending if randomness.random() < 0.5}
+            survivors = {change for change in pending if randomness.random() < 0.5}
         self._synced |= survivors
         self._land()
         lost, self._pending = len(self._pending), []

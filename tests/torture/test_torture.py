@@ -78,10 +78,10 @@ def names_synced(directory: str) -> tuple[object, ...]:
 
 def test_names_last_once_their_directories_are_synced() -> None:
     """The directory's own name among them; what was renamed since may have either name."""
-    one = {frozenset(lost(platter_of(*MADE), seed)) for seed in range(40)}
-    assert one == {frozenset(), frozenset({"t-0/0.log"})}
+    outcomes = {frozenset(lost(platter_of(*MADE), seed)) for seed in range(40)}
+    assert outcomes == {frozenset(), frozenset({"t-0/0.log"})}
     inner = (*MADE, *names_synced("t-0"))
-    assert {frozenset(lost(platter_of(*inner), seed)) for seed in range(40)} == one
+    assert {frozenset(lost(platter_of(*inner), seed)) for seed in range(40)} == outcomes
     both = (*inner, *names_synced(""))
     assert all(lost(platter_of(*both), seed) == {"t-0/0.log"} for seed in range(40))
     renamed = (*both, {"rename": ["t-0/0.log", "t-0/1.log"]})

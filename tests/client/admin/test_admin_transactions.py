@@ -73,7 +73,7 @@ async def test_a_fenced_producer_does_not_come_back(
         found = await admin.list_offsets(
             {TopicPartition(topic, 0): "latest"}, isolation_level="read_committed"
         )
-        return [one.offset for one in found.values()] == [2]
+        return [record.offset for record in found.values()] == [2]
 
     await eventually(stable)
 

@@ -40,7 +40,7 @@ def steps(whole: Run) -> range:
 
 def signals(step: int, again: int | None) -> list[int]:
     """At which steps the signals come; `step` 0 is for none."""
-    return [one for one in (step, again and step + again) if one] if step else []
+    return [name for name in (step, again and step + again) if name] if step else []
 
 
 def ended_well(run: Run, where: str) -> None:
@@ -77,8 +77,8 @@ def test_produce(
         return stepper.run(kind, signals(step, again), "produce", name, lines=lines)
 
     runs = {step: run(step) for step in steps(run(0))}
-    for step, one in runs.items():
-        ended_well(one, f"{kind} {step}")
+    for step, ended in runs.items():
+        ended_well(ended, f"{kind} {step}")
     said_is_written(runs, read(here, name), exactly=again is None)
 
 
@@ -96,8 +96,8 @@ def test_produce_in_transactions(
         return stepper.run(kind, signals(step, again), "produce", name, *flags, lines=lines)
 
     runs = {step: run(step) for step in steps(run(0))}
-    for step, one in runs.items():
-        ended_well(one, f"{kind} {step}")
+    for step, ended in runs.items():
+        ended_well(ended, f"{kind} {step}")
     if again is None:
         here.settled(lambda rows: not _open(rows, name), "transactions", "list")
         written = read(here, name, "--isolation-level", "read_committed")
@@ -105,12 +105,12 @@ def test_produce_in_transactions(
 
 
 def said_is_written(runs: dict[int, Run], values: list[str], *, exactly: bool) -> None:
-    for step, one in runs.items():
+    for step, ended in runs.items():
         there = [value for value in values if value.startswith(f"{step}-")]
-        least, most = stated(one)
-        assert least <= len(there), (step, one, there)
+        least, most = stated(ended)
+        assert least <= len(there), (step, ended, there)
         # A signal that ends all at once may leave no time for a word.
-        assert len(there) <= most or not exactly, (step, one, there)
+        assert len(there) <= most or not exactly, (step, ended, there)
 
 
 def _open(rows: list[dict[str, str]], name: str) -> list[dict[str, str]]:
@@ -135,12 +135,12 @@ def test_consume_in_a_group(
         return stepper.run(kind, signals(step, again), "consume", name, *flags)
 
     for step in steps(run(0)):
-        one = run(step)
-        ended_well(one, f"{kind} {step}")
+        ended = run(step)
+        ended_well(ended, f"{kind} {step}")
         rows = here.call("groups", "--describe", "--group", f"{name}-{step}", "--json")
         found = re.search(r'"current_offset": ?(\d+)', rows.stdout)
         committed = int(found[1]) if found else 0
-        printed = one.output.count("\n")
+        printed = ended.output.count("\n")
         # After a second signal what was printed may come again: it is for a user in a hurry.
-        assert committed <= printed, (kind, step, one, rows.output)
-        assert committed == printed or again is not None, (kind, step, one, rows.output)
+        assert committed <= printed, (kind, step, ended, rows.output)
+        assert committed == printed or again is not None, (kind, step, ended, rows.output)

@@ -72,9 +72,11 @@ def test_consume_into_a_pipe_that_is_not_read(here: CommandLine, name: str, erro
     flags = ("--from-beginning", "--group", name)
     with unread() as (reading, writing):
         stderr = subprocess.PIPE if errors == "apart" else writing
-        with command(here.address, "consume", name, *flags, stdout=writing, stderr=stderr) as one:
-            fill(reading, one)
-            said = interrupted(one)
+        with command(
+            here.address, "consume", name, *flags, stdout=writing, stderr=stderr
+        ) as process:
+            fill(reading, process)
+            said = interrupted(process)
         printed = os.read(reading, SMALL).count(b"\n")
     assert 0 < printed < len(LINES)
     if errors == "apart":
@@ -88,14 +90,14 @@ def test_consume_goes_on_when_the_pipe_is_read(here: CommandLine, name: str) -> 
     here.text("produce", name, lines="\n".join(LINES) + "\n")
     with (
         unread() as (reading, writing),
-        command(here.address, "consume", name, "-e", stdout=writing) as one,
+        command(here.address, "consume", name, "-e", stdout=writing) as process,
     ):
-        fill(reading, one)
+        fill(reading, process)
         size = sum(len(line) + 1 for line in LINES)
         text = b""
         while len(text) < size:
             text += os.read(reading, SMALL)
-        assert one.wait(timeout=30) == 0
+        assert process.wait(timeout=30) == 0
         assert text.decode().splitlines() == LINES
         assert os.get_blocking(writing), "the pipe is shared with other processes"
 
@@ -104,11 +106,11 @@ def test_consume_into_a_closed_pipe(here: CommandLine, name: str) -> None:
     here.create(name)
     here.text("produce", name, lines="a\n")
     reading, writing = os.pipe()
-    with command(here.address, "consume", name, "-o", "end", stdout=writing) as one:
+    with command(here.address, "consume", name, "-o", "end", stdout=writing) as process:
         os.close(reading)
         os.close(writing)
-        here.settled(lambda _: sleeps(one), "topics", "--list")
-        said = interrupted(one)
+        here.settled(lambda _: sleeps(process), "topics", "--list")
+        said = interrupted(process)
     assert said in {"0 records\n", "interrupted\n"}
 
 
@@ -116,14 +118,14 @@ def test_produce_reports_into_a_pipe_that_is_not_read(here: CommandLine, name: s
     here.create(name)
     with (
         unread() as (reading, writing),
-        command(here.address, "produce", name, "-v", stdout=writing) as one,
+        command(here.address, "produce", name, "-v", stdout=writing) as process,
     ):
-        assert one.stdin is not None
-        one.stdin.write("".join(f"{line}\n" for line in LINES).encode())
-        one.stdin.close()
-        one.stdin = None
-        wait_until(lambda: held(reading) > SMALL - 200 and sleeps(one), "a pipe that is full")
-        said = interrupted(one)
+        assert process.stdin is not None
+        process.stdin.write("".join(f"{line}\n" for line in LINES).encode())
+        process.stdin.close()
+        process.stdin = None
+        wait_until(lambda: held(reading) > SMALL - 200 and sleeps(process), "a pipe that is full")
+        said = interrupted(process)
     written = re.search(rf"(\d+) records written to {name}.*; interrupted", said)
     assert written is not None, said
     assert int(written[1]) == len(here.text("consume", name, "-e").splitlines())
@@ -133,10 +135,10 @@ def test_a_result_into_a_pipe_that_is_not_read(here: CommandLine) -> None:
     arguments = ("config", "--describe", "--all", "--broker", "1")
     with (
         unread() as (reading, writing),
-        command(here.address, *arguments, stdout=writing) as one,
+        command(here.address, *arguments, stdout=writing) as process,
     ):
-        wait_until(lambda: held(reading) > SMALL - 200 and sleeps(one), "a pipe that is full")
-        assert interrupted(one) == "interrupted\n"
+        wait_until(lambda: held(reading) > SMALL - 200 and sleeps(process), "a pipe that is full")
+        assert interrupted(process) == "interrupted\n"
 
 
 @pytest.mark.parametrize("verb", ["produce", "consume", "topics"])
@@ -154,9 +156,9 @@ def test_an_address_that_does_not_answer(verb: str, name: str) -> None:
         before = syns(full.getsockname()[1])
         host, port = full.getsockname()
         arguments = (f"{host}:{port}", verb, *flags, "--give-up-after", "60")
-        one = stack.enter_context(command(*arguments))
+        process = stack.enter_context(command(*arguments))
         wait_until(lambda: syns(port) > before, "a connect on its way")
-        assert interrupted(one) == "interrupted\n"
+        assert interrupted(process) == "interrupted\n"
 
 
 def syns(port: int) -> int:
@@ -199,24 +201,24 @@ def test_a_second_interruption_ends_at_once(tmp_path: Path, name: str, verb: str
         here = CommandLine(broker.address)
         here.create(name)
         here.text("produce", name, lines="a\n")
-        one = stack.enter_context(command(broker.address, verb, name, *flags))
-        assert one.stdin is not None
-        assert one.stdout is not None
+        process = stack.enter_context(command(broker.address, verb, name, *flags))
+        assert process.stdin is not None
+        assert process.stdout is not None
         if verb == "consume":
-            assert one.stdout.readline() == b"a\n"
+            assert process.stdout.readline() == b"a\n"
         else:
-            one.stdin.write(b"b\n")
-            one.stdin.flush()
+            process.stdin.write(b"b\n")
+            process.stdin.flush()
             wait_until(lambda: "b" in here.text("consume", name, "-e"), "the record")
         stack.callback(os.kill, broker.pid, signal.SIGCONT)
         os.kill(broker.pid, signal.SIGSTOP)
         if verb == "produce":
-            one.stdin.write(b"c\n")
-            one.stdin.flush()
-            wait_until(lambda: sleeps(one), "a record on its way")
-        one.send_signal(signal.SIGINT)
+            process.stdin.write(b"c\n")
+            process.stdin.flush()
+            wait_until(lambda: sleeps(process), "a record on its way")
+        process.send_signal(signal.SIGINT)
         # Two signals that wait are one.
-        wait_until(lambda: not pending(one) and sleeps(one), "the first to be handled")
+        wait_until(lambda: not pending(process) and sleeps(process), "the first to be handled")
         began = time.monotonic()
-        interrupted(one)
+        interrupted(process)
         assert time.monotonic() - began < 0.5

@@ -133,7 +133,7 @@ def test_a_restart_of_an_idle_producer_is_no_event(broker: Broker, wire: Wire, t
     for _ in range(3):
         new_identity(wire, topic)
     assert broker.events(topic) == []
-    assert [one["refusals"] for one in broker.refused(topic)] == [0, 0]
+    assert [refusal["refusals"] for refusal in broker.refused(topic)] == [0, 0]
 
 
 def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:

@@ -31,7 +31,7 @@ def test_a_transactional_id_is_listed_and_described(command_line: CommandLine, t
     assert producer["producer_id"] == row["producer_id"]
     pattern = ("--transactional-id-pattern", f"{topic[:8]}.*")
     assert topic in {
-        one["transactional_id"] for one in command_line.json("transactions", "list", *pattern)
+        row["transactional_id"] for row in command_line.json("transactions", "list", *pattern)
     }
 
 

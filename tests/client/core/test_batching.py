@@ -118,16 +118,18 @@ def test_at_most_five_batches_of_a_partition_are_in_flight() -> None:
 def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
     acc = known(accumulator())
     fill(acc, 3)
-    one, two = drain(acc)[0], drain(acc)[0]
-    assert acc.failed(one, ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 0.5) is SendOutcome.RETRIED
+    first, second = drain(acc)[0], drain(acc)[0]
+    assert acc.failed(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 0.5) is SendOutcome.RETRIED
     # The second finds the first missing; the third has to wait for both.
-    assert acc.failed(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 10, 0.5) is SendOutcome.RETRIED
+    assert (
+        acc.failed(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 10, 0.5) is SendOutcome.RETRIED
+    )
     assert drain(acc, 109) == []
-    assert drain(acc, 110) == [one]
+    assert drain(acc, 110) == [first]
     assert drain(acc, 110) == []
-    acc.succeeded(one)
-    assert drain(acc, 110) == [two]
-    acc.succeeded(two)
+    acc.succeeded(first)
+    assert drain(acc, 110) == [second]
+    acc.succeeded(second)
     assert len(drain(acc, 110)) == 1
 
 
@@ -135,11 +137,11 @@ def test_nothing_new_leaves_behind_one_that_is_sent_again() -> None:
     """A leader knows a copy by its last five batches: it could be written twice behind five."""
     acc = known(accumulator())
     fill(acc, 2)
-    one = drain(acc)[0]
-    acc.failed(one, ErrorCode.NETWORK_EXCEPTION, 0, 0.5)
-    assert drain(acc, 100) == [one]
+    first = drain(acc)[0]
+    acc.failed(first, ErrorCode.NETWORK_EXCEPTION, 0, 0.5)
+    assert drain(acc, 100) == [first]
     assert drain(acc, 100) == []
-    acc.succeeded(one)
+    acc.succeeded(first)
     assert len(drain(acc, 100)) == 1
 
 
@@ -155,14 +157,14 @@ def test_a_retry_is_byte_for_byte_the_same() -> None:
 def test_a_lost_producer_state_begins_a_new_epoch_with_all_that_was_sent() -> None:
     acc = known(accumulator())
     fill(acc, 2)
-    one, two = drain(acc)[0], drain(acc)[0]
-    assert acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
+    first, second = drain(acc)[0], drain(acc)[0]
+    assert acc.failed(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
     # Not before the other answer is here: the batch might still be written under the old epoch.
     assert drain(acc, 500) == []
-    assert acc.failed(two, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
+    assert acc.failed(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
     again = drain(acc, 500)
-    assert again == [one]
-    acc.succeeded(one)
+    assert again == [first]
+    acc.succeeded(first)
     again += drain(acc, 500)
     headers = [read_header(batch.wire) for batch in again]
     assert [(h.producer_epoch, h.base_sequence) for h in headers] == [(4, 0), (4, 1)]
@@ -309,9 +311,9 @@ def in_doubt_behind_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
 def test_what_may_be_written_goes_again_as_it_was_behind_an_expired_one() -> None:
     """All three were written, and the connection broke: a new epoch would write two again."""
     acc = accumulator()
-    one, two = in_doubt_behind_an_expired_one(acc)
+    first, second = in_doubt_behind_an_expired_one(acc)
     fill(acc, 1, now=1000)
-    for batch, sequence in ((one, 2), (two, 3)):
+    for batch, sequence in ((first, 2), (second, 3)):
         assert drain(acc, 1100) == [batch]
         assert (batch.identity, batch.base_sequence) == (IDENTITY, sequence)
         acc.succeeded(batch)
@@ -322,11 +324,11 @@ def test_what_may_be_written_goes_again_as_it_was_behind_an_expired_one() -> Non
 def test_what_is_missing_behind_an_expired_one_begins_the_new_epoch() -> None:
     """None of them was written: the answer to the first one tells so of all."""
     acc = accumulator()
-    one, two = in_doubt_behind_an_expired_one(acc)
-    assert drain(acc, 1100) == [one]
-    outcome = acc.failed(one, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 1100, 0.5)
+    first, second = in_doubt_behind_an_expired_one(acc)
+    assert drain(acc, 1100) == [first]
+    outcome = acc.failed(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 1100, 0.5)
     assert outcome is SendOutcome.RETRIED
-    for sequence, batch in enumerate((one, two)):
+    for sequence, batch in enumerate((first, second)):
         assert drain(acc, 1100) == [batch]
         assert batch.identity.producer_epoch == 4
         assert read_header(batch.wire).base_sequence == batch.base_sequence == sequence

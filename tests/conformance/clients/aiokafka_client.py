@@ -111,10 +111,10 @@ class AiokafkaConsumer:
             return []
         polled, self._polling = self._polling, None
         batches = self._loop.result(polled)
-        return [_received(one) for batch in batches.values() for one in batch]
+        return [_received(record) for batch in batches.values() for record in batch]
 
     def assignment(self) -> frozenset[int]:
-        return frozenset(one.partition for one in self.consumer.assignment())
+        return frozenset(partition.partition for partition in self.consumer.assignment())
 
     def places(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
         """Offsets as aiokafka takes them."""

@@ -97,7 +97,7 @@ class ConfluentConsumer:
         return [self._received(message) for message in self.consumer.consume(500, timeout_s)]
 
     def assignment(self) -> frozenset[int]:
-        return frozenset(one.partition for one in self.consumer.assignment())
+        return frozenset(partition.partition for partition in self.consumer.assignment())
 
     def places(self, offsets: Mapping[int, int]) -> list[Any]:
         """Offsets as librdkafka takes them."""

@@ -85,7 +85,7 @@ class JavaConsumer(_Named):
     def poll(self, timeout_s: float) -> list[Received]:
         answer = self.call("poll", timeout_ms=int(timeout_s * 1000))
         self._assignment = frozenset(answer["assignment"])
-        return [_from_json(one) for one in answer["records"]]
+        return [_from_json(record) for record in answer["records"]]
 
     def assignment(self) -> frozenset[int]:
         return self._assignment

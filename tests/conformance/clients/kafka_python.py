@@ -99,10 +99,10 @@ class KafkaPythonConsumer:
 
     def poll(self, timeout_s: float) -> list[Received]:
         batches = _raising(self.consumer.poll, timeout_ms=int(timeout_s * 1000))
-        return [_received(one) for batch in batches.values() for one in batch]
+        return [_received(record) for batch in batches.values() for record in batch]
 
     def assignment(self) -> frozenset[int]:
-        return frozenset(one.partition for one in self.consumer.assignment())
+        return frozenset(partition.partition for partition in self.consumer.assignment())
 
     def places(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
         """Offsets as kafka-python takes them."""

@@ -104,10 +104,10 @@ class OursConsumer:
         if not self._polling.done():
             return []
         polled, self._polling = self._polling, None
-        return [_received(one) for one in self._loop.result(polled)]
+        return [_received(record) for record in self._loop.result(polled)]
 
     def assignment(self) -> frozenset[int]:
-        return frozenset(one.partition for one in self.consumer.assignment())
+        return frozenset(partition.partition for partition in self.consumer.assignment())
 
     def places(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
         """Offsets as our client takes them."""

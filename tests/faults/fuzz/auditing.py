@@ -31,7 +31,7 @@ def audit(wire: Wire) -> int:
     where one did not, or cannot be read."""
     answers = 0
     listed = wire.call(ListGroupsRequest(), 2).groups
-    groups = sorted({*GROUPS, *(one.group_id for one in listed)})[:100]
+    groups = sorted({*GROUPS, *(group.group_id for group in listed)})[:100]
     transactions = wire.call(ListTransactionsRequest()).transaction_states
     ids = sorted({*IDS, *(transaction.transactional_id for transaction in transactions)})[:100]
     for request, versions in _requests(groups, ids):

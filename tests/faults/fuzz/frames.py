@@ -176,36 +176,36 @@ class Drawing:
         return False
 
     def _struct(self, schema: Schema, version: int, flexible: bool, out: list[bytes]) -> None:
-        for one in schema.present(version):
-            self._value(one.type, one, schema, version, flexible, out)
+        for part in schema.present(version):
+            self._value(part.type, part, schema, version, flexible, out)
         if flexible:
             self._tags(schema, version, out)
 
     def _tags(self, schema: Schema, version: int, out: list[bytes]) -> None:
-        fields = [one for one in schema.tagged(version) if self.random.random() < 0.2]
+        fields = [part for part in schema.tagged(version) if self.random.random() < 0.2]
         hostile = self._is_hostile()
         out.append(write_uvarint(len(fields) + (1 if hostile else 0)))
-        for one in fields:
+        for part in fields:
             parts: list[bytes] = []
-            self._value(one.type, one, schema, version, True, parts)
+            self._value(part.type, part, schema, version, True, parts)
             data = b"".join(parts)
-            out.append(write_uvarint(one.tag or 0) + write_uvarint(len(data)) + data)
+            out.append(write_uvarint(part.tag or 0) + write_uvarint(len(data)) + data)
         if hostile:
             out.append(write_uvarint(self.random.choice((0, 77, 1 << 20))) + b"\3abc")
 
     def _value(
         self,
         kind: FieldType | type,
-        one: Field,
+        part: Field,
         schema: Schema,
         version: int,
         flexible: bool,
         out: list[bytes],
     ) -> None:
         if isinstance(kind, Array):
-            self._array(kind, one, schema, version, flexible, out)
+            self._array(kind, part, schema, version, flexible, out)
         elif isinstance(kind, Nested):
-            nullable = one.nullable(version)
+            nullable = part.nullable(version)
             if nullable and (self.random.random() < 0.5 or self._is_hostile()):
                 out.append(b"\xff")
                 return
@@ -219,9 +219,9 @@ class Drawing:
         elif kind.name == "float64":
             out.append(struct.pack(">d", self.random.choice((0.0, 1.0, -1.0, float("nan")))))
         elif kind.format:
-            out.append(struct.pack(">" + kind.format, self._number(kind.format, one.name)))
+            out.append(struct.pack(">" + kind.format, self._number(kind.format, part.name)))
         else:
-            self._sized(kind, one, schema, version, flexible, out)
+            self._sized(kind, part, schema, version, flexible, out)
 
     def _number(self, format: str, name: str) -> Any:
         random = self.random
@@ -242,14 +242,14 @@ class Drawing:
     def _array(
         self,
         kind: Array,
-        one: Field,
+        part: Field,
         schema: Schema,
         version: int,
         flexible: bool,
         out: list[bytes],
     ) -> None:
         random = self.random
-        if one.nullable(version) and random.random() < 0.2:
+        if part.nullable(version) and random.random() < 0.2:
             self._length(-1, "i", flexible, out)
             return
         count = random.choice((0, 1, 1, 1, 2, 3))
@@ -259,7 +259,7 @@ class Drawing:
                 few = Drawing.__new__(Drawing)
                 few.__dict__.update(self.__dict__, _rate=0.0)
                 element: list[bytes] = []
-                few._value(kind.of, one, schema, version, flexible, element)
+                few._value(kind.of, part, schema, version, flexible, element)
                 data = b"".join(element)
                 if len(data) < 200:
                     self._length(lie, "i", flexible, out)
@@ -269,7 +269,7 @@ class Drawing:
         else:
             self._length(count, "i", flexible, out)
         for _ in range(count):
-            self._value(kind.of, one, schema, version, flexible, out)
+            self._value(kind.of, part, schema, version, flexible, out)
 
     def _length(self, size: int, classic: str, flexible: bool, out: list[bytes]) -> None:
         if flexible:
@@ -282,14 +282,14 @@ class Drawing:
     def _sized(
         self,
         kind: Primitive,
-        one: Field,
+        part: Field,
         schema: Schema,
         version: int,
         flexible: bool,
         out: list[bytes],
     ) -> None:
         random = self.random
-        data: bytes | None = self._content(kind, one, schema)
+        data: bytes | None = self._content(kind, part, schema)
         lie = 0
         if self._is_hostile():
             how = random.random()
@@ -311,13 +311,13 @@ class Drawing:
         self._length(len(data) + lie, classic, flexible, out)
         out.append(data)
 
-    def _content(self, kind: Primitive, one: Field, schema: Schema) -> bytes | None:
+    def _content(self, kind: Primitive, part: Field, schema: Schema) -> bytes | None:
         random = self.random
         if kind.name == "records":
             return self._batch()
         if kind is not string:
             return random.choice((b"", b"\0\1\0\0\0\1\0\4fz-0\xff\xff\xff\xff", b"x" * 20))
-        name = one.name
+        name = part.name
         if name in ("member_id", "leader_id"):
             return random.choice(self.learned.member_ids).encode()
         if name in TEXTS:

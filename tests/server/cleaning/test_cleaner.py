@@ -64,13 +64,13 @@ class Cleaning:
         self.cleaner.start()
 
     def compact(self, name: TopicPartition, **changes: Any) -> Partition:
-        one = self.world.partitions[name]
+        compacted = self.world.partitions[name]
         config = replace(
-            one.log.config, cleanup_policy=frozenset({COMPACT}), segment_bytes=1_000,
+            compacted.log.config, cleanup_policy=frozenset({COMPACT}), segment_bytes=1_000,
             delete_retention_ms=10_000, **changes,
         )  # fmt: skip
-        one.log.reconfigure(config)
-        return one
+        compacted.log.reconfigure(config)
+        return compacted
 
     def checkpoint(self) -> dict[tuple[str, int], int]:
         files = self.world.files
@@ -95,16 +95,16 @@ def size(partition: Partition) -> int:
 
 def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_says_how_far() -> None:
     cleaning = Cleaning()
-    one = cleaning.compact(A0)
-    write(one, 100)
-    before = size(one)
+    compacted = cleaning.compact(A0)
+    write(compacted, 100)
+    before = size(compacted)
     cleaning.run(BACKOFF_MS - 1)
-    assert size(one) == before
+    assert size(compacted) == before
     cleaning.run(1)
-    assert size(one) < before / 3
-    active = one.log.segments.active.base_offset
+    assert size(compacted) < before / 3
+    active = compacted.log.segments.active.base_offset
     assert cleaning.checkpoint() == {A0: active}
-    assert one.log.log_end_offset == 100
+    assert compacted.log.log_end_offset == 100
     cleaning.run()
     assert cleaning.checkpoint() == {A0: active}
 
@@ -137,9 +137,9 @@ def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None
     count = 5 * LOGS_AT_ONCE
     cleaning = Cleaning()
     for number in range(count):
-        one = cleaning.world._open(TopicPartition("wide", number))
-        one.log.reconfigure(replace(one.log.config, cleanup_policy=frozenset({DELETE})))
-        cleaning.partitions.add(one)
+        compacted = cleaning.world._open(TopicPartition("wide", number))
+        compacted.log.reconfigure(replace(compacted.log.config, cleanup_policy=frozenset({DELETE})))
+        cleaning.partitions.add(compacted)
     calls = Calls()
     assert at_its_end(calls.counted(cleaning.cleaner._find())) is None
     assert calls.most < count
@@ -156,33 +156,33 @@ def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None
 )
 def test_a_log_that_is_not_to_be_compacted_yet_is_left_alone(changes: dict[str, Any]) -> None:
     cleaning = Cleaning()
-    one = cleaning.compact(A0)
-    one.log.reconfigure(replace(one.log.config, **changes))
-    write(one, 100)
-    before = size(one)
+    compacted = cleaning.compact(A0)
+    compacted.log.reconfigure(replace(compacted.log.config, **changes))
+    write(compacted, 100)
+    before = size(compacted)
     cleaning.run(3 * BACKOFF_MS)
-    assert size(one) == before
+    assert size(compacted) == before
     assert cleaning.checkpoint() == {}
 
 
 def test_max_compaction_lag_holds_however_clean_the_log_is() -> None:
     cleaning = Cleaning()
-    one = cleaning.compact(A0, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=60_000)
-    write(one, 100)
-    before = size(one)
+    compacted = cleaning.compact(A0, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=60_000)
+    write(compacted, 100)
+    before = size(compacted)
     cleaning.run(50_000)
-    assert size(one) == before
+    assert size(compacted) == before
     cleaning.run(12_000)
-    assert size(one) < before
+    assert size(compacted) < before
 
 
 def test_switched_off_it_does_nothing() -> None:
     cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_enable=False))
-    one = cleaning.compact(A0)
-    write(one, 100)
-    before = size(one)
+    compacted = cleaning.compact(A0)
+    write(compacted, 100)
+    before = size(compacted)
     cleaning.run(10 * BACKOFF_MS)
-    assert size(one) == before
+    assert size(compacted) == before
 
 
 def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
@@ -208,8 +208,8 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
     """With two events, and without another pass while the disk is full."""
     cleaning = Cleaning()
     files = cleaning.world.files
-    one = cleaning.compact(A0)
-    write(one, 100)
+    compacted = cleaning.compact(A0)
+    write(compacted, 100)
     append = files.before_append
 
     def full(node: Any, path: str, data: bytes) -> None:
@@ -221,8 +221,8 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
         monkeypatch.setattr(files, "before_append", full)
         started = noted(cleaning)
         cleaning.run(60_000)
-        assert one.offline is None
-        assert one.log.failure is None
+        assert compacted.offline is None
+        assert compacted.log.failure is None
         assert len(started) == 1
         assert cleaning.checkpoint() == {}
         assert cleaning.cleaner.uncleanable_count == (kind != CLEANER_CHECKPOINT)
@@ -328,8 +328,8 @@ def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) 
     for event in ("deleted", "reconfigured", "retention", "stop"):
         cleaning = Cleaning()
         world = cleaning.world
-        one, other = cleaning.compact(A0), cleaning.compact(A1)
-        write(one, 200, keys=150)
+        compacted, other = cleaning.compact(A0), cleaning.compact(A1)
+        write(compacted, 200, keys=150)
         write(other, 100)
         steps = 0
         while steps < after and world.timers.run_next(world.now() + BACKOFF_MS):
@@ -337,15 +337,19 @@ def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) 
             steps += 1
         if event == "deleted":
             cleaning.partitions.remove(A0)
-            one.log.remove("a-0.deleted")
+            compacted.log.remove("a-0.deleted")
         elif event == "reconfigured":
-            one.log.reconfigure(replace(one.log.config, cleanup_policy=frozenset({DELETE})))
+            compacted.log.reconfigure(
+                replace(compacted.log.config, cleanup_policy=frozenset({DELETE}))
+            )
         elif event == "retention":
-            one.log.delete_records_before(one.log.segments[-1].base_offset, world.wall())
+            compacted.log.delete_records_before(
+                compacted.log.segments[-1].base_offset, world.wall()
+            )
         else:
             cleaning.cleaner.stop()
         cleaning.run(3 * BACKOFF_MS)
-        assert one.log.failure is None or event == "deleted"
+        assert compacted.log.failure is None or event == "deleted"
         left = [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
         assert not left, (event, after)
         if event != "stop":
@@ -372,52 +376,52 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
     what hides it stays."""
     cleaning = Cleaning()
     world = cleaning.world
-    one = cleaning.compact(A0)
+    compacted = cleaning.compact(A0)
 
     def put(value: bytes | None) -> None:
         record = NewRecord(world.wall(), b"deleted", value)
-        one.append(build_batch([record]), now_ms=world.wall())
+        compacted.append(build_batch([record]), now_ms=world.wall())
 
-    write(one, 40)
-    stale_at = one.log.log_end_offset
+    write(compacted, 40)
+    stale_at = compacted.log.log_end_offset
     put(b"stale")
-    write(one, 200, keys=150)
+    write(compacted, 200, keys=150)
     put(None)
-    write(one, 40)
-    one.log.roll(world.wall())
-    one.log.reconfigure(
+    write(compacted, 40)
+    compacted.log.roll(world.wall())
+    compacted.log.reconfigure(
         replace(
-            one.log.config, cleanup_policy=frozenset(policy), segment_bytes=6_000,
+            compacted.log.config, cleanup_policy=frozenset(policy), segment_bytes=6_000,
             delete_retention_ms=delete_retention_ms,
         )
     )  # fmt: skip
     for _ in range(2):
         steps = 0
-        while one.log.segments[0].log.path + CLEANED_SUFFIX not in world.files.nodes:
+        while compacted.log.segments[0].log.path + CLEANED_SUFFIX not in world.files.nodes:
             steps += 1
             assert steps < 1_000, "nothing more is cleaned"
             world.files.settle()
             world.timers.run_next(world.now() + BACKOFF_MS)
             world.timers.run_soon()
-        assert one.log.segments[1].end_offset < stale_at
-        one.log.delete_records_before(one.log.segments[1].base_offset, world.wall())
+        assert compacted.log.segments[1].end_offset < stale_at
+        compacted.log.delete_records_before(compacted.log.segments[1].base_offset, world.wall())
         world.files.settle()
         world.timers.advance(20_000)
     cleaning.run(20_000)
-    write(one, 40)
-    one.log.roll(world.wall())
-    one.log.reconfigure(replace(one.log.config, min_cleanable_dirty_ratio=0.0))
+    write(compacted, 40)
+    compacted.log.roll(world.wall())
+    compacted.log.reconfigure(replace(compacted.log.config, min_cleanable_dirty_ratio=0.0))
     cleaning.run(20_000)
-    assert cleaning.checkpoint() == {A0: one.log.segments.active.base_offset}
-    assert b"stale" not in values_of(one, b"deleted"), "the deleted key is back"
+    assert cleaning.checkpoint() == {A0: compacted.log.segments.active.base_offset}
+    assert b"stale" not in values_of(compacted, b"deleted"), "the deleted key is back"
     assert cleaning.cleaner.uncleanable_count == 0
     assert not [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
 
 
 def test_a_new_topic_of_a_deleted_ones_name_starts_uncleaned() -> None:
     cleaning = Cleaning()
-    one = cleaning.compact(A0)
-    write(one, 100)
+    compacted = cleaning.compact(A0)
+    write(compacted, 100)
     cleaning.run()
     assert A0 in cleaning.checkpoint()
     topic = TopicImage("a", bytes(16), "", {}, (), 0)
@@ -427,7 +431,9 @@ def test_a_new_topic_of_a_deleted_ones_name_starts_uncleaned() -> None:
     write(other, 100)
     cleaning.run()
     assert B0 in cleaning.checkpoint()
-    assert cleaning.checkpoint()[A0] == one.log.segments.active.base_offset, "it was cleaned again"
+    assert cleaning.checkpoint()[A0] == compacted.log.segments.active.base_offset, (
+        "it was cleaned again"
+    )
 
 
 def test_a_broken_checkpoint_costs_another_pass_and_nothing_else() -> None:
@@ -435,8 +441,8 @@ def test_a_broken_checkpoint_costs_another_pass_and_nothing_else() -> None:
     file = world.files.open(CLEANER_CHECKPOINT, create=True)
     file.append(b"nonsense")
     cleaning = Cleaning(world)
-    one = cleaning.compact(A0)
-    write(one, 100)
+    compacted = cleaning.compact(A0)
+    write(compacted, 100)
     cleaning.run()
     assert list(cleaning.checkpoint()) == [A0]
 
@@ -502,25 +508,25 @@ def tombstones(partition: Partition) -> list[int]:
 
 def test_tombstones_of_expired_offsets_are_cleaned_in_the_end() -> None:
     world = World()
-    one = world.partitions[OFFSETS]
+    compacted = world.partitions[OFFSETS]
     producer = world.producer()
     world.add(producer, OFFSETS)
     value_of(world.commit_offset(producer, 7))
     value_of(world.end(producer, True))
     world.settle(8 * 24 * 3_600_000)
-    written = tombstones(one)
+    written = tombstones(compacted)
     assert written, "the offset has expired"
     assert world.offset()[1] == -1
     cleaning = Cleaning(world)
     cleaning.compact(OFFSETS, min_cleanable_dirty_ratio=0.0)
     for turn in range(3):
-        one.log.roll(world.wall())
+        compacted.log.roll(world.wall())
         producer = world.producer(f"t{turn}")
         world.add(producer, OFFSETS, transactional_id=f"t{turn}")
         value_of(world.commit_offset(producer, turn, transactional_id=f"t{turn}"))
         value_of(world.end(producer, False, transactional_id=f"t{turn}"))
         world.settle(12_000)
         if not turn:
-            assert tombstones(one) == written, "their horizon is still to come"
-    assert tombstones(one) == []
+            assert tombstones(compacted) == written, "their horizon is still to come"
+    assert tombstones(compacted) == []
     assert world.crash().offset()[1] == -1

@@ -61,29 +61,29 @@ def test_each_policy_does_its_own_and_both_do_both(
     kept = Kept(tmp_path)
     world = kept.world
     cleaning = Cleaning(world, replace(SETTINGS, log_cleaner_backoff_ms=backoff_ms))
-    one = cleaning.compact(A0)
-    one.log.reconfigure(
+    compacted = cleaning.compact(A0)
+    compacted.log.reconfigure(
         replace(
-            one.log.config, cleanup_policy=frozenset(policy), segment_bytes=SEGMENT_BYTES,
+            compacted.log.config, cleanup_policy=frozenset(policy), segment_bytes=SEGMENT_BYTES,
             retention_ms=3 * DAY_MS + DAY_MS // 2, min_cleanable_dirty_ratio=0.0,
         )
     )  # fmt: skip
     for day in range(DAYS):
         value = bytes((day,)) + VALUE
         pair = [NewRecord(world.wall(), key, value) for key in (b"day %d" % day, b"daily")]
-        one.append(build_batch(pair), now_ms=world.wall())
-        one.log.roll(world.wall())
+        compacted.append(build_batch(pair), now_ms=world.wall())
+        compacted.log.roll(world.wall())
         world.timers.now_ms += DAY_MS
     world.settle(2 * RETENTION_FIRST)
     oldest = 3 if DELETE in policy else 0
-    assert written(one) == kept_by(policy, oldest)
-    assert (one.log.log_start_offset, one.log.log_end_offset) == (2 * oldest, 2 * DAYS)
-    expected = {A0: one.log.segments.active.base_offset} if COMPACT in policy else {}
+    assert written(compacted) == kept_by(policy, oldest)
+    assert (compacted.log.log_start_offset, compacted.log.log_end_offset) == (2 * oldest, 2 * DAYS)
+    expected = {A0: compacted.log.segments.active.base_offset} if COMPACT in policy else {}
     assert cleaning.checkpoint() == expected
     # What has been compacted is as old as before.
     world.timers.now_ms += 2 * DAY_MS
     world.settle(2 * RETENTION_FIRST)
     oldest = 5 if DELETE in policy else 0
-    assert one.log.log_start_offset == 2 * oldest
-    assert written(one) == kept_by(policy, oldest)
+    assert compacted.log.log_start_offset == 2 * oldest
+    assert written(compacted) == kept_by(policy, oldest)
     assert cleaning.cleaner.uncleanable_count == 0

@@ -225,7 +225,9 @@ def test_what_one_change_differs_in_is_found_without_a_look_at_all_topics() -> N
     old = cluster.image
     cluster.names.clear()
     cluster.create("new")
-    old, new = (structs.replace(one, topics=Asked(one.topics)) for one in (old, cluster.image))
+    old, new = (
+        structs.replace(image, topics=Asked(image.topics)) for image in (old, cluster.image)
+    )
     delta = ImageDelta.between(old, new, cluster.names)
-    assert [one.name for one in delta.topics_created] == ["new"]
+    assert [entry.name for entry in delta.topics_created] == ["new"]
     assert Asked.looks <= 2

@@ -163,9 +163,9 @@ def test_replicas_as_the_request_says(cluster: Cluster) -> None:
 
 
 def test_of_two_requests_for_the_same_topic_one_creates_it(cluster: Cluster) -> None:
-    one = create_topic(cluster.image, SETTINGS, NewTopic("n"), cluster.new_id())[1]
+    created = create_topic(cluster.image, SETTINGS, NewTopic("n"), cluster.new_id())[1]
     two = create_topic(cluster.image, SETTINGS, NewTopic("n"), cluster.new_id())[1]
-    assert cluster.apply(one)
+    assert cluster.apply(created)
     assert not cluster.apply(two)
 
 

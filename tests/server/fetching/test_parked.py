@@ -41,8 +41,8 @@ class Reader:
 
     def park(self) -> ParkedFetch:
         wanted = [
-            FetchedPartition(PartitionKey("topic", index), one.end_offset(self.isolation), 10_000)
-            for index, one in enumerate(self.partitions)
+            FetchedPartition(PartitionKey("topic", index), led.end_offset(self.isolation), 10_000)
+            for index, led in enumerate(self.partitions)
         ]
 
         def read() -> FetchResult:
@@ -63,12 +63,12 @@ class Reader:
 
     @property
     def is_released(self) -> bool:
-        return not self.timers.waiting and not any(one.read_waiters for one in self.partitions)
+        return not self.timers.waiting and not any(led.read_waiters for led in self.partitions)
 
 
-def open_transaction(one: Partition) -> None:
+def open_transaction(led: Partition) -> None:
     data = batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-    one.append(data, now_ms=NOW_MS)
+    led.append(data, now_ms=NOW_MS)
 
 
 def test_an_append_wakes_it() -> None:
@@ -85,8 +85,8 @@ def test_many_appends_of_one_turn_wake_it_once() -> None:
     reader = Reader()
     parked = reader.park()
     for _ in range(10):
-        for one in reader.partitions:
-            one.append(batch(), now_ms=NOW_MS)
+        for led in reader.partitions:
+            led.append(batch(), now_ms=NOW_MS)
     reader.timers.run_soon()
     assert (reader.reads, parked.answer.value.size) == (1, 20 * SIZE)
 
@@ -164,12 +164,12 @@ def test_L6_with_flush_on_ack_it_wakes_when_the_marker_is_on_disk() -> None:
     assert parked.answer.done
 
 
-def lose_leadership(one: Partition) -> None:
-    one.become_follower(1, 1)
+def lose_leadership(led: Partition) -> None:
+    led.become_follower(1, 1)
 
 
-def lose_disk(one: Partition) -> None:
-    one.fail("fsync")
+def lose_disk(led: Partition) -> None:
+    led.fail("fsync")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_partition_that_is_no_longer_served_wakes_it(
     parked = reader.park()
     event(reader.partitions[1])
     reader.timers.run_soon()
-    assert [one.code for one in parked.answer.value.partitions] == [ErrorCode.NONE, code]
+    assert [led.code for led in parked.answer.value.partitions] == [ErrorCode.NONE, code]
     assert reader.is_released
 
 

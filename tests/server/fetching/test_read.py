@@ -24,9 +24,9 @@ def key(index: int) -> PartitionKey:
 def filled(count: int, batches: int) -> dict[PartitionKey, Partition]:
     found = {}
     for index in range(count):
-        found[key(index)] = one = partition()
+        found[key(index)] = led = partition()
         for _ in range(batches):
-            one.append(batch(), now_ms=NOW_MS)
+            led.append(batch(), now_ms=NOW_MS)
     return found
 
 
@@ -43,8 +43,10 @@ def fetch(
 
 def sizes(result: FetchResult) -> list[int]:
     return [
-        0 if one.read is None or one.read.records is None else len(one.read.records)
-        for one in result.partitions
+        0
+        if partition.read is None or partition.read.records is None
+        else len(partition.read.records)
+        for partition in result.partitions
     ]
 
 
@@ -81,7 +83,7 @@ def test_every_partition_has_its_own_error_and_an_error_is_no_reason_to_wait() -
     wanted = [FetchedPartition(key(index), 0, 1_000) for index in range(4)]
     wanted[2].fetch_offset = 9
     result = fetch(partitions, wanted, 10_000)
-    assert [one.code for one in result.partitions] == [
+    assert [partition.code for partition in result.partitions] == [
         ErrorCode.NONE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -120,33 +122,33 @@ def test_KIP_595_where_the_logs_part(
         partitions[key(0)].append(batch(), now_ms=NOW_MS)
     wanted = [FetchedPartition(key(0), offset, 1_000, last_fetched_epoch=epoch)]
     result = fetch(partitions, wanted, 1_000)
-    (one,) = result.partitions
-    assert one.diverging == expected
+    (row,) = result.partitions
+    assert row.diverging == expected
     assert result.has_error is (expected is not None)
-    assert one.read is not None
-    assert (one.read.records is None) is (expected is not None or offset == 4)
+    assert row.read is not None
+    assert (row.read.records is None) is (expected is not None or offset == 4)
 
 
 def test_KIP_320_logs_part_also_where_ours_ends_before_the_position() -> None:
     """Out of range would have a reader begin anew, or at the end and skip what is written next."""
     partitions = filled(1, 2)
     wanted = [FetchedPartition(key(0), 9, 1_000, last_fetched_epoch=0)]
-    (one,) = fetch(partitions, wanted, 1_000).partitions
-    assert (one.code, one.diverging) == (ErrorCode.NONE, (0, 2))
+    (response,) = fetch(partitions, wanted, 1_000).partitions
+    assert (response.code, response.diverging) == (ErrorCode.NONE, (0, 2))
 
 
 def test_KIP_320_what_lies_before_the_log_is_out_of_range_whatever_epoch_was_read() -> None:
     partitions = filled(1, 2)
     partitions[key(0)].delete_records_before(2, NOW_MS)
     wanted = [FetchedPartition(key(0), 1, 1_000, last_fetched_epoch=0)]
-    (one,) = fetch(partitions, wanted, 1_000).partitions
-    assert one.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    (response,) = fetch(partitions, wanted, 1_000).partitions
+    assert response.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_an_epoch_of_the_future_is_out_of_range() -> None:
     wanted = [FetchedPartition(key(0), 0, 1_000, last_fetched_epoch=9)]
-    (one,) = fetch(filled(1, 1), wanted, 1_000).partitions
-    assert one.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    (response,) = fetch(filled(1, 1), wanted, 1_000).partitions
+    assert response.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_KIP227_an_incremental_response_has_only_what_changed_since_the_last_one() -> None:

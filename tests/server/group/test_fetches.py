@@ -128,7 +128,7 @@ def test_unstable_partitions_are_answered_one_by_one() -> None:
 
 def test_a_response_about_very_many_partitions_is_made_in_steps() -> None:
     """5,000 of them took 15 ms of the event loop."""
-    rows = [OffsetFetchResponsePartitions(one, 7, metadata="") for one in range(3 * SMALL)]
+    rows = [OffsetFetchResponsePartitions(number, 7, metadata="") for number in range(3 * SMALL)]
     group = OffsetFetchResponseGroup(
         group_id=GROUP, topics=[OffsetFetchResponseTopics(name="wide", partitions=rows)]
     )

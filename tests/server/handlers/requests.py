@@ -293,5 +293,5 @@ def codes(answer: Any) -> Iterator[int]:
         value = getattr(answer, name)
         if name in {"error_code", "partition_error_code"}:
             yield value
-        for one in value if isinstance(value, list) else [value]:
-            yield from codes(one)
+        for element in value if isinstance(value, list) else [value]:
+            yield from codes(element)

@@ -305,8 +305,8 @@ async def test_very_many_transactional_ids_are_listed_in_turns() -> None:
 
 async def transactional_ids(services: BrokerServices, *ids: str) -> list[str]:
     """What is listed of a coordinator that has these, or one named `id`."""
-    one: Any = Transactions(*(ids or ("id",)))
-    services = replace(services, transactions=one)
+    listing: Any = Transactions(*(ids or ("id",)))
+    services = replace(services, transactions=listing)
     request = list_transactions_request(TOPIC)
     answer = await ask(HANDLERS[ApiKey.LIST_TRANSACTIONS], services, request)
     return [row.transactional_id for row in answer.transaction_states]

@@ -82,7 +82,7 @@ async def test_what_is_asked_again_is_answered_once() -> None:
         this = str(services.broker_id)
         asked = [(BROKER, this, None), (TOPIC, "a", None), (TOPIC, "b", ["segment.ms"])]
         again = [(BROKER, this, []), (TOPIC, "a", ["segment.ms"])]
-        resources = [DescribeConfigsResource(*one) for one in asked + again * 3]
+        resources = [DescribeConfigsResource(*pair) for pair in asked + again * 3]
         results = (await ask(describe_configs, services, DescribeConfigsRequest(resources))).results
         assert [(result.resource_type, result.resource_name) for result in results] == [
             (BROKER, this),
@@ -204,7 +204,7 @@ async def test_each_resource_has_its_own_outcome() -> None:
         ]
         request = changing.IncrementalAlterConfigsRequest(resources)
         response = await ask(incremental_alter_configs, services, request)
-        assert [one.error_code for one in response.responses] == [
+        assert [row.error_code for row in response.responses] == [
             ErrorCode.NONE,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.INVALID_CONFIG,
@@ -233,7 +233,7 @@ async def test_replacing_refuses_the_same() -> None:
             replace("x", {"retention.ms": "soon"}),
         ]
         response = await ask(alter_configs, services, replacing.AlterConfigsRequest(resources))
-        assert [one.error_code for one in response.responses] == [
+        assert [row.error_code for row in response.responses] == [
             ErrorCode.INVALID_REQUEST,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.INVALID_REQUEST,

@@ -55,12 +55,12 @@ async def test_KIP951_a_reader_gets_the_current_leader(version: int) -> None:
         found = services.partitions.require(*NAME)
         found.become_follower(2, 3)
         answer = await ask(fetch, services, request(services), version)
-        (one,) = answer.responses[0].partitions
-        assert one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        (response,) = answer.responses[0].partitions
+        assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         if version < fetch.LEADERS_SINCE:
-            assert one.current_leader is None
+            assert response.current_leader is None
             return
-        assert (one.current_leader.leader_id, one.current_leader.leader_epoch) == (1, 0)
+        assert (response.current_leader.leader_id, response.current_leader.leader_epoch) == (1, 0)
         (endpoint,) = answer.node_endpoints
         assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, "inside", 9092)
 
@@ -80,9 +80,9 @@ async def test_KIP951_only_a_reader_that_is_behind_gets_it(
         services = await with_orders(bare)
         services.partitions.require(*NAME).become_leader(1, 5, (1,), (1,))
         answer = await ask(fetch, services, request(services, 1, leader_epoch=epoch))
-        (one,) = answer.responses[0].partitions
-        assert one.error_code == code
-        assert (one.current_leader is not None) is is_sent
+        (response,) = answer.responses[0].partitions
+        assert response.error_code == code
+        assert (response.current_leader is not None) is is_sent
         assert bool(answer.node_endpoints) is is_sent
 
 
@@ -100,6 +100,6 @@ async def test_a_parked_reader_of_a_topic_that_is_deleted_gets_the_error() -> No
         assert isinstance(services.timers, ManualTimers)
         services.timers.run_soon()
         await asyncio.sleep(0)
-        (one,) = parked.value.responses[0].partitions
-        assert one.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        (response,) = parked.value.responses[0].partitions
+        assert response.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert not services.timers.waiting

@@ -89,10 +89,10 @@ async def test_key_type_2_is_the_owner_of_the_groups_partition(version: int) -> 
     async with broker() as services:
         request = FindCoordinatorRequest(key="g", key_type=2, coordinator_keys=["g"])
         answer = await ask(find_coordinator, services, request, version)
-        one = answer.coordinators[0] if version >= 4 else answer
+        response = answer.coordinators[0] if version >= 4 else answer
         topic = services.metadata.image.topics[TRANSACTION_STATE]
         owner = topic.partitions[partition_for("g", len(topic.partitions))].leader
-        assert (one.error_code, one.node_id) == (ErrorCode.NONE, owner)
+        assert (response.error_code, response.node_id) == (ErrorCode.NONE, owner)
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,9 @@ async def test_none_but_the_offsets_is_added_to_a_transaction_and_these_by_broke
             if by_broker
             else answer.results_by_topic_v3_and_below
         )
-        (one,) = named.results_by_partition
+        (row,) = named.results_by_partition
     if by_broker and topic == CONSUMER_OFFSETS:
-        assert (one.partition_error_code, len(adding.added)) == (ErrorCode.NONE, 1)
+        assert (row.partition_error_code, len(adding.added)) == (ErrorCode.NONE, 1)
     else:
-        assert one.partition_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert row.partition_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert not adding.added

@@ -87,7 +87,7 @@ async def test_a_large_request_is_answered_in_slices(at: int) -> None:
     handler, request, version = requests()[at]
     async with broker() as services:
         for first in range(0, COUNT, 100):
-            names = [NewTopic(f"topic-{one}", 1) for one in range(first, first + 100)]
+            names = [NewTopic(f"topic-{number}", 1) for number in range(first, first + 100)]
             await services.metadata.create_topics(names)
         timers = ManualTimers()
 

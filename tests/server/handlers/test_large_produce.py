@@ -50,9 +50,9 @@ MOST_CALLS = 10 * COUNT
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    async with life(tmp_path) as one:
-        await one.metadata.create_topics([NewTopic("wide", COUNT)])
-        yield one
+    async with life(tmp_path) as transaction:
+        await transaction.metadata.create_topics([NewTopic("wide", COUNT)])
+        yield transaction
 
 
 def request(
@@ -272,9 +272,9 @@ async def test_two_of_them_are_appended_in_their_order(broker: Broker) -> None:
     """As a connection serves them: the next one when the one before is answered."""
     owner = await identity(broker, "t")
     for sequence in range(2):
-        one = batch(producer_id=owner[0], producer_epoch=0, base_sequence=sequence)
+        data = batch(producer_id=owner[0], producer_epoch=0, base_sequence=sequence)
         assert codes(
-            await response_of(serve(broker, request(records=partial(bytearray, one))))
+            await response_of(serve(broker, request(records=partial(bytearray, data))))
         ) == {0}
     assert ends(broker) == {2}
 

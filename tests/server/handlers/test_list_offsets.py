@@ -50,7 +50,10 @@ async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, in
     async with broker() as services:
         services.partitions.add(found)
         answer = await ask(list_offsets, replace(services), request)
-    return [(one.error_code, one.offset, one.leader_epoch) for one in answer.topics[0].partitions]
+    return [
+        (partition.error_code, partition.offset, partition.leader_epoch)
+        for partition in answer.topics[0].partitions
+    ]
 
 
 @pytest.mark.parametrize(

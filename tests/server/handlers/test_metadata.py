@@ -44,8 +44,8 @@ async def test_a_topic_that_is_asked_for_is_created_and_shown_at_once(version: i
         assert topic.name == "orders"
         assert [partition.leader_id for partition in topic.partitions] == [1, 1, 1]
         assert [partition.isr_nodes for partition in topic.partitions] == [[1]] * 3
-        (one,) = response.brokers
-        assert (one.node_id, one.host, one.port) == (1, "inside", 9092)
+        (node,) = response.brokers
+        assert (node.node_id, node.host, node.port) == (1, "inside", 9092)
         if version >= 10:
             assert topic.topic_id == services.metadata.image.topics["orders"].id
         if version >= 7:
@@ -211,7 +211,7 @@ async def test_describing_the_cluster() -> None:
         request = DescribeClusterRequest(include_cluster_authorized_operations=True)
         response = await ask(describe_cluster, services, request, listener="EXTERNAL")
         assert (response.cluster_id, response.controller_id) == (services.cluster_id, 1)
-        assert [(one.broker_id, one.host) for one in response.brokers] == [(1, "outside")]
+        assert [(broker.broker_id, broker.host) for broker in response.brokers] == [(1, "outside")]
         assert response.cluster_authorized_operations > 0
         for kind, code in (
             (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),

@@ -91,7 +91,9 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
         topics = [
             OffsetCommitRequestTopic(
                 name,
-                partitions=[OffsetCommitRequestPartition(one, 7 + one) for one in range(size + 1)],
+                partitions=[
+                    OffsetCommitRequestPartition(number, 7 + number) for number in range(size + 1)
+                ],
             )
             for name, size in sizes.items()
         ]
@@ -100,7 +102,7 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert {topic.name: topic.partitions for topic in answer.topics} == {
             name: [
-                *(OffsetCommitResponsePartition(one, ErrorCode.NONE) for one in range(size)),
+                *(OffsetCommitResponsePartition(number, ErrorCode.NONE) for number in range(size)),
                 OffsetCommitResponsePartition(size, missing),
             ]
             for name, size in sizes.items()
@@ -110,7 +112,7 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
         assert {
             topic.name: [partition.committed_offset for partition in topic.partitions]
             for topic in group.topics
-        } == {name: [7 + one for one in range(size)] for name, size in sizes.items()}
+        } == {name: [7 + number for number in range(size)] for name, size in sizes.items()}
 
 
 async def test_offsets_of_a_topic_that_may_not_be_seen_are_left_out() -> None:
@@ -152,10 +154,10 @@ async def test_offsets_go_with_their_topic_and_a_new_one_of_its_name_has_none() 
 async def test_all_offsets_of_a_group_are_listed_once_however_often_it_is_named() -> None:
     async with node_with_offsets() as services:
         everything = OffsetFetchRequestGroup("group", topics=None)
-        one = OffsetFetchRequestGroup(
+        wanted = OffsetFetchRequestGroup(
             "group", topics=[OffsetFetchRequestTopics(OPEN, partition_indexes=[0])]
         )
-        request = OffsetFetchRequest(groups=[everything, everything, one, one, everything])
+        request = OffsetFetchRequest(groups=[everything, everything, wanted, wanted, everything])
         groups = (await ask(offset_fetch, services, request, BY_NAME)).groups
         assert [group.topics[0].partitions[0].committed_offset for group in groups] == [7, 7, 7]
 

@@ -125,7 +125,7 @@ async def test_topics_are_deleted_by_name_and_by_id(version: int) -> None:
                 [DeleteTopicState("a"), DeleteTopicState(None, known), DeleteTopicState("none")]
             )
         response = await ask(delete_topics, services, request, version)
-        assert {one.name: one.error_code for one in response.responses} == {
+        assert {row.name: row.error_code for row in response.responses} == {
             "a": ErrorCode.NONE,
             "b": ErrorCode.NONE,
             "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -149,7 +149,7 @@ async def test_deletions_that_are_no_requests() -> None:
             ]
         )
         response = await ask(delete_topics, services, request)
-        codes = sorted(one.error_code for one in response.responses)
+        codes = sorted(row.error_code for row in response.responses)
         assert codes == [0, 42, 42, 42, 42, ErrorCode.UNKNOWN_TOPIC_ID]
         assert set(services.metadata.image.topics) == {"a"}
 
@@ -175,7 +175,7 @@ async def test_without_the_right_to_see_a_topic_its_existence_is_hidden() -> Non
         await services.metadata.create_topics([NewTopic("secret")])
         request = DeleteTopicsRequest([DeleteTopicState("secret"), DeleteTopicState("none")])
         response = await ask(delete_topics, services, request)
-        codes = {one.error_code for one in response.responses}
+        codes = {row.error_code for row in response.responses}
         assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 

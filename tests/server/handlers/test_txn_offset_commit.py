@@ -33,7 +33,9 @@ def id_in(shard: int, name: str) -> str:
     """A transactional id of that partition of `__transaction_state`."""
     numbers = range(100)
     return next(
-        one for one in (f"{name}{n}" for n in numbers) if partition_for(one, SHARDS) == shard
+        candidate
+        for candidate in (f"{name}{n}" for n in numbers)
+        if partition_for(candidate, SHARDS) == shard
     )
 
 

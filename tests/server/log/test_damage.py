@@ -144,7 +144,7 @@ def test_what_retention_deletes_is_not_missed() -> None:
     driver.log.delete_records_before(2, driver.now_ms)
     driver.files.settle()
     driver.kill()
-    assert [one.offset for one in read_all(driver.log)] == [2, 3]
+    assert [record.offset for record in read_all(driver.log)] == [2, 3]
     driver.log = driver.open(clean=False, log_start_offset=0)
     assert driver.log.log_start_offset == 2
 

@@ -226,7 +226,7 @@ def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver
         driver.plain()
         with pytest.raises(StorageError):
             log.try_again(driver.now_ms)
-    (error,) = told
+    (error,) = errors
     assert error.path == log.segments.active.log.path
     assert error.needed_bytes > 1000
     end, size = log.log_end_offset, log.segments.active.log.size

@@ -35,9 +35,9 @@ def test_a_read_is_bounded_by_bytes_but_never_stuck() -> None:
     log = driver.log
     size = read_header(content(driver, 0, ".log")).size
     assert log.read(0, size - 1, limit=MANY).records is None
-    one = log.read(0, size - 1, limit=MANY, at_least_one=True).records
-    assert one is not None
-    assert len(one) == size
+    batch = log.read(0, size - 1, limit=MANY, at_least_one=True).records
+    assert batch is not None
+    assert len(batch) == size
     two = log.read(1, 2 * size, limit=MANY).records
     assert two is not None
     assert len(two.read()) == 2 * size

@@ -217,8 +217,8 @@ def rename(slot: int, by: int, files: MemoryFiles) -> None:
 
 
 def swap_segments(first: int, second: int, files: MemoryFiles) -> None:
-    one, other = path_of(files, first), path_of(files, second)
-    files.nodes[one], files.nodes[other] = files.nodes[other], files.nodes[one]
+    source, other = path_of(files, first), path_of(files, second)
+    files.nodes[source], files.nodes[other] = files.nodes[other], files.nodes[source]
 
 
 def duplicate(slot: int, batch: int, files: MemoryFiles) -> None:
@@ -288,11 +288,11 @@ for _slot, _name in ((0, "first"), (CLOSED, "closed"), (LAST, "last")):
 TAMPERINGS |= {
     "segments swapped": partial(swap_segments, 0, CLOSED),
     "closed and last swapped": partial(swap_segments, CLOSED, LAST),
-    **{f"{one} garbled": partial(garble, one) for one in (
+    **{f"{name} garbled": partial(garble, name) for name in (
         ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint", "txn-index-checkpoint",
         "partition.metadata",
     )},
-    **{f"{one} gone": partial(unlink, one) for one in (
+    **{f"{name} gone": partial(unlink, name) for name in (
         ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint", "txn-index-checkpoint",
         "partition.metadata",
     )},
@@ -340,11 +340,14 @@ def expected(name: str) -> str:
 @pytest.mark.parametrize("coordinator", [True, False], ids=["coordinator", "user"])
 def test_each_tampering_has_the_outcome_of_its_row(stop: Stop, coordinator: bool) -> None:
     place = list(Stop).index(stop) + (0 if coordinator else 4)
-    found = {name: outcome(one, stop, coordinator=coordinator) for name, one in TAMPERINGS.items()}
+    found = {
+        name: outcome(tampering, stop, coordinator=coordinator)
+        for name, tampering in TAMPERINGS.items()
+    }
     wrong = {
-        name: f"{one.value}, not {expected(name)[place]}"
-        for name, one in found.items()
-        if one.value != expected(name)[place]
+        name: f"{record.value}, not {expected(name)[place]}"
+        for name, record in found.items()
+        if record.value != expected(name)[place]
     }
     assert not wrong
 

@@ -77,7 +77,9 @@ async def test_many_topics_are_created_in_few_transactions(
     wanted = [NewTopic(f"t{number}", 3) for number in range(96)]
     wanted[40:40] = [NewTopic("big", MAX_OPERATIONS), NewTopic("t5"), NewTopic("t 5")]
     made = await metadata.create_topics(wanted)
-    refused = {place: one.code for place, one in enumerate(made) if isinstance(one, Refused)}
+    refused = {
+        place: response.code for place, response in enumerate(made) if isinstance(response, Refused)
+    }
     assert refused == {
         41: ErrorCode.TOPIC_ALREADY_EXISTS,
         42: ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -112,7 +114,7 @@ async def test_of_topics_created_together_only_those_stay_that_can_be_kept(
 
     metadata.subscribe(lambda old, new, delta: None, created=created, give_up=lambda name: True)
     made = await metadata.create_topics([NewTopic("a"), NewTopic("b"), NewTopic("c")])
-    assert [isinstance(one, CreatedTopic) for one in made] == [True, False, True]
+    assert [isinstance(result, CreatedTopic) for result in made] == [True, False, True]
     assert code_of(made[1]) is ErrorCode.KAFKA_STORAGE_ERROR
     assert sorted(metadata.image.topics) == ["a", "c"]
 

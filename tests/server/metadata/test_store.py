@@ -124,22 +124,22 @@ async def test_limits_are_etcds(store: MetadataStore) -> None:
 
 
 async def test_a_watch_sees_every_change_of_its_prefix_in_order(store: MetadataStore) -> None:
-    one = await store.txn((), [Put("t/a", b"1"), Put("u", b"1"), Put("t/b", b"1")])
+    revision = await store.txn((), [Put("t/a", b"1"), Put("u", b"1"), Put("t/b", b"1")])
     two = await store.txn((), [Put("u", b"2")])
     three = await store.txn((), [Delete("t/a"), Put("t/b", b"3")])
-    assert await collect(store, "t/", one.revision, 2) == [
+    assert await collect(store, "t/", revision.revision, 2) == [
         Changes(
-            one.revision,
+            revision.revision,
             (
-                Event("t/a", Entry("t/a", b"1", one.revision, one.revision)),
-                Event("t/b", Entry("t/b", b"1", one.revision, one.revision)),
+                Event("t/a", Entry("t/a", b"1", revision.revision, revision.revision)),
+                Event("t/b", Entry("t/b", b"1", revision.revision, revision.revision)),
             ),
         ),
         Changes(
             three.revision,
             (
                 Event("t/a", None),
-                Event("t/b", Entry("t/b", b"3", one.revision, three.revision)),
+                Event("t/b", Entry("t/b", b"3", revision.revision, three.revision)),
             ),
         ),
     ]

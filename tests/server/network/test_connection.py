@@ -207,14 +207,14 @@ async def test_what_arrived_before_the_peer_closed_is_served(
     """A producer with acks=0 closes behind its last request. Many turns' worth, and 8,000 are more
     than is read behind a parked request: the end is met only when they are served."""
     served, opened = session.server.served, session.server.opened
-    session.send(b"none", first, *[b"none %d" % one for one in range(count)])
+    session.send(b"none", first, *[b"none %d" % number for number in range(count)])
     await session.until(lambda: bool(session.server.waiting) or first == b"none")
     session.writer.close()
     if first == b"later":
         await session.until(lambda: opened[0]._ended or opened[0].held_bytes > BACKLOG_BYTES)
         session.server.waiting[0].complete([])
     await session.until(session.server.closed.is_set)
-    assert served == [b"none", first] + [b"none %d" % one for one in range(count)]
+    assert served == [b"none", first] + [b"none %d" % number for number in range(count)]
 
 
 async def test_a_drained_connection_whose_peer_closes_waits_for_nothing(session: Session) -> None:

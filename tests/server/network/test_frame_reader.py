@@ -94,10 +94,10 @@ def test_connections_share_one_buffer_without_mixing() -> None:
     """A half frame of one connection is safe from the bytes of another."""
     shared = SharedBuffer(256)
     first, second = FrameReader(shared, LIMIT), FrameReader(shared, LIMIT)
-    one, two = framed(b"1" * 50), framed(b"2" * 50)
+    frame, two = framed(b"1" * 50), framed(b"2" * 50)
     found: list[bytes] = []
-    for position in range(0, len(one), 7):
-        found += feed(first, one[position : position + 7], [])
+    for position in range(0, len(frame), 7):
+        found += feed(first, frame[position : position + 7], [])
         found += feed(second, two[position : position + 7], [])
     assert found == [b"1" * 50, b"2" * 50]
 

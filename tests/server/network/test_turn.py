@@ -32,9 +32,9 @@ async def test_a_single_answer_in_each_turn_leaves_at_once() -> None:
 async def test_of_several_answers_only_the_first_leaves_before_the_end_of_the_turn() -> None:
     turn, second, third = Turn(asyncio.get_running_loop()), Answers(), Answers()
     assert turn.may_write()
-    for one in (second, third):
+    for session in (second, third):
         assert not turn.may_write()
-        turn.hold(one)
+        turn.hold(session)
     assert (second.flushed, third.flushed) == (0, 0)
     await a_turn()
     assert (second.flushed, third.flushed) == (1, 1)
@@ -42,14 +42,14 @@ async def test_of_several_answers_only_the_first_leaves_before_the_end_of_the_tu
 
 async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
     """So that none of many clients is always ahead of the others."""
-    turn, one = Turn(asyncio.get_running_loop()), Answers()
+    turn, answers = Turn(asyncio.get_running_loop()), Answers()
     assert turn.may_write()
     assert not turn.may_write()
     await a_turn()
     assert not turn.may_write()
-    turn.hold(one)
+    turn.hold(answers)
     await a_turn()
-    assert one.flushed == 1
+    assert answers.flushed == 1
     assert turn.may_write(), "alone again"
 
 
@@ -64,8 +64,8 @@ async def test_a_response_that_cannot_be_encoded_is_logged_and_the_others_are_se
             raise error
 
     turn.may_write()
-    for one in (before, Broken(), after):
+    for session in (before, Broken(), after):
         turn.may_write()
-        turn.hold(one)
+        turn.hold(session)
     await a_turn()
     assert (before.flushed, after.flushed, raised) == (1, 1, [error])

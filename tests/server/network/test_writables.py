@@ -35,7 +35,7 @@ async def test_a_callback_that_fails_is_logged_and_the_others_are_called() -> No
     finally:
         writables.close()
         for pair in pairs:
-            for one in pair:
-                one.close()
+            for end in pair:
+                end.close()
     assert sorted(called) == [0, 1, 2]
     assert [str(error) for error in raised] == [str(number) for number in called]

@@ -35,8 +35,8 @@ async def serving(lines: Callable[[], Iterator[str]]) -> AsyncIterator[int]:
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    async with serving(lambda: iter(PAGE)) as one:
-        yield one
+    async with serving(lambda: iter(PAGE)) as listener:
+        yield listener
 
 
 async def ask(port: int, request: bytes) -> tuple[str, dict[str, str], bytes]:

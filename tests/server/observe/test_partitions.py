@@ -87,7 +87,7 @@ def test_open_transactions_have_the_state_their_coordinator_gives_them(world: Wo
 def test_a_transaction_that_no_coordinator_knows_is_hanging(world: World) -> None:
     producer = world.producer()
     world.produce(producer, DATA[0], 0)
-    (shard,) = (one for _, one in world.transactions.runtime.shards())
+    (shard,) = (shard for _, shard in world.transactions.runtime.shards())
     shard.ongoing.clear()
     page = page_of(world)
     assert page.value(OPEN, state="Hanging") == 1

@@ -35,16 +35,16 @@ def scrape(broker: Oncelog) -> Scraped:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Oncelog]:
-    with Oncelog(tmp_path, PORT) as one:
-        yield one
+    with Oncelog(tmp_path, PORT) as started:
+        yield started
 
 
 @pytest.fixture
 def wire(broker: Oncelog) -> Iterator[Wire]:
-    with Wire(broker.address) as one:
+    with Wire(broker.address) as connection:
         topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        one.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-        yield one
+        connection.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        yield connection
 
 
 def test_a_new_broker_has_every_metric_under_its_name_and_type(broker: Oncelog) -> None:

@@ -248,8 +248,8 @@ DAMAGES: dict[str, Callable[[Path], tuple[Path, int]]] = {
 def test_damage_of_a_log_is_named_with_file_and_position(data: Path, damage: str) -> None:
     path, position = DAMAGES[damage](data)
     damaged = [finding for finding in verify(data).findings if finding["severity"] == "damage"]
-    assert (str(path), position) in [(one["path"], one["position"]) for one in damaged]
-    assert all(one["what"] and one["to_do"] for one in damaged)
+    assert (str(path), position) in [(finding["path"], finding["position"]) for finding in damaged]
+    assert all(finding["what"] and finding["to_do"] for finding in damaged)
 
 
 def test_valid_batches_behind_a_cut_are_not_taken_for_a_torn_end(data: Path) -> None:
@@ -333,7 +333,9 @@ def test_no_flipped_bit_of_a_log_goes_unseen(victim: Path, chosen: st.DataObject
     batches = positions(log)
     at = chosen.draw(st.sampled_from(batches))[0]
     # All of the header, and the first bytes of the records.
-    byte = at + chosen.draw(st.integers(0, HEADER_SIZE + 20).filter(lambda one: one < 130))
+    byte = at + chosen.draw(
+        st.integers(0, HEADER_SIZE + 20).filter(lambda position: position < 130)
+    )
     bit = chosen.draw(st.integers(0, 7))
     before = log.read_bytes()
     try:
@@ -353,13 +355,13 @@ def test_people_read_an_advice_once_and_scripts_with_each_finding(data: Path) ->
     for log in segments(data):
         log.with_suffix(".timeindex").unlink()
     found = verify(data).problems
-    same = [one["to_do"] for one in found]
+    same = [finding["to_do"] for finding in found]
     assert len(same) > len(set(same))
     shown = CliRunner().invoke(logs, ["verify", str(data)])
     assert shown.exit_code == 1
-    for one in found:
-        assert one["what"] in shown.stdout
-        assert shown.stdout.count(one["to_do"]) == 1
+    for finding in found:
+        assert finding["what"] in shown.stdout
+        assert shown.stdout.count(finding["to_do"]) == 1
 
 
 def test_json_is_asked_for_as_everywhere(data: Path) -> None:

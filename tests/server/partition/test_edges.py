@@ -9,26 +9,31 @@ from tests.server.partition.partitions import NAME, mark, partition, refusal, se
 
 
 def test_records_can_be_deleted_up_to_the_high_watermark() -> None:
-    one = partition()
-    one.append(batch(3), now_ms=NOW_MS)
-    assert one.delete_records_before(0, NOW_MS) == 0
-    assert one.delete_records_before(3, NOW_MS) == 3
+    replica = partition()
+    replica.append(batch(3), now_ms=NOW_MS)
+    assert replica.delete_records_before(0, NOW_MS) == 0
+    assert replica.delete_records_before(3, NOW_MS) == 3
 
 
 def test_a_decision_below_the_high_watermark_is_forgotten_before_any_read() -> None:
-    one = partition()
-    send(one, 1, 0)
-    mark(one, 1)
-    assert not one.log.producers.decided
+    replica = partition()
+    send(replica, 1, 0)
+    mark(replica, 1)
+    assert not replica.log.producers.decided
 
 
 def test_no_request_is_served_before_there_is_a_leader() -> None:
     led = partition()
-    one = Partition(NAME, bytes(16), led.log, lambda _: None)
-    assert (one.is_leader, one.leader_id, one.leader_epoch, one.bytes_out) == (False, -1, -1, 0)
-    assert refusal(one.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    one.become_leader(0, 0, (0,), (0,))
-    one.check_leader()
+    replica = Partition(NAME, bytes(16), led.log, lambda _: None)
+    assert (replica.is_leader, replica.leader_id, replica.leader_epoch, replica.bytes_out) == (
+        False,
+        -1,
+        -1,
+        0,
+    )
+    assert refusal(replica.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    replica.become_leader(0, 0, (0,), (0,))
+    replica.check_leader()
 
 
 def test_isolations_have_their_codes() -> None:

@@ -15,31 +15,31 @@ from tests.server.storage.memory_files import MemoryFiles
 def test_what_comes_while_a_round_runs_shares_the_next_one() -> None:
     files = MemoryFiles()
     flush = GroupFlush(files)
-    ones = [
+    replicas = [
         partition(files, TopicPartition("topic", n), flush=flush, flush_on_ack=True)
         for n in range(5)
     ]
-    for one in ones:
-        one.append(batch(), now_ms=NOW_MS)
+    for replica in replicas:
+        replica.append(batch(), now_ms=NOW_MS)
     assert len(files.pending) == 1
     files.pending.pop(0)()
-    assert [one.high_watermark for one in ones] == [1, 0, 0, 0, 0]
+    assert [replica.high_watermark for replica in replicas] == [1, 0, 0, 0, 0]
     assert len(files.pending) == 1
     files.pending.pop(0)()
-    assert [one.high_watermark for one in ones] == [1] * 5
+    assert [replica.high_watermark for replica in replicas] == [1] * 5
     assert not files.pending
 
 
 def test_what_is_appended_while_its_round_runs_is_not_acknowledged_by_it() -> None:
     files = MemoryFiles()
-    one = partition(files, flush_on_ack=True)
-    one.append(batch(), now_ms=NOW_MS)
+    replica = partition(files, flush_on_ack=True)
+    replica.append(batch(), now_ms=NOW_MS)
     sync = files.pending.pop(0)
-    one.append(batch(), now_ms=NOW_MS)
+    replica.append(batch(), now_ms=NOW_MS)
     sync()
-    assert (one.high_watermark, one.log.recovery_point) == (1, 1)
+    assert (replica.high_watermark, replica.log.recovery_point) == (1, 1)
     files.settle()
-    assert (one.high_watermark, one.log.recovery_point) == (2, 2)
+    assert (replica.high_watermark, replica.log.recovery_point) == (2, 2)
 
 
 def test_after_a_failure_the_next_round_serves_later_requests() -> None:
@@ -60,29 +60,29 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
 ):
     """Syncs end in any order, and promise only what was written before they began."""
     files = MemoryFiles()
-    one = partition(files, flush_on_ack=True)
-    one.append(batch(), now_ms=NOW_MS)
-    one.append(batch(), now_ms=NOW_MS)
+    replica = partition(files, flush_on_ack=True)
+    replica.append(batch(), now_ms=NOW_MS)
+    replica.append(batch(), now_ms=NOW_MS)
     first = files.pending.pop(0)
-    one.log.roll(NOW_MS)
+    replica.log.roll(NOW_MS)
     roll = files.pending.pop(0)
-    one.append(batch(), now_ms=NOW_MS)
+    replica.append(batch(), now_ms=NOW_MS)
     first()
-    assert one.high_watermark == 1
+    assert replica.high_watermark == 1
     files.pending.pop(0)()
     assert one.high_watermark == 3
     for segment in one.log.segments:
         node = files.nodes[segment.log.path]
         assert node.durable == node.data, "acknowledged, and no sync has covered it"
     roll()
-    assert one.log.segments.unsynced == []
+    assert replica.log.segments.unsynced == []
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["synced", "not_synced"])
 def test_a_callback_that_raises_strands_no_other_partition_of_its_round(fails: bool) -> None:
     files = MemoryFiles()
     flush = GroupFlush(files)
-    ones = [
+    replicas = [
         partition(files, TopicPartition("topic", n), flush=flush, flush_on_ack=True)
         for n in range(4)
     ]
@@ -90,18 +90,18 @@ def test_a_callback_that_raises_strands_no_other_partition_of_its_round(fails: b
     def broken(code: ErrorCode) -> None:
         raise LookupError
 
-    for one in ones:
-        one.append(batch(), now_ms=NOW_MS)
-    ones[1].when_committed(1, broken)
-    codes = waiter(ones[2], 1)
+    for replica in replicas:
+        replica.append(batch(), now_ms=NOW_MS)
+    replicas[1].when_committed(1, broken)
+    codes = waiter(replicas[2], 1)
     files.pending.pop(0)()
     files.fail_sync(int(fails))
-    ones[0].append(batch(), now_ms=NOW_MS)
+    replicas[0].append(batch(), now_ms=NOW_MS)
     with pytest.raises(LookupError):
         files.pending.pop(0)()
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR if fails else ErrorCode.NONE]
-    assert [one.log.recovery_point for one in ones[1:]] == [0 if fails else 1] * 3
-    assert [one.high_watermark for one in ones[1:]] == [0 if fails else 1] * 3
-    assert all((one.offline is not None) is fails for one in ones[1:])
+    assert [replica.log.recovery_point for replica in replicas[1:]] == [0 if fails else 1] * 3
+    assert [replica.high_watermark for replica in replicas[1:]] == [0 if fails else 1] * 3
+    assert all((replica.offline is not None) is fails for replica in replicas[1:])
     files.settle()
-    assert ones[0].high_watermark == 2, "the next round begins all the same"
+    assert replicas[0].high_watermark == 2, "the next round begins all the same"

@@ -20,112 +20,114 @@ MANY = 1 << 30
 
 
 def test_without_flush_on_ack_what_is_appended_is_committed() -> None:
-    one = partition()
-    one.append(batch(3), now_ms=NOW_MS)
-    assert one.high_watermark == one.log.log_end_offset == 3
-    assert waiter(one, 3) == [ErrorCode.NONE]
+    replica = partition()
+    replica.append(batch(3), now_ms=NOW_MS)
+    assert replica.high_watermark == replica.log.log_end_offset == 3
+    assert waiter(replica, 3) == [ErrorCode.NONE]
 
 
 def test_with_flush_on_ack_committed_is_what_is_on_disk() -> None:
     files = MemoryFiles()
-    one = partition(files, flush_on_ack=True)
-    one.append(batch(3), now_ms=NOW_MS)
-    first = waiter(one, 3)
-    one.append(batch(2), now_ms=NOW_MS)
-    second = waiter(one, 5)
-    assert (one.high_watermark, first, second) == (0, [], [])
+    replica = partition(files, flush_on_ack=True)
+    replica.append(batch(3), now_ms=NOW_MS)
+    first = waiter(replica, 3)
+    replica.append(batch(2), now_ms=NOW_MS)
+    second = waiter(replica, 5)
+    assert (replica.high_watermark, first, second) == (0, [], [])
     files.pending.pop(0)()
-    assert (one.high_watermark, first, second) == (3, [ErrorCode.NONE], [])
+    assert (replica.high_watermark, first, second) == (3, [ErrorCode.NONE], [])
     files.settle()
-    assert (one.high_watermark, second) == (5, [ErrorCode.NONE])
-    assert one.read(0, MANY, RU, at_least_one=True).high_watermark == 5
+    assert (replica.high_watermark, second) == (5, [ErrorCode.NONE])
+    assert replica.read(0, MANY, RU, at_least_one=True).high_watermark == 5
 
 
 def test_what_is_not_committed_is_not_read() -> None:
     files = MemoryFiles()
-    one = partition(files, flush_on_ack=True)
-    one.append(batch(3), now_ms=NOW_MS)
-    assert one.read(0, MANY, RU, at_least_one=True).records is None
-    assert one.read(3, MANY, RU, at_least_one=True).records is None  # appended: not out of range
+    replica = partition(files, flush_on_ack=True)
+    replica.append(batch(3), now_ms=NOW_MS)
+    assert replica.read(0, MANY, RU, at_least_one=True).records is None
+    assert (
+        replica.read(3, MANY, RU, at_least_one=True).records is None
+    )  # appended: not out of range
     files.settle()
-    assert one.read(0, MANY, RU, at_least_one=True).records is not None
+    assert replica.read(0, MANY, RU, at_least_one=True).records is not None
 
 
 def test_flush_messages_1_holds_every_answer_until_its_own_flush() -> None:
     files = MemoryFiles()
-    one = partition(files, flush_messages=1)
-    one.append(batch(), now_ms=NOW_MS)
-    first = waiter(one, 1)
-    one.append(batch(), now_ms=NOW_MS)
-    second = waiter(one, 2)
+    replica = partition(files, flush_messages=1)
+    replica.append(batch(), now_ms=NOW_MS)
+    first = waiter(replica, 1)
+    replica.append(batch(), now_ms=NOW_MS)
+    second = waiter(replica, 2)
     files.pending.pop(0)()
     assert (first, second) == ([ErrorCode.NONE], [])
     files.settle()
     assert second == [ErrorCode.NONE]
-    one.append(batch(), now_ms=NOW_MS)
-    assert one.high_watermark == 2
+    replica.append(batch(), now_ms=NOW_MS)
+    assert replica.high_watermark == 2
 
 
 def test_flush_messages_5_holds_the_fifth() -> None:
     files = MemoryFiles()
-    one = partition(files, flush_messages=5)
-    one.append(batch(4), now_ms=NOW_MS)
-    assert (one.high_watermark, len(files.pending)) == (4, 0)
-    one.append(batch(1), now_ms=NOW_MS)
-    assert one.high_watermark == 4
-    one.append(batch(1), now_ms=NOW_MS)
+    replica = partition(files, flush_messages=5)
+    replica.append(batch(4), now_ms=NOW_MS)
+    assert (replica.high_watermark, len(files.pending)) == (4, 0)
+    replica.append(batch(1), now_ms=NOW_MS)
+    assert replica.high_watermark == 4
+    replica.append(batch(1), now_ms=NOW_MS)
     files.pending.pop(0)()
-    assert one.high_watermark == 6  # one not on disk, as allowed
+    assert replica.high_watermark == 6  # one not on disk, as allowed
     files.settle()
-    one.append(batch(4), now_ms=NOW_MS)
-    assert one.high_watermark == 10
+    replica.append(batch(4), now_ms=NOW_MS)
+    assert replica.high_watermark == 10
 
 
 def test_the_high_watermark_never_goes_back() -> None:
-    one = partition()
-    one.append(batch(3), now_ms=NOW_MS)
-    one.on_flushed(1)
-    assert one.high_watermark == 3
+    replica = partition()
+    replica.append(batch(3), now_ms=NOW_MS)
+    replica.on_flushed(1)
+    assert replica.high_watermark == 3
 
 
 def test_a_failed_append_moves_nothing() -> None:
     files = MemoryFiles()
-    one = partition(files)
+    replica = partition(files)
     files.fail_append(match=".log")
-    assert refusal(lambda: one.append(batch(), now_ms=NOW_MS)) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert (one.high_watermark, one.log.log_end_offset) == (0, 0)
-    one.append(batch(), now_ms=NOW_MS)
-    assert one.high_watermark == 1
+    assert refusal(lambda: replica.append(batch(), now_ms=NOW_MS)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (replica.high_watermark, replica.log.log_end_offset) == (0, 0)
+    replica.append(batch(), now_ms=NOW_MS)
+    assert replica.high_watermark == 1
 
 
 def test_d6_a_leader_epoch_that_the_disk_refuses_is_owed_and_the_append_taken() -> None:
     """It is in the batch, too: `tests/server/log/test_refused_files.py` has all files."""
     files = MemoryFiles()
-    one = partition(files)
+    replica = partition(files)
     files.fail_append(match="leader-epoch-checkpoint")
-    one.append(batch(), now_ms=NOW_MS)
-    assert one.high_watermark == 1
-    assert one.log.refusals.current is not None
-    one.log.try_again(NOW_MS)
-    assert one.log.refusals.current is None
+    replica.append(batch(), now_ms=NOW_MS)
+    assert replica.high_watermark == 1
+    assert replica.log.refusals.current is not None
+    replica.log.try_again(NOW_MS)
+    assert replica.log.refusals.current is None
     assert files.exists("topic-0/leader-epoch-checkpoint")
 
 
 def test_S16_a_failed_flush_takes_the_partition_offline_and_no_later_one_brings_it_back() -> None:
     files = MemoryFiles()
-    one = partition(files, flush_on_ack=True)
-    one.append(batch(), now_ms=NOW_MS)
-    first = waiter(one, 1)
-    one.append(batch(), now_ms=NOW_MS)
-    second = waiter(one, 2)
+    replica = partition(files, flush_on_ack=True)
+    replica.append(batch(), now_ms=NOW_MS)
+    first = waiter(replica, 1)
+    replica.append(batch(), now_ms=NOW_MS)
+    second = waiter(replica, 2)
     files.fail_sync()
     files.settle()
     assert first == second == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert (one.high_watermark, one.log.recovery_point) == (0, 0)
+    assert (replica.high_watermark, replica.log.recovery_point) == (0, 0)
     for call in (
-        one.check_leader,
-        partial(one.append, batch(), now_ms=NOW_MS),
-        partial(mark, one, 1),
+        replica.check_leader,
+        partial(replica.append, batch(), now_ms=NOW_MS),
+        partial(mark, replica, 1),
     ):
         assert refusal(call) is ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -134,44 +136,44 @@ def test_S16_a_failed_flush_takes_the_partition_offline_and_no_later_one_brings_
 
 
 def test_74_75_6_leader_epochs_of_clients() -> None:
-    one = partition()
-    one.become_leader(0, 5, (0,), (0,))
-    one.check_leader()
-    one.check_leader(5)
-    assert refusal(lambda: one.check_leader(4)) is ErrorCode.FENCED_LEADER_EPOCH
-    assert refusal(lambda: one.check_leader(6)) is ErrorCode.UNKNOWN_LEADER_EPOCH
-    one.become_follower(1, 6)
-    assert refusal(one.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    replica = partition()
+    replica.become_leader(0, 5, (0,), (0,))
+    replica.check_leader()
+    replica.check_leader(5)
+    assert refusal(lambda: replica.check_leader(4)) is ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(lambda: replica.check_leader(6)) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    replica.become_follower(1, 6)
+    assert refusal(replica.check_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_request_parked_for_a_commit_fails_when_leadership_is_lost() -> None:
-    one = partition(flush_on_ack=True)
-    one.append(batch(), now_ms=NOW_MS)
-    codes = waiter(one, 1)
-    one.become_follower(1, 1)
+    replica = partition(flush_on_ack=True)
+    replica.append(batch(), now_ms=NOW_MS)
+    codes = waiter(replica, 1)
+    replica.become_follower(1, 1)
     assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    code = refusal(lambda: one.append(batch(), now_ms=NOW_MS))
+    code = refusal(lambda: replica.append(batch(), now_ms=NOW_MS))
     assert code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert refusal(lambda: mark(one, 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal(lambda: mark(replica, 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_news_of_an_older_epoch_is_old() -> None:
-    one = partition()
-    one.become_leader(0, 5, (0,), (0,))
-    one.become_follower(1, 4)
-    assert one.is_leader
-    one.become_follower(1, 6)
-    one.become_leader(0, 5, (0,), (0,))
-    assert not one.is_leader
+    replica = partition()
+    replica.become_leader(0, 5, (0,), (0,))
+    replica.become_follower(1, 4)
+    assert replica.is_leader
+    replica.become_follower(1, 6)
+    replica.become_leader(0, 5, (0,), (0,))
+    assert not replica.is_leader
 
 
 def test_batches_carry_the_leader_epoch_they_were_appended_in() -> None:
-    one = partition()
-    one.append(batch(2), now_ms=NOW_MS)
-    one.become_leader(0, 3, (0,), (0,))
-    one.append(batch(2), now_ms=NOW_MS)
-    assert one.log.end_offset_for_epoch(0) == (0, 2)
-    assert one.log.end_offset_for_epoch(3) == (3, 4)
+    replica = partition()
+    replica.append(batch(2), now_ms=NOW_MS)
+    replica.become_leader(0, 3, (0,), (0,))
+    replica.append(batch(2), now_ms=NOW_MS)
+    assert replica.log.end_offset_for_epoch(0) == (0, 2)
+    assert replica.log.end_offset_for_epoch(3) == (3, 4)
 
 
 @pytest.mark.parametrize(
@@ -187,70 +189,70 @@ def test_batches_carry_the_leader_epoch_they_were_appended_in() -> None:
 def test_min_insync_replicas_counts_no_more_than_there_are_replicas(
     setting: int, replicas: tuple[int, ...], isr: tuple[int, ...], refused: bool
 ) -> None:
-    one = partition(min_insync_replicas=setting, replicas=replicas, isr=isr)
+    replica = partition(min_insync_replicas=setting, replicas=replicas, isr=isr)
     if refused:
-        assert refusal(one.check_in_sync_replicas) is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert refusal(replica.check_in_sync_replicas) is ErrorCode.NOT_ENOUGH_REPLICAS
     else:
-        one.check_in_sync_replicas()
+        replica.check_in_sync_replicas()
 
 
 # --- guards
 
 
 def test_R12_M19_a_guard_is_gone_with_the_transaction_it_was_made_in() -> None:
-    one = partition()
-    guard = one.begin_verification(7)
-    one.check_guard(7, guard)
-    mark(one, 7)  # the transaction that was asked about ends,
-    another = one.begin_verification(7)  # and the next one is asked about
-    assert refusal(lambda: one.check_guard(7, guard)) is ErrorCode.TRANSACTION_ABORTABLE
-    one.check_guard(7, another)
+    replica = partition()
+    guard = replica.begin_verification(7)
+    replica.check_guard(7, guard)
+    mark(replica, 7)  # the transaction that was asked about ends,
+    another = replica.begin_verification(7)  # and the next one is asked about
+    assert refusal(lambda: replica.check_guard(7, guard)) is ErrorCode.TRANSACTION_ABORTABLE
+    replica.check_guard(7, another)
 
 
 def test_a_marker_that_is_refused_takes_no_guard_away() -> None:
-    one = partition()
-    mark(one, 7, epoch=3)
-    guard = one.begin_verification(7)
-    assert refusal(lambda: mark(one, 7, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
-    one.check_guard(7, guard)
+    replica = partition()
+    mark(replica, 7, epoch=3)
+    guard = replica.begin_verification(7)
+    assert refusal(lambda: mark(replica, 7, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    replica.check_guard(7, guard)
 
 
 def test_two_that_ask_at_once_share_a_guard_and_none_is_left_behind() -> None:
-    one = partition()
-    first, second = one.begin_verification(7), one.begin_verification(7)
+    replica = partition()
+    first, second = replica.begin_verification(7), replica.begin_verification(7)
     assert first is second
-    one.end_verification(7, first)
-    one.check_guard(7, second)
-    one.end_verification(7, second)
-    assert len(one.guards) == 0
-    stale = one.begin_verification(7)
-    mark(one, 7)
-    fresh = one.begin_verification(7)
-    one.end_verification(7, stale)
-    one.check_guard(7, fresh)
+    replica.end_verification(7, first)
+    replica.check_guard(7, second)
+    replica.end_verification(7, second)
+    assert len(replica.guards) == 0
+    stale = replica.begin_verification(7)
+    mark(replica, 7)
+    fresh = replica.begin_verification(7)
+    replica.end_verification(7, stale)
+    replica.check_guard(7, fresh)
 
 
 def test_an_open_transaction_is_that_of_this_epoch() -> None:
-    one = partition()
-    assert not one.has_open_transaction(7, 0)
-    send(one, 7, 0)
-    assert one.has_open_transaction(7, 0)
-    assert not one.has_open_transaction(7, 1)
-    mark(one, 7)
-    assert not one.has_open_transaction(7, 0)
+    replica = partition()
+    assert not replica.has_open_transaction(7, 0)
+    send(replica, 7, 0)
+    assert replica.has_open_transaction(7, 0)
+    assert not replica.has_open_transaction(7, 1)
+    mark(replica, 7)
+    assert not replica.has_open_transaction(7, 0)
 
 
 @pytest.mark.parametrize("how", ["committed", "failed"])
 def test_a_parked_produce_that_raises_keeps_no_reader_waiting(how: str) -> None:
-    one = partition()
+    replica = partition()
     woken: list[None] = []
 
     def raising(code: ErrorCode) -> None:
         raise LookupError(code)
 
-    one.when_committed(1, raising)
-    one.read_waiters.add(lambda: woken.append(None))
-    tell = partial(one.append, batch(), now_ms=NOW_MS)
+    replica.when_committed(1, raising)
+    replica.read_waiters.add(lambda: woken.append(None))
+    tell = partial(replica.append, batch(), now_ms=NOW_MS)
     with pytest.raises(LookupError):
-        one.fail("a disk") if how == "failed" else tell()
+        replica.fail("a disk") if how == "failed" else tell()
     assert woken == [None]

@@ -19,14 +19,14 @@ def code_of(partitions: Partitions, name: TopicPartition) -> ErrorCode:
 
 def test_a_partition_is_found_until_it_is_removed() -> None:
     partitions = Partitions()
-    one = partition()
-    partitions.add(one)
-    assert partitions.require(*NAME) is partitions.get(NAME) is one
-    assert list(partitions) == [one]
+    replica = partition()
+    partitions.add(replica)
+    assert partitions.require(*NAME) is partitions.get(NAME) is replica
+    assert list(partitions) == [replica]
     assert len(partitions) == 1
     for unknown in (TopicPartition("topic", 1), TopicPartition("other", 0)):
         assert code_of(partitions, unknown) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert partitions.remove(NAME) is one
+    assert partitions.remove(NAME) is replica
     assert partitions.remove(NAME) is None
     assert len(partitions) == 0
     assert code_of(partitions, NAME) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -44,9 +44,9 @@ def test_S3d_what_could_not_be_opened_is_a_storage_error_and_no_unknown_topic() 
 
 def test_what_failed_while_it_served_is_offline_too() -> None:
     partitions = Partitions()
-    one = partition()
-    partitions.add(one)
+    replica = partition()
+    partitions.add(replica)
     assert partitions.offline_reason(NAME) is None
-    one.fail("fsync")
+    replica.fail("fsync")
     assert partitions.offline_reason(NAME) == "fsync"
     assert partitions.offline() == {NAME: "fsync"}

@@ -94,10 +94,10 @@ def test_a_partition_without_a_batch_is_an_invalid_record(data: bytearray | None
 
 @pytest.mark.parametrize(("acks", "code"), [(-1, ErrorCode.NOT_ENOUGH_REPLICAS), (1, NONE)])
 def test_only_acks_all_asks_for_replicas_in_sync(acks: int, code: ErrorCode) -> None:
-    one = partition(min_insync_replicas=2, replicas=(0, 1), isr=(0,))
-    appends, _ = Broker().produce(batch(), acks=acks, partitions=[one])
+    replica = partition(min_insync_replicas=2, replicas=(0, 1), isr=(0,))
+    appends, _ = Broker().produce(batch(), acks=acks, partitions=[replica])
     assert codes(appends) == [code]
-    assert one.log.log_end_offset == (0 if code else 1)
+    assert replica.log.log_end_offset == (0 if code else 1)
 
 
 # --- whose batches they are
@@ -155,7 +155,9 @@ def test_before_v12_the_partition_is_looked_up_and_not_added() -> None:
     broker = Broker()
     appends, _ = broker.produce(transactional(), adds_partitions=False)
     assert codes(appends) == [NONE]
-    assert [(one.verify_only, one.producer_id) for one in broker.asked] == [(True, 7)]
+    assert [(producer.verify_only, producer.producer_id) for producer in broker.asked] == [
+        (True, 7)
+    ]
     broker.produce(transactional(sequence=1), adds_partitions=False)
     assert len(broker.asked) == 1
 
@@ -234,7 +236,7 @@ def test_R12_M19_the_transaction_ends_while_its_batch_is_parked() -> None:
     assert later.done
     assert codes(appends) == [ErrorCode.TRANSACTION_ABORTABLE, NONE]
     assert broker.ends == [1, 1, 0]  # the marker; the batch
-    assert [len(one.guards) for one in broker.partitions] == [0, 0, 0]
+    assert [len(partition.guards) for partition in broker.partitions] == [0, 0, 0]
 
 
 def test_R12_the_next_transaction_has_been_asked_about_when_the_old_answer_comes() -> None:
@@ -289,4 +291,4 @@ def test_a_request_that_is_never_answered_leaves_no_caller_waiting() -> None:
     assert later is not None
     answer.abandon()
     assert later.abandoned
-    assert not any(len(one.guards) for one in broker.partitions)
+    assert not any(len(partition.guards) for partition in broker.partitions)

@@ -60,8 +60,8 @@ def test_a_topic_that_was_compacted_is_named_where_its_settings_are_lost(
     elif sign == "cleaned":
         (tmp_path / DIRECTORY / f"{0:020}.log.cleaned").touch()
     said = problems(facts_of(tmp_path))
-    assert any(LOST in one for one in said)
-    assert any(COMPACTED in one for one in said) == (sign != "none")
+    assert any(LOST in problem for problem in said)
+    assert any(COMPACTED in problem for problem in said) == (sign != "none")
 
 
 def test_damage_is_not_taken_for_compaction(tmp_path: Path) -> None:
@@ -72,5 +72,5 @@ def test_damage_is_not_taken_for_compaction(tmp_path: Path) -> None:
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     said = problems(facts_of(tmp_path))
-    assert any(LOST in one for one in said)
-    assert not any(COMPACTED in one for one in said)
+    assert any(LOST in problem for problem in said)
+    assert not any(COMPACTED in problem for problem in said)

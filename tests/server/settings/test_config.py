@@ -83,7 +83,7 @@ def test_in_kafkas_compose_file_only_the_image_changes() -> None:
         "share.coordinator.state.topic.min.isr",
         "share.coordinator.state.topic.replication.factor",
     }
-    names = [(one.name, one.advertised_host) for one in listeners_of(loaded.settings)]
+    names = [(event.name, event.advertised_host) for event in listeners_of(loaded.settings)]
     assert names == [("PLAINTEXT_HOST", "localhost"), ("PLAINTEXT", "broker")]
 
 

@@ -15,13 +15,13 @@ from oncelog_server.settings.topics import INTERNAL, TOPIC_SETTINGS
 
 
 def test_every_setting_of_a_topic_is_there_once() -> None:
-    shown = [one.name for one in describe_topic(Settings(), {})]
+    shown = [entry.name for entry in describe_topic(Settings(), {})]
     assert shown == sorted(TOPIC_SETTINGS.keys() - INTERNAL.keys())
 
 
 def test_the_source_is_where_the_value_in_force_was_set() -> None:
     settings = load_settings(assignments=["log.segment.bytes=1048576"]).settings
-    found = {one.name: one for one in describe_topic(settings, {"retention.ms": "5"})}
+    found = {entry.name: entry for entry in describe_topic(settings, {"retention.ms": "5"})}
     assert found["retention.ms"].source is ConfigSource.TOPIC
     assert found["segment.bytes"].source is ConfigSource.STATIC_BROKER
     assert found["flush.messages"].source is ConfigSource.DEFAULT
@@ -33,13 +33,13 @@ def test_the_source_is_where_the_value_in_force_was_set() -> None:
 
 def test_a_value_is_shown_in_its_normal_form() -> None:
     shown = describe_topic(Settings(), {"preallocate": " TRUE "})
-    found = {one.name: one.value for one in shown}
+    found = {record.name: record.value for record in shown}
     assert found["preallocate"] == "true"
 
 
 def test_a_broker_shows_what_it_honours_and_what_it_only_accepts() -> None:
     settings = load_settings(assignments=["num.io.threads=9", "num.partitions=2"]).settings
-    found = {one.name: one for one in describe_broker(settings)}
+    found = {entry.name: entry for entry in describe_broker(settings)}
     assert set(found) == HONOURED.keys() | ACCEPTED.keys()
     assert (found["num.partitions"].value, found["num.partitions"].read_only) == ("2", True)
     assert found["num.io.threads"].synonyms == (

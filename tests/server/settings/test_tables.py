@@ -72,7 +72,7 @@ def test_a_topic_has_exactly_kafkas_settings() -> None:
 
 def test_internal_settings_are_shown_only_where_they_are_set() -> None:
     def shown(own: dict[str, str]) -> dict[str, str | None]:
-        return {one.name: one.value for one in describe_topic(Settings(), own)}
+        return {record.name: record.value for record in describe_topic(Settings(), own)}
 
     assert "internal.segment.bytes" not in shown({})
     assert shown({"internal.segment.bytes": "100"})["internal.segment.bytes"] == "100"

@@ -113,11 +113,11 @@ class GroupCommit:
 
         self.parent = made(PARENT)
         for number, partition in enumerate(DATA):
-            one = made(f"{PARENT}/{number}")
-            append, later = produce(world, one, partition, b"first")
+            joined = made(f"{PARENT}/{number}")
+            append, later = produce(world, joined, partition, b"first")
             wait(later)
             assert append.code is ErrorCode.NONE
-            self.members.append(one)
+            self.members.append(joined)
         wait(add(world, self.parent, OFFSETS, version=0))
         wait(world.commit_offset(self.parent[1:], 5, transactional_id=PARENT))
         self.asked = True

@@ -162,9 +162,9 @@ def test_an_id_that_is_initialised_without_its_group_leaves_it() -> None:
 
 def test_a_group_that_starts_over_waits_for_a_participant_in_two_phase_commit() -> None:
     driver = GroupDriver()
-    one = driver.member("a", 57, IN0)
+    joined = driver.member("a", 57, IN0)
     driver.live_of("a").metadata = replace(driver.live_of("a").metadata, timeout_ms=NO_TIMEOUT_MS)
-    driver.begin(one, P0)
+    driver.begin(joined, P0)
     for _ in range(2):
         decision = group_restart.decide_start_over(driver.shard, GROUP, None, wall_ms=1)
         assert driver.run(decision).value.code is ErrorCode.CONCURRENT_TRANSACTIONS

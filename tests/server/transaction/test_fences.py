@@ -81,7 +81,7 @@ def test_a_newer_instance_with_nothing_open_aborts_nothing() -> None:
     assert heard.listed() == [(NEWER, NEW, False)]
     assert heard.aborted == []
     heard.driver.init(producer.producer_id, producer.producer_epoch)
-    assert [one.owner for one in heard.refused] == [OLD]
+    assert [refusal.owner for refusal in heard.refused] == [OLD]
 
 
 def test_an_operator_ends_what_is_open_and_owns_nothing() -> None:

@@ -32,7 +32,11 @@ def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -
     world.settle(1_000)
     assert state(world) is State.COMPLETE_COMMIT
     assert outcomes(world, A1) == [True]
-    assert [world.oracle(one).end_offset for one in (A0, A1, B0)] == [2, 2, 2]  # each one marker
+    assert [world.oracle(partition).end_offset for partition in (A0, A1, B0)] == [
+        2,
+        2,
+        2,
+    ]  # each one marker
 
 
 def test_T7_a_leader_that_is_away_is_asked_with_back_off_until_it_is_back() -> None:
@@ -213,18 +217,18 @@ def test_with_a_leader_elsewhere_the_answer_leaves_after_prepare() -> None:
 
 def test_an_id_that_joins_while_its_markers_are_under_way_is_not_sent_them_again() -> None:
     world = World()
-    one = group_scenes.member(world, "one", 1, IN0)
-    group_scenes.add(world, one, A0, version=0)
+    single = group_scenes.member(world, "one", 1, IN0)
+    group_scenes.add(world, single, A0, version=0)
     world.scene.remote[A0] = remote = Remote()
-    assert value_of(group_scenes.end(world, one)).code is ErrorCode.NONE
+    assert value_of(group_scenes.end(world, single)).code is ErrorCode.NONE
     assert (
         value_of(group_scenes.join(world, "one", 2, IN0)).code is ErrorCode.CONCURRENT_TRANSACTIONS
     )
     assert len(remote.sent) == 1
     remote.answer()
     # The next one of the same epoch waits for its own marker.
-    group_scenes.add(world, one, A0, version=0)
-    assert value_of(group_scenes.end(world, one)).code is ErrorCode.NONE
+    group_scenes.add(world, single, A0, version=0)
+    assert value_of(group_scenes.end(world, single)).code is ErrorCode.NONE
     assert len(remote.sent) == 1
     (_, shard) = world.transactions.owner(GROUP)
     assert set(shard.prepared) == {"one"}

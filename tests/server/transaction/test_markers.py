@@ -9,12 +9,14 @@ from oncelog_server.transaction.markers import MARKER_OUTCOMES, MarkerOutcome, m
 
 
 def test_only_two_codes_say_that_no_marker_is_needed_any_more() -> None:
-    written = {code for code, one in MARKER_OUTCOMES.items() if one is MarkerOutcome.WRITTEN}
+    written = {
+        code for code, outcome in MARKER_OUTCOMES.items() if outcome is MarkerOutcome.WRITTEN
+    }
     assert written == {ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
 def test_only_a_newer_coordinator_makes_this_one_stop() -> None:
-    stale = {code for code, one in MARKER_OUTCOMES.items() if one is MarkerOutcome.STALE}
+    stale = {code for code, outcome in MARKER_OUTCOMES.items() if outcome is MarkerOutcome.STALE}
     assert stale == {ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 
 

@@ -73,11 +73,11 @@ def test_equal_states_are_equal_bytes_whatever_the_order_of_partitions() -> None
 LARGE = {
     "members": lambda number: TransactionMetadata(
         "t", 1, 0, 1_000,
-        decided_members=tuple(Member(f"{number}/{one}", number, one) for one in range(500)),
+        decided_members=tuple(Member(f"{number}/{index}", number, index) for index in range(500)),
     ),
     "partitions": lambda number: TransactionMetadata(
         "t", 1, 0, 1_000, State.ONGOING,
-        frozenset(TopicPartition(f"{number}/{one}", one) for one in range(500)),
+        frozenset(TopicPartition(f"{number}/{index}", index) for index in range(500)),
     ),
     "name": lambda number: TransactionMetadata(f"{number}".zfill(10_000), 1, 0, 1_000),
 }  # fmt: skip

@@ -147,10 +147,10 @@ class Lives(RuleBasedStateMachine):
             return
         driver = self.driver
         fresh = loaded(driver.log[: driver.committed], 0, driver.max_timeout_ms)
-        assert {name: one.metadata for name, one in fresh.transactions.items()} == {
-            name: one.metadata
-            for name, one in driver.shard.transactions.items()
-            if one.metadata.last_update_ms >= 0
+        assert {name: transaction.metadata for name, transaction in fresh.transactions.items()} == {
+            name: transaction.metadata
+            for name, transaction in driver.shard.transactions.items()
+            if transaction.metadata.last_update_ms >= 0
         }
         assert list(fresh.ongoing) == list(driver.shard.ongoing)
         assert list(fresh.prepared) == list(driver.shard.prepared)

@@ -121,27 +121,27 @@ def first_init_in_an_older_generation(world: World) -> Refused:
 
 def outdated(world: World) -> Member:
     """Idle, while a newer generation came."""
-    one = member(world, "older", 1, IN0)
+    older = member(world, "older", 1, IN0)
     member(world, "newer", 2, IN1)
-    return one
+    return older
 
 
 def add_in_an_older_generation(world: World) -> Refused:
-    one = outdated(world)
-    return lambda: add(world, one, A0)
+    older = outdated(world)
+    return lambda: add(world, older, A0)
 
 
 def end_in_an_older_generation(world: World) -> Refused:
-    one = outdated(world)
-    return lambda: end(world, one)
+    older = outdated(world)
+    return lambda: end(world, older)
 
 
 def end_after_a_restart(world: World) -> Refused:
     """That a newer generation has come is in the log; who brought it is not."""
-    one = outdated(world)
+    older = outdated(world)
     again = world.crash()
     world.__dict__.update(again.__dict__)
-    return lambda: end(world, one)
+    return lambda: end(world, older)
 
 
 def init_of_the_time_before_the_group(world: World) -> Refused:
@@ -156,20 +156,20 @@ def init_of_the_time_before_the_group(world: World) -> Refused:
 
 def parts(world: World) -> tuple[Member, Member]:
     """A parent and a member, both with something open."""
-    parent, one = member(world, "parent", 1, IN0), member(world, "part", 1, IN1)
-    for each in (parent, one):
+    parent, part = member(world, "parent", 1, IN0), member(world, "part", 1, IN1)
+    for each in (parent, part):
         assert value_of(add(world, each, A0)).code is ErrorCode.NONE
-    return parent, one
+    return parent, part
 
 
 def group_commit_of_an_unknown_parent(world: World) -> Refused:
-    _, one = parts(world)
-    return lambda: end(world, Member("unknown", 7, 0), one)
+    _, part = parts(world)
+    return lambda: end(world, Member("unknown", 7, 0), part)
 
 
 def group_commit_of_an_older_parent(world: World) -> Refused:
-    parent, one = parts(world)
-    return lambda: end(world, parent._replace(producer_epoch=parent.producer_epoch + 5), one)
+    parent, part = parts(world)
+    return lambda: end(world, parent._replace(producer_epoch=parent.producer_epoch + 5), part)
 
 
 def group_commit_of_an_unknown_part(world: World) -> Refused:
@@ -178,23 +178,23 @@ def group_commit_of_an_unknown_part(world: World) -> Refused:
 
 
 def group_commit_of_a_part_with_another_id(world: World) -> Refused:
-    parent, one = parts(world)
-    return lambda: end(world, parent, one._replace(producer_id=7))
+    parent, part = parts(world)
+    return lambda: end(world, parent, part._replace(producer_id=7))
 
 
 def group_commit_of_a_fenced_part(world: World) -> Refused:
-    parent, one = parts(world)
+    parent, part = parts(world)
     world.transactions.init_producer_id(InitProducerId("part", 60_000, by_operator=True))
     world.settle()
-    return lambda: end(world, parent, one)
+    return lambda: end(world, parent, part)
 
 
 def group_commit_of_an_older_part(world: World) -> Refused:
-    parent, one = parts(world)
+    parent, part = parts(world)
     member(world, "part of 2", 2, IN1)
     parent = member(world, "parent", 2, IN0)
     add(world, parent, A0)
-    return lambda: end(world, parent, one)
+    return lambda: end(world, parent, part)
 
 
 @pytest.mark.parametrize(
@@ -232,9 +232,9 @@ def test_every_refusal_leaves_a_trace(
     before = counted(world.transactions.fences)
     assert value_of(refused()).code is code
     after = counted(world.transactions.fences)
-    assert {one: after[one] - before[one] for one in after if after[one] != before[one]} == {
-        cause: 1
-    }
+    assert {
+        cause: after[cause] - before[cause] for cause in after if after[cause] != before[cause]
+    } == {cause: 1}
 
 
 def counted(fences: Fences) -> dict[FenceCause | None, int]:

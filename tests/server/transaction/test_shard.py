@@ -52,7 +52,9 @@ def test_a_control_record_in_the_transaction_log_changes_nothing_and_is_counted(
 
 def test_a_late_answer_about_one_transaction_says_nothing_of_the_next_with_its_epoch() -> None:
     driver = Driver(finishes=False)
-    producer = (lambda one: (one.producer_id, one.producer_epoch))(driver.init().value)
+    producer = (lambda producer: (producer.producer_id, producer.producer_epoch))(
+        driver.init().value
+    )
 
     def decided() -> MarkerWork:
         driver.add(*producer, P0)

@@ -188,7 +188,7 @@ def test_t7_a_time_out_while_a_leader_is_away_is_finished_when_it_is_back() -> N
     world.scene.leaderless.clear()
     world.settle(5_000)
     assert state(world) is State.COMPLETE_ABORT
-    assert [outcomes(world, one) for one in (A0, A1)] == [[False], [False]]
+    assert [outcomes(world, partition) for partition in (A0, A1)] == [[False], [False]]
 
 
 @pytest.mark.parametrize("scan", ["before the end", "while PREPARE is on its way", "after it"])

@@ -54,7 +54,7 @@ def test_w2_the_decision_reaches_every_partition_of_the_original(
         world = world.crash()
     end = value_of(world.end(keeper, committed))
     assert end.code is ErrorCode.NONE
-    assert [outcomes(world, one) for one in (A0, B0)] == [[committed], [committed]]
+    assert [outcomes(world, partition) for partition in (A0, B0)] == [[committed], [committed]]
     assert world.offset(require_stable=True) == (ErrorCode.NONE, 3 if committed else -1)
     world.check()
     append, _ = world.produce((end.producer_id, end.producer_epoch), A0, 0)
@@ -96,6 +96,6 @@ def test_w3_a_plain_start_aborts_it_everywhere() -> None:
     prepared(world)
     kept(world)
     assert value_of(world.init(two_phase=True)).code is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert [outcomes(world, one) for one in (A0, B0)] == [[False], [False]]
+    assert [outcomes(world, partition) for partition in (A0, B0)] == [[False], [False]]
     assert world.offset(require_stable=True) == (ErrorCode.NONE, -1)
     world.check()

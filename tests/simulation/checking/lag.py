@@ -55,7 +55,7 @@ class _Frontier:
 
 def _shown(history: History, order: VersionOrder) -> defaultdict[Key, _Frontier]:
     frontiers: defaultdict[Key, _Frontier] = defaultdict(_Frontier)
-    for operation in sorted(history.operations, key=lambda one: one.completed):
+    for operation in sorted(history.operations, key=lambda operation: operation.completed):
         if operation.outcome is not Outcome.OK:
             continue
         values = [(send.key, send.value) for send in operation.sends]
@@ -72,7 +72,7 @@ def unseen_over_time(history: History) -> list[tuple[int, int]]:
     unseen: set[tuple[Key, int]] = set()
     seen: set[tuple[Key, int]] = set()
     series = []
-    for operation in sorted(history.operations, key=lambda one: one.completed):
+    for operation in sorted(history.operations, key=lambda operation: operation.completed):
         seen |= {(key, value) for key, _, value in operation.polled()}
         if operation.outcome is Outcome.OK:
             unseen |= {(send.key, send.value) for send in operation.sends}

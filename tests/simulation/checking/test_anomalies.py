@@ -106,7 +106,7 @@ def test_one_value_at_two_offsets_and_a_spurious_zero() -> None:
     story = Story().does(Send("a", 1, 7)).does(reads(a=[(7, 1), (8, 1)]), process=1)
     assert "duplicate" in story.errors()
     story = Story().does(Send("a", 1, 0)).does(reads(a=[(7, 1)]), process=1)
-    (found,) = [one for one in check_history(story.history) if one.name == "duplicate"]
+    (found,) = [entry for entry in check_history(story.history) if entry.name == "duplicate"]
     assert "spurious zero" in found.what
 
 

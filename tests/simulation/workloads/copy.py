@@ -109,9 +109,9 @@ class Copy(TransactionalClient):
             self.world.copied_from[value] = (record.partition, record.offset)
             await self.send(producer, attempt, "out", record.partition, value)
             offsets[record.topic_partition] = record.offset + 1
-        attempt.group_offsets = {(GROUP, str(one)): offset for one, offset in offsets.items()}
+        attempt.group_offsets = {(GROUP, str(place)): offset for place, offset in offsets.items()}
         await producer.send_offsets_to_transaction(
-            {one: OffsetAndMetadata(offset) for one, offset in offsets.items()},
+            {place: OffsetAndMetadata(offset) for place, offset in offsets.items()},
             self._consumer.group_metadata(),
         )
 

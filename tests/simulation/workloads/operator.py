@@ -20,12 +20,13 @@ async def abort_hanging(admin: Admin, partitions: list[TopicPartition]) -> int:
     }
     hanging = [
         AbortTransactionSpec(
-            place, one.producer_id, one.producer_epoch, -1 if epoch is None else epoch
+            place, producer.producer_id, producer.producer_epoch, -1 if epoch is None else epoch
         )
         for place, found in producers.items()
-        for one in found
-        if one.current_transaction_start_offset is not None and one.producer_id not in known
-        for epoch in [one.coordinator_epoch]
+        for producer in found
+        if producer.current_transaction_start_offset is not None
+        and producer.producer_id not in known
+        for epoch in [producer.coordinator_epoch]
     ]
     for spec in hanging:
         await admin.abort_transaction(spec)

@@ -66,8 +66,8 @@ def test_extensions_are_unpacked_once_for_many_processes(
         subprocess.Popen(command, env={"PYTHONPATH": str(mine)}, stdout=subprocess.PIPE)
         for _ in range(6)
     ]
-    printed = {one.communicate(timeout=60)[0] for one in started}
-    assert [one.returncode for one in started] == [0] * 6
+    printed = {process.communicate(timeout=60)[0] for process in started}
+    assert [process.returncode for process in started] == [0] * 6
     assert len(printed) == 1
     assert len([*tmp_path.iterdir()]) == 2, "the zip and one folder beside it"
 

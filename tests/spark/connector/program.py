@@ -98,7 +98,7 @@ class Program:
 
     def progress(self, name: str) -> list[dict[str, Any]]:
         """The progress of every micro-batch, oldest first."""
-        return [json.loads(one.json) for one in self._queries[name].recentProgress]
+        return [json.loads(progress.json) for progress in self._queries[name].recentProgress]
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

@@ -30,11 +30,13 @@ def _nothing(world: World) -> tuple[()]:
 @click.option("--only", default="", help="Those whose name has this in it.")
 def main(states: int, jobs: int, small: bool, only: str) -> None:
     total = 0
-    wanted = [one for one in (SMALL if small else LARGE) if only in str(one)]
+    wanted = [world for world in (SMALL if small else LARGE) if only in str(world)]
     with ProcessPoolExecutor(jobs) as pool:
-        for one, found in zip(wanted, pool.map(look, wanted, [states] * len(wanted)), strict=True):
+        for world, found in zip(
+            wanted, pool.map(look, wanted, [states] * len(wanted)), strict=True
+        ):
             total += found.states
-            click.echo(f"{one!s:60} {found}")
+            click.echo(f"{world!s:60} {found}")
             if found.violation is not None:
                 sys.exit(1)
     click.echo(f"{total:,} states, no violation")

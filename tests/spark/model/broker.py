@@ -92,9 +92,9 @@ class Broker(NamedTuple):
     @property
     def opened(self) -> tuple[TransactionMember, ...]:
         return tuple(
-            TransactionMember(name, one.producer_id, one.epoch)
-            for name, one in self.transactions
-            if one.is_open
+            TransactionMember(name, transaction.producer_id, transaction.epoch)
+            for name, transaction in self.transactions
+            if transaction.is_open
         )
 
 
@@ -113,9 +113,9 @@ def execute(broker: Broker, request: Request) -> tuple[Broker, Reply]:
             found = [(name, broker.transaction(name)) for name in ids]
             return broker, Holders(
                 tuple(
-                    TransactionMember(name, one.producer_id, one.epoch)
-                    for name, one in found
-                    if one is not None
+                    TransactionMember(name, producer.producer_id, producer.epoch)
+                    for name, producer in found
+                    if producer is not None
                 )
             )
         case EndTxn():
@@ -134,12 +134,12 @@ def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, 
             return broker, OUTDATED
         newest = generation
         changed = {
-            other: one.empty(epoch=one.epoch + 1)
-            for other, one in broker.transactions
-            if one.is_open
-            and not one.is_two_phase
-            and one.generation is not None
-            and one.generation < generation
+            other: transaction.empty(epoch=transaction.epoch + 1)
+            for other, transaction in broker.transactions
+            if transaction.is_open
+            and not transaction.is_two_phase
+            and transaction.generation is not None
+            and transaction.generation < generation
         }
     known = broker.transaction(name)
     if known is None:
@@ -204,16 +204,16 @@ def _end(broker: Broker, request: EndTxn) -> tuple[Broker, Reply]:
         # As its own client would end it: executors speak transaction version 2.
         ended.append((member.transactional_id, found, True))
     changed = {
-        name: one.empty(
-            epoch=one.epoch + bumps,
+        name: entry.empty(
+            epoch=entry.epoch + bumps,
             decided=repeated if name == producer.transactional_id else None,
         )
-        for name, one, bumps in ended
+        for name, entry, bumps in ended
     }
     broker = broker.with_transactions(changed)
     if request.is_commit:
-        for _, one, _ in ended:
-            broker = _show(broker, one)
+        for _, entry, _ in ended:
+            broker = _show(broker, entry)
     return broker, SUCCESS
 
 
@@ -253,11 +253,13 @@ def rest(broker: Broker, *, offsets_expire: bool = False) -> Broker:
     """Longer than transactional ids, or a group's offsets, are kept: everything open is aborted,
     and who comes back has a new producer id. Two-phase transactions stay."""
     kept = tuple(
-        (name, one) for name, one in broker.transactions if one.is_open and one.is_two_phase
+        (name, transaction)
+        for name, transaction in broker.transactions
+        if transaction.is_open and transaction.is_two_phase
     )
     return broker._replace(
         transactions=kept,
-        newest_generation=max((one.generation or -1 for _, one in kept), default=-1),
+        newest_generation=max((entry.generation or -1 for _, entry in kept), default=-1),
         stored=None if offsets_expire else broker.stored,
         lives=broker.lives + 1,
     )

@@ -102,7 +102,9 @@ class Events:
         assert driver.plan is not None
         busy = {task.process for task in world.tasks if task.call is not None}
         processes = world.processes
-        process = next((one for one in range(len(processes)) if one not in busy), len(processes))
+        process = next(
+            (number for number in range(len(processes)) if number not in busy), len(processes)
+        )
         if process == len(processes):
             processes = (*processes, ProcessIds(f"p{process}"))
         taken, transactional_id = processes[process].take(driver.plan)
@@ -144,11 +146,11 @@ class Events:
         as nothing of the world is looked at until then."""
         session = world.sessions[driver.session]
         busy = {
-            one.process
-            for one in world.drivers
-            if one.session == driver.session and one.phase is Phase.PLAN
+            other.process
+            for other in world.drivers
+            if other.session == driver.session and other.phase is Phase.PLAN
         }
-        idle = [one for one in range(len(session)) if one not in busy]
+        idle = [number for number in range(len(session)) if number not in busy]
         if driver.process not in idle:
             driver, before = driver._replace(process=idle[0] if idle else len(session)), driver
             world = world.having(before, driver)
@@ -182,7 +184,7 @@ class Events:
         mine = [task for task in world.tasks if task[:2] == (driver.number, driver.batch_id)]
         partitions = range(self.size.partitions)
         written = [
-            [one for one in mine if one.partition == partition and one.call is None]
+            [place for place in mine if place.partition == partition and place.call is None]
             for partition in partitions
         ]
         for winners in product(*written):
@@ -195,11 +197,13 @@ class Events:
         if budget.attempts:
             spent = world._replace(budget=budget._replace(attempts=budget.attempts - 1))
             for partition in partitions:
-                numbers = (one.attempt for one in mine if one.partition == partition)
+                numbers = (place.attempt for place in mine if place.partition == partition)
                 after = self._attempt(spent, driver, partition, 1 + max(numbers, default=0))
                 yield (driver, "attempts", partition, "again"), after
-        elif any(not any(one.partition == partition for one in mine) for partition in partitions):
-            left = tuple(one.message for one in mine if one.call is None)
+        elif any(
+            not any(place.partition == partition for place in mine) for partition in partitions
+        ):
+            left = tuple(task.message for task in mine if task.call is None)
             yield (driver, "fails: tasks"), self._abort(world, driver, (*left, None))
 
     def _log(self, world: World, driver: Driver) -> Event:
@@ -267,7 +271,7 @@ def _task_turned(world: World, task: Task, turn: Turn | Call) -> World:
             after = (task._replace(call=turn),)
         case Written(message) if message is not None:
             after = (task._replace(call=None, message=message),)
-    kept = [one for one in world.tasks if one is not task]
+    kept = [other for other in world.tasks if other is not task]
     return _tidied(world._replace(tasks=tuple(sorted((*kept, *after), key=_which))))
 
 

@@ -97,7 +97,7 @@ class GroupSink(Machines):
             case Decide(_, parent, members):
                 return (EndTxn(parent, True, members),), False
             case AbortOpen(_, generation, ids):
-                return tuple(InitProducerId(one, generation) for one in ids), True
+                return tuple(InitProducerId(name, generation) for name in ids), True
         raise LookupError(command)
 
 

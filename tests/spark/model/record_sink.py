@@ -75,7 +75,7 @@ class RecordSink(Machines):
             case Open(_, parent, state):
                 return Asks(driving, _appending(parent, Entry(state)))
             case AbortOpen(_, _, ids):
-                asked = tuple(self.init_member(one, 0) for one in ids)
+                asked = tuple(self.init_member(name, 0) for name in ids)
                 return Asks(driving, asked, is_pipelined=True)
             case Decide() | RollForward() as asked:
                 return self._inside(driving, record_steps.begin(asked, _state(driving.seen)))

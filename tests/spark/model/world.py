@@ -141,7 +141,7 @@ class World(NamedTuple):
         return self._replace(sessions=tuple(sessions))
 
     def without(self, driver: Driver) -> World:
-        return self._replace(drivers=tuple(one for one in self.drivers if one is not driver))
+        return self._replace(drivers=tuple(other for other in self.drivers if other is not driver))
 
 
 class Size(NamedTuple):

@@ -95,7 +95,7 @@ class Query:
     def write(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
         """All tasks at once; one that dies is tried again, as Spark does."""
         tasks = [self.start_task(plan, batch_id, number) for number in range(PARTITIONS)]
-        return [self._message(plan, batch_id, one) for one in enumerate(tasks)]
+        return [self._message(plan, batch_id, task) for task in enumerate(tasks)]
 
     def write_in_time(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
         """Within the timeout of its transactions, however short: where the machine stands still for
@@ -192,7 +192,7 @@ class Query:
                 found = await admin.list_transactions(
                     states=["Ongoing"], transactional_id_pattern=f"{self.sink_id}/.*"
                 )
-                return [one.transactional_id for one in found]
+                return [transaction.transactional_id for transaction in found]
 
         return asyncio.run(listed())
 

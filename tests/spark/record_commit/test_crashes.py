@@ -16,12 +16,12 @@ BEFORE: dict[str, str] = {
     Step.PLAN_JANITOR: f"{Step.COMMIT_DECIDE}.before",
     Step.COMMIT_LOSERS: f"{Step.TASK_HAND_OVER}.after",
     # Only where the driver's JVM outlives its worker.
-    **dict.fromkeys([one for one in Step if one.startswith("abort.")], "commit.decide.before"),
+    **dict.fromkeys([step for step in Step if step.startswith("abort.")], "commit.decide.before"),
 }
 # Where a task fails without dying: `test_drivers`.
 UNREACHED = {Step.TASK_ABORT}
 REACHED = [
-    one for one, kinds in STEPS.items() if CommitKind.RECORD in kinds and one not in UNREACHED
+    step for step, kinds in STEPS.items() if CommitKind.RECORD in kinds and step not in UNREACHED
 ]
 
 

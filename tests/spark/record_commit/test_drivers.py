@@ -35,7 +35,7 @@ def test_a_task_of_an_older_driver_that_writes_late_is_never_seen(
     older = query.plan()
     assert query.batch(0)
     late = query.write(older, 0)
-    assert [one.skipped for one in late] == [False] * len(late)
+    assert [commit.skipped for commit in late] == [False] * len(late)
     assert not query.commit(late, 0)
     # Nor does it hold up readers for longer than until the next batch.
     assert query.batch(1)

@@ -51,7 +51,7 @@ def fence(query: Query, *lost: TransactionMember) -> None:
 
     async def abort() -> None:
         async with Admin(query.bootstrap) as admin:
-            await admin.fence_producers([one.transactional_id for one in lost])
+            await admin.fence_producers([transaction.transactional_id for transaction in lost])
 
     asyncio.run(abort())
 
@@ -61,21 +61,21 @@ def initialise(query: Query, *before: TransactionMember) -> None:
 
     async def take() -> None:
         async with Admin(query.bootstrap) as admin:
-            for one in before:
-                await admin.init_producer(one.transactional_id)
+            for transaction in before:
+                await admin.init_producer(transaction.transactional_id)
 
     asyncio.run(take())
 
 
 def wait_until_timed_out(query: Query, *lost: TransactionMember) -> None:
-    ids = [one.transactional_id for one in lost]
+    ids = [transaction.transactional_id for transaction in lost]
 
     async def wait() -> None:
         async with Admin(query.bootstrap) as admin:
 
             async def over() -> bool:
                 found = await admin.describe_transactions(ids)
-                return all(one.state != "Ongoing" for one in found.values())
+                return all(transaction.state != "Ongoing" for transaction in found.values())
 
             await eventually(over)
 
@@ -273,13 +273,13 @@ def test_each_sink_of_a_process_warns_once_that_outages_are_not_covered(
     def warnings_of() -> list[str]:
         heard = Heard()
         logging.getLogger(record_commit.__name__).addHandler(heard)
-        for one in [*queries, *queries]:
-            one.planned()
+        for query in [*queries, *queries]:
+            query.planned()
         return heard.messages
 
     heard = run(warnings_of, points.environment)
-    assert [one.split(":")[0] for one in heard] == [f"sink {query.sink_id}" for query in queries]
-    assert all("the broker has no two-phase commit" in one for one in heard)
+    assert [line.split(":")[0] for line in heard] == [f"sink {query.sink_id}" for query in queries]
+    assert all("the broker has no two-phase commit" in line for line in heard)
 
 
 @pytest.fixture(params=["oncelog", "kafka"])

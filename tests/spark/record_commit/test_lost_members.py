@@ -49,7 +49,9 @@ def refusal(query: Query) -> SinkError:
 
 
 def rows_of(batch_id: int, partition: int) -> list[bytes]:
-    return [one for one in expected(batch_id) if one.startswith(b"%d/%d/" % (batch_id, partition))]
+    return [
+        value for value in expected(batch_id) if value.startswith(b"%d/%d/" % (batch_id, partition))
+    ]
 
 
 def written(query: Query) -> Counter[bytes | None]:
@@ -98,7 +100,9 @@ def test_with_a_record_by_hand_the_query_goes_on_without_the_rows(query: Query) 
     topics = Topics(query.bootstrap)
     topic, partition = STATE_PARTITION
     key = query.sink_id.encode()
-    newest = [one.value for one in topics.read(topic, committed=False) if one.key == key][-1]
+    newest = [record.value for record in topics.read(topic, committed=False) if record.key == key][
+        -1
+    ]
     assert newest is not None
     decided = json.loads(newest)["commit"]
     del decided["members"]

@@ -115,7 +115,7 @@ def test_what_compaction_takes_away_is_not_missed(batches: list[LoggedBatch]) ->
     """Of what is decided, it keeps the newest record of a key, and its marker."""
     log = read_on(RecordLog(), SINK, batches)
     wanted = committed_last(batches)
-    open_now = {one.producer_id for one in log.pending}
+    open_now = {batch.producer_id for batch in log.pending}
     first_open = min(
         (batch.base_offset for batch in batches if batch.producer_id in open_now),
         default=len(batches),
@@ -132,7 +132,7 @@ def test_what_compaction_takes_away_is_not_missed(batches: list[LoggedBatch]) ->
 
 def test_a_transaction_that_is_open_is_known_and_ended_by_its_own_producer() -> None:
     log = read_on(RecordLog(), SINK, [data(1, 0), marker(1, 1, committed=True), data(2, 2)])
-    assert [one.producer_id for one in log.pending] == [2]
+    assert [batch.producer_id for batch in log.pending] == [2]
     assert number(log.entry) == 0
     log = read_on(log, SINK, [marker(1, 3, committed=False)])
     assert log.pending

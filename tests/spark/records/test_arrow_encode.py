@@ -150,7 +150,7 @@ def test_strings_and_binary_of_every_kind_are_taken(kind: pa.DataType) -> None:
     ((_, records),) = encoded(rows.append_column("partition", pa.array([0] * 5, pa.int64())), "t")
     wanted = [None if text is None else text.encode() for text in texts]
     ((_, read),) = decoded([(TopicPartition("t", 0), records)]).items()
-    assert [(record.key, record.value) for record in read] == [(one, one) for one in wanted]
+    assert [(record.key, record.value) for record in read] == [(value, value) for value in wanted]
 
 
 def test_topics_and_headers_may_be_of_large_types() -> None:

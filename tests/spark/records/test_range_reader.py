@@ -134,7 +134,7 @@ async def test_markers_and_aborted_records_are_gaps(
         for fetch_bytes in (1, 3_000, 1 << 20):
             committed = settings(address, max_partition_fetch_bytes=fetch_bytes)
             found = rows(read_range(committed, partition, start, end, ["offset"]))
-            assert found == [one for one in visible if start <= one < end]
+            assert found == [offset for offset in visible if start <= offset < end]
     uncommitted = settings(address, isolation_level="read_uncommitted")
     found = rows(read_range(uncommitted, partition, 0, offset, ["offset"]))
     assert found == everything
@@ -219,7 +219,9 @@ async def test_a_small_range_of_a_large_log_fetches_little(
     for start, end in ((0, 3_000), (1_000, 1_010)):
         mine = settings(address, client_id=f"{partition.topic}-{start}")
         assert len(rows(read_range(mine, partition, start, end, ["offset"]))) == end - start
-        (socket,) = [one for key, one in range_reader._idle.items() if key[1] == mine.consumer]
+        (socket,) = [
+            connection for key, connection in range_reader._idle.items() if key[1] == mine.consumer
+        ]
         largest.append(len(socket._buffer))
     assert largest[0] > 1_000_000
     assert largest[1] < 200_000

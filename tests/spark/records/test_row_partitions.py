@@ -32,7 +32,9 @@ def test_each_row_may_have_its_own_count_of_partitions() -> None:
     keys = [b"%d" % number for number in range(100)]
     counts = [1 + number % 7 for number in range(100)]
     found = partitions_for_keys(pa.array(keys, pa.binary()), pa.array(counts, INT64))
-    assert found.to_pylist() == [partition_for_key(*one) for one in zip(keys, counts, strict=True)]
+    assert found.to_pylist() == [
+        partition_for_key(*pair) for pair in zip(keys, counts, strict=True)
+    ]
 
 
 def in_turn(count: int) -> int:
@@ -64,4 +66,4 @@ def test_every_row_has_a_partition_of_its_topic(sizes: list[int], count: int, dr
     sticky = StickyPartitions(60, draw.randrange)
     found = sticky.partitions("t", pa.array(sizes, INT64), count).to_pylist()
     assert len(found) == len(sizes)
-    assert all(0 <= one < count for one in found)
+    assert all(0 <= partition < count for partition in found)

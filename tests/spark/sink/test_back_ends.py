@@ -33,7 +33,7 @@ def test_a_task_needs_no_machine_of_the_driver_and_no_other_back_end(kind: str) 
     command = [sys.executable, "-c", LOADED, kind]
     found = subprocess.run(command, capture_output=True, check=True, text=True)
     package = "oncelog_client.spark.sink."
-    sink = {one.removeprefix(package) for one in found.stdout.split() if one.startswith(package)}
+    sink = {text.removeprefix(package) for text in found.stdout.split() if text.startswith(package)}
     assert not sink & {"driver", "planning", "committing", "aborting"}
     assert sink & {"group_commit", "record_commit"} == {f"{kind}_commit"}
 

@@ -48,7 +48,10 @@ def test_all_columns_mean_what_they_mean_in_sparks_own_sink(
     (in_first,) = topics.read(first)
     assert (in_first.partition, in_first.key, in_first.value) == (2, b"k", b"v")
     assert in_first.headers == (("h", b"1"), ("h", None))
-    assert {(one.key, one.value) for one in topics.read(second)} == {(None, None), (b"", b"")}
+    assert {(record.key, record.value) for record in topics.read(second)} == {
+        (None, None),
+        (b"", b""),
+    }
     # The option is stronger than the column.
     third = topics.create(f"{name}-c", 3)
     writing(frame, broker, topic=third).save()
@@ -137,7 +140,7 @@ def test_update_mode_through_foreach_batch_is_exactly_once_when_a_batch_is_repla
     run()
     topics.append(source, [Row(b"", b"a")])
     run()
-    written = [(one.key, one.value) for one in topics.read(target)]
+    written = [(record.key, record.value) for record in topics.read(target)]
     assert sorted(written, key=str) == [(b"a", b"2"), (b"a", b"3"), (b"b", b"1")]
     forget_last_commit(checkpoint)
     run()

@@ -131,7 +131,7 @@ def test_what_was_done_is_not_done_again() -> None:
 
 def test_a_version_that_was_written_needs_no_look() -> None:
     plan = replace(PLAN, parent=None, batch_id=8)
-    skipped = [replace(one, plan=plan) for one in SKIPPED]
+    skipped = [replace(message, plan=plan) for message in SKIPPED]
     assert committed(skipped) == [Returned(committed=False)]
 
 
@@ -229,7 +229,7 @@ def test_a_write_that_is_not_counted_is_decided_by_its_first_member() -> None:
     members = tuple(
         member._replace(transactional_id=f"once/1/p.{member.producer_id}") for member in MEMBERS
     )
-    messages = [TaskMessage(ONCE, None, number, one, 1) for number, one in enumerate(members)]
+    messages = [TaskMessage(ONCE, None, number, member, 1) for number, member in enumerate(members)]
     open_ids = (*(member.transactional_id for member in members), "once/1/p.99")
     assert committed(messages, Stored(None, open_ids), Done(), Done(), batch_id=None) == [
         LOOK,

@@ -43,7 +43,7 @@ def open_now(broker: Oncelog, query: Query) -> list[str]:
             listed = await admin.list_transactions(
                 states=["Ongoing"], transactional_id_pattern=f"{query.sink_id}/.*"
             )
-            return [one.transactional_id for one in listed]
+            return [transaction.transactional_id for transaction in listed]
 
     return asyncio.run(list_open())
 
@@ -61,7 +61,7 @@ def wait_until_timed_out(broker: Oncelog, query: Query) -> None:
     async def states() -> list[str]:
         async with Admin(broker.address) as admin:
             listed = await admin.list_transactions(transactional_id_pattern=f"{query.sink_id}/.*")
-            return [one.state for one in listed]
+            return [transaction.state for transaction in listed]
 
     deadline = time.monotonic() + DEADLINE_S
     while (found := asyncio.run(states())) != ["CompleteAbort"]:
@@ -146,7 +146,7 @@ def test_a_task_that_does_not_know_its_batch_writes_and_the_commit_still_knows(
     query.run([0])
     plan = query.plan()
     blind = replace(plan, done=0)
-    messages = [replace(one, plan=plan) for one in query.write(blind, 0)]
+    messages = [replace(message, plan=plan) for message in query.write(blind, 0)]
     assert all(message.member is not None for message in messages[1:])
     assert not query.commit(messages, 0)
     assert visible(topics, query) == expected(0)

@@ -139,7 +139,7 @@ def test_not_for_ever() -> None:
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.CONTENDED
     # A consumer group of the sink's name refuses every one of them, and they are 31 bits long.
-    assert max(one.generation for one in said if isinstance(one, Fence)) < 1 << 31
+    assert max(entry.generation for entry in said if isinstance(entry, Fence)) < 1 << 31
 
 
 def test_generations_that_the_state_does_not_know_are_passed_over() -> None:

@@ -50,8 +50,8 @@ async def worker(broker: Oncelog, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     monkeypatch.setattr(producers, "_sinks", {})
     found = Worker(ClientSetup(broker.address))
     yield found
-    for one in found.taken:
-        await one.producer.close()
+    for producer in found.taken:
+        await producer.producer.close()
 
 
 async def test_the_next_batch_takes_the_producer_of_the_last_one(worker: Worker, name: str) -> None:
@@ -69,7 +69,7 @@ async def test_what_was_not_taken_for_long_is_closed_and_its_id_used_again(
     monkeypatch.setattr(producers, "IDLE_MS", -1)
     again = await worker.take(plan_of(name, done=1))
     # Who takes one takes its own, however long that was idle.
-    assert (again, [await is_closed(one) for one in idle]) == (idle[0], [False, True])
+    assert (again, [await is_closed(socket) for socket in idle]) == (idle[0], [False, True])
     assert not await is_closed(held)
     other = await worker.take(plan_of(f"{name}-other", done=1))
     assert other.transactional_id == idle[1].transactional_id

@@ -91,7 +91,7 @@ def rounds(frames: list[Frame]) -> list[list[ApiKey]]:
             found.append([])
             answered = False
         found[-1].append(frame.api)
-    return [sorted(one) for one in found]
+    return [sorted(round_) for round_ in found]
 
 
 def test_at_steady_state_a_batch_of_many_tasks_takes_five_round_trips_of_the_driver(
@@ -175,8 +175,8 @@ def test_a_decision_whose_answer_never_comes_is_asked_about_until_it_is_known(
     micro = Micro(proxy, name, **patience)
     micro.batch(1)
     silent = [Drop(cut=False), Drop(cut=False)]
-    for nth, one in enumerate(silent, 1):
-        proxy.on(ApiKey.END_TXN, one, direction=Direction.ANSWER, nth=nth)
+    for nth, call in enumerate(silent, 1):
+        proxy.on(ApiKey.END_TXN, call, direction=Direction.ANSWER, nth=nth)
     micro.batch(2)
-    assert all(one.there.is_set() for one in silent)
+    assert all(call.there.is_set() for call in silent)
     assert len(topics.values(name)) == 3 * TASKS

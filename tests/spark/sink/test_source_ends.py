@@ -30,7 +30,11 @@ FEW, MANY = 400, 1000
 def end_of(partitions: int) -> dict[str, dict[str, int]]:
     """Offsets that have nothing in common."""
     offsets = Random(partitions)
-    return {"purchases": {str(one): offsets.randrange(10**9, 10**10) for one in range(partitions)}}
+    return {
+        "purchases": {
+            str(partition): offsets.randrange(10**9, 10**10) for partition in range(partitions)
+        }
+    }
 
 
 class Sink:
@@ -98,4 +102,4 @@ def test_a_record_has_room_for_any(
         sink.batch(0, MANY)
     assert not any("is not kept" in message for message in caplog.messages)
     wanted = from_json(end_of(MANY)) or {}
-    assert sink.start() == {one: end for one, end in wanted.items() if one.partition < FEW}
+    assert sink.start() == {place: end for place, end in wanted.items() if place.partition < FEW}

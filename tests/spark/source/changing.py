@@ -44,7 +44,7 @@ def grow(log: Topics, topic: str, partitions: int) -> None:
 
         async def are_led() -> bool:
             there = (await admin.describe_topics([topic]))[topic].partitions
-            return [one.leader is not None for one in there] == [True] * partitions
+            return [partition.leader is not None for partition in there] == [True] * partitions
 
         # Kafka answers before its brokers know.
         await eventually(are_led)

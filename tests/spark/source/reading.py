@@ -98,7 +98,7 @@ class Stream:
 
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:
     """Of each micro-batch, as JSON."""
-    return [json.loads(one.json) for one in query.recentProgress]
+    return [json.loads(progress.json) for progress in query.recentProgress]
 
 
 def wait_until(condition: Callable[[], object], query: StreamingQuery, what: str) -> None:

@@ -145,15 +145,15 @@ def test_batches_read_every_offset_once_while_logs_grow_and_partitions_come(
     read: dict[TopicPartition, list[int]] = {}
     rest = [(dict[TopicPartition, int](), None)] * 2
     for more, limit in [*growth, *rest]:
-        ends |= {one: ends.get(one, 0) + count for one, count in more.items()}
+        ends |= {place: ends.get(place, 0) + count for place, count in more.items()}
         new = dict.fromkeys(ends.keys() - position.keys(), 0)
         logs = Logs(ends, new, {}, NONE)
         assert questions(position, logs).firsts == new.keys()
         found = settled(position, logs, {})
         assert found.losses == ()
         end = next_end(found.offsets, backlogs(position, found.offsets, ends), limit)
-        for one in end.keys() & position.keys():
-            read.setdefault(one, []).extend(range(position[one], end[one]))
+        for place in end.keys() & position.keys():
+            read.setdefault(place, []).extend(range(position[place], end[place]))
         position = end
     assert position == ends
-    assert read == {one: list(range(end)) for one, end in ends.items()}
+    assert read == {place: list(range(end)) for place, end in ends.items()}

@@ -46,22 +46,22 @@ def test_the_limit_is_used_and_kept_and_no_backlog_exceeded(
     taken = shares(backlogs, limit, turn)
     assert taken.keys() == backlogs.keys()
     assert sum(taken.values()) == min(limit, sum(backlogs.values()))
-    assert all(0 <= taken[one] <= backlog for one, backlog in backlogs.items())
+    assert all(0 <= taken[place] <= backlog for place, backlog in backlogs.items())
 
 
 @given(backlogs_of_any_size, st.integers(1, LARGEST), st.integers(0, LARGEST))
 def test_shares_are_within_two_of_the_proportion_and_never_none(
     backlogs: dict[TopicPartition, int], limit: int, turn: int
 ) -> None:
-    waiting = {one: backlog for one, backlog in backlogs.items() if backlog}
+    waiting = {place: backlog for place, backlog in backlogs.items() if backlog}
     total = sum(waiting.values())
     if len(waiting) > limit or total <= limit:
         return
     taken = shares(backlogs, limit, turn)
-    for one, backlog in waiting.items():
-        assert taken[one] >= 1
+    for place, backlog in waiting.items():
+        assert taken[place] >= 1
         # The one that everybody gets first is taken from the others in proportion.
-        assert abs(taken[one] * total - limit * backlog) <= total * (1 + len(waiting))
+        assert abs(taken[place] * total - limit * backlog) <= total * (1 + len(waiting))
 
 
 @given(
@@ -73,12 +73,12 @@ def test_every_partition_with_a_backlog_progresses_while_others_are_refilled(
     backlogs: dict[TopicPartition, int], limit: int, starts: dict[TopicPartition, int]
 ) -> None:
     positions = {backlog: starts.get(backlog, 0) for backlog in backlogs}
-    waiting = {one for one, backlog in backlogs.items() if backlog}
+    waiting = {place for place, backlog in backlogs.items() if backlog}
     progressed: set[TopicPartition] = set()
     for _ in range(len(waiting)):
         taken = shares(backlogs, limit, sum(positions.values()))
-        progressed |= {one for one, count in taken.items() if count}
-        positions = {one: offset + taken[one] for one, offset in positions.items()}
+        progressed |= {place for place, count in taken.items() if count}
+        positions = {place: offset + taken[place] for place, offset in positions.items()}
     assert progressed == waiting
 
 

@@ -44,14 +44,14 @@ def test_tables_of_splits(
     pieces: list[int],
 ) -> None:
     found = split(ranges(*given_sizes), min_partitions=min_partitions, max_records=max_records)
-    assert [one.size for one in found] == pieces
+    assert [piece.size for piece in found] == pieces
 
 
 @given(sizes, counts, counts)
 def test_pieces_cover_every_range_exactly_and_in_order(
     given_sizes: list[int], min_partitions: int | None, max_records: int | None
 ) -> None:
-    whole = [one for one in ranges(*given_sizes) if one.size]
+    whole = [piece for piece in ranges(*given_sizes) if piece.size]
     pieces = split(whole, min_partitions=min_partitions, max_records=max_records)
     joined = []
     for partition, group in groupby(pieces, key=lambda piece: piece.partition):

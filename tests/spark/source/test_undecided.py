@@ -36,9 +36,9 @@ def test_only_what_the_log_has_is_undecided(
         check_decided(RANGES, stable_ends, high_watermarks)
     *lines, advice = str(caught.value).split("\n")
     assert lines == [
-        f"topic {one.topic}, partition {one.partition} is not decided yet up to offset {asked}:"
+        f"topic {place.topic}, partition {place.partition} is not decided yet up to offset {asked}:"
         f" its last stable offset is {stable}"
-        for one, asked, stable in named
+        for place, asked, stable in named
     ]
-    for one, _, _ in named:
-        assert f"oncelog transactions blocking {one.topic}" in advice
+    for place, _, _ in named:
+        assert f"oncelog transactions blocking {place.topic}" in advice

@@ -68,7 +68,7 @@ def check_restarted(driver: Compacting, expected: dict[str, str]) -> None:
     offsets = [offset for offset, _, _ in driver.contents()]
     assert offsets == sorted(set(offsets)), "no record twice"
     assert driver.log.first_unstable_offset(1 << 40) is None
-    live = {one: (row[0], *row[2:]) for one, row in producers_of(driver.log.producers).items()}
+    live = {event: (row[0], *row[2:]) for event, row in producers_of(driver.log.producers).items()}
     assert live == producers_by_scan(driver)
     again = driver.put(("c", "3"), ("x", "3"), producer_id=2, sequence=6, epoch=0)
     assert again.duplicate

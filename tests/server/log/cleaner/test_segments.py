@@ -27,7 +27,7 @@ def sources(*sizes: int, width: int = 10) -> list[Source]:
 
 def grouped(found: list[Source], files: MemoryFiles | None = None) -> list[list[int]]:
     groups = group(found, files or MemoryFiles(), CONFIG)
-    return [[source.base_offset for source in one] for one in groups]
+    return [[source.base_offset for source in group] for group in groups]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_index_must_be_able_to_address_them_all() -> None:
 
 def test_so_many_at_once_that_the_loop_can_bear_to_rename_them() -> None:
     found = grouped(sources(*[0] * (2 * LARGEST_GROUP + 5)))
-    assert [len(one) for one in found] == [LARGEST_GROUP, LARGEST_GROUP, 5]
+    assert [len(group) for group in found] == [LARGEST_GROUP, LARGEST_GROUP, 5]
 
 
 def test_the_indexes_of_a_cleaned_segment_find_what_a_walk_finds() -> None:
@@ -101,8 +101,12 @@ def test_the_lags_bound_what_is_cleaned() -> None:
     driver.now_ms = NOW_MS + 4_000
 
     def found() -> tuple[int, int, bool] | None:
-        one = cleanable(driver.log, driver.cleaned_to, driver.stable(), driver.now_ms)
-        return None if one is None else (one.first_dirty_offset, one.end_offset, one.is_due)
+        chosen = cleanable(driver.log, driver.cleaned_to, driver.stable(), driver.now_ms)
+        return (
+            None
+            if chosen is None
+            else (chosen.first_dirty_offset, chosen.end_offset, chosen.is_due)
+        )
 
     assert found() == (0, 4, False)
     driver.configure(min_compaction_lag_ms=2_500)
@@ -126,6 +130,6 @@ def test_the_ratio_is_the_share_of_bytes_not_cleaned_yet() -> None:
         driver.roll()
     for cleaned_to, ratio, is_worth_it in ((0, 1.0, True), (2, 0.5, False), (1, 0.75, True)):
         driver.cleaned_to = cleaned_to
-        one = driver.cleanable()
-        assert one is not None
-        assert (one.ratio, one.is_worth_it) == (ratio, is_worth_it)
+        chosen = driver.cleanable()
+        assert chosen is not None
+        assert (chosen.ratio, chosen.is_worth_it) == (ratio, is_worth_it)

@@ -137,7 +137,9 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "code"), REFUSALS, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("spoil", "code"), REFUSALS, ids=lambda spoil: getattr(spoil, "__name__", "")
+)
 def test_one_member_that_is_not_as_named_keeps_all_undecided_and_is_named(
     spoil: Callable[[GroupDriver, Member], Member], code: ErrorCode
 ) -> None:

@@ -232,7 +232,7 @@ def test_all_that_it_decides_is_visible_before_its_answer() -> None:
     world = World()
     commit = GroupCommit(committed=True)
     commit.run(world, stepper(world, None))
-    assert [world.read(one) for one in DATA] == [[b"first"]] * 3
+    assert [world.read(partition) for partition in DATA] == [[b"first"]] * 3
     assert world.offset(require_stable=True) == (NONE, 5)
     assert world.is_quiet
     world.check()
@@ -250,8 +250,8 @@ def test_very_many_members_are_finished_in_several_turns() -> None:
     world = World()
     parent = member(world, PARENT, 1)
     members = [member(world, f"{PARENT}/{n:03}", 1) for n in range(FINISHED_PER_TURN + 5)]
-    for one in members:
-        produce(world, one, A0)
+    for handed in members:
+        produce(world, handed, A0)
     add(world, parent, B0, version=0)
     answer = end(world, parent, *members)
     assert len(outcomes(world, A0)) == FINISHED_PER_TURN
@@ -265,8 +265,8 @@ def test_more_members_than_a_batch_can_hold_leave_everything_open() -> None:
     parent = member(world, PARENT, 1)
     long = "x" * 30_000
     members = [member(world, f"{PARENT}/{n:02}{long}", 1) for n in range(20)]
-    for one in members:
-        add(world, one, A0)
+    for handed in members:
+        add(world, handed, A0)
     add(world, parent, B0, version=0)
     assert value_of(end(world, parent, *members)).code is ErrorCode.MESSAGE_TOO_LARGE
     (_, shard) = world.transactions.owner(GROUP)
@@ -370,7 +370,7 @@ def test_every_prefix_of_the_coordinators_log_decides_all_or_nothing() -> None:
     (data,) = log_data(world.files, TXN_LOG)
     directory = partition_directory(*TXN_LOG)
     (path,) = [p for p in world.files.nodes if p.startswith(directory) and p.endswith(".log")]
-    all_ids = {PARENT, *(one.transactional_id for one in commit.members)}
+    all_ids = {PARENT, *(member.transactional_id for member in commit.members)}
     seen = set()
     batches = list(split_batches(data))
     sizes = {0, *(position + header.size for position, header in batches)}

@@ -132,10 +132,10 @@ class Groups(RuleBasedStateMachine):
         live = driver.shard
         assert fresh.groups.memberships == live.groups.memberships
         assert fresh.groups.newest_generation("g") == live.groups.newest_generation("g")
-        assert {name: one.metadata for name, one in fresh.transactions.items()} == {
-            name: one.metadata
-            for name, one in live.transactions.items()
-            if one.metadata.last_update_ms >= 0
+        assert {name: transaction.metadata for name, transaction in fresh.transactions.items()} == {
+            name: transaction.metadata
+            for name, transaction in live.transactions.items()
+            if transaction.metadata.last_update_ms >= 0
         }
 
     @invariant()
