@@ -33,7 +33,7 @@ class BrokerFailed(Exception):
 class Oncelog:
     """Start with `start()` or as a context manager; `address` is what clients connect to.
 
-    The port is picked at the first start and kept for every start after it: nobody else gets it
+    The first start picks the port, and every later start keeps it: no other process gets it
     while the broker is down.
     """
 

@@ -21,14 +21,14 @@ class ClassArchive:
         """For a JVM that starts from it: none where there is none (yet)."""
         if not self._path.exists() or not self._path.stat().st_size:
             return ()
-        # Whose class path begins otherwise gets no use of it, and need not say so.
+        # A JVM with another class path cannot use it, and must not warn of it.
         return f"-XX:SharedArchiveFile={self._path}", "-Xlog:cds=off", "-Xlog:class+path=off"
 
     def make(self, run: Callable[[Sequence[str]], None]) -> None:
-        """Once: `run` gets options for a JVM that it lets come to its own end.
+        """Make it, once. `run` gets options for a JVM, which it lets end by itself.
 
-        Who asks while another process makes it goes without. Of a JVM that makes none, none is
-        asked again.
+        A process that asks while another one makes it goes without. If a JVM makes none, no other
+        process asks it again.
         """
         if self._path.exists():
             return

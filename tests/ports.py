@@ -1,4 +1,4 @@
-"""Ports that nobody else is given between their choice and their use, or over a restart."""
+"""Ports that no other process gets between their choice and their use, or over a restart."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final
 
 # Of so many owners that are gone the ports stay reserved: a client that has outlived its broker
 # (Spark keeps its producers for minutes) goes on connecting to where it was, and would be taken for
-# a client of whoever listens there now. Spark's JVM, for one, serves a result to the first that
-# comes.
+# a client of the next listener on that port. Spark's JVM, for example, serves a result to the
+# first client that comes.
 LATE: Final = 64
 
 # Linux; the socket module has no name for it before Python 3.14.
@@ -51,9 +51,9 @@ def reserve_port(owner: object) -> int:
 
 
 def passing_socket(address: str) -> socket.socket:
-    """A socket of a client that has this address of the machine, and whose port stands in nobody's
-    way when it is closed: of ten thousand such a minute's worth would else be taken, and a broker
-    that was given one of these ports before could not listen there."""
+    """A socket of a client with this address of the machine, whose port is free again when it is
+    closed. Otherwise ten thousand of them would block their ports for a minute, and a broker could
+    not listen on a port that it had before."""
     passing = socket.socket()
     passing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # The port is chosen when it connects: no pair of ends is drawn twice.
@@ -63,7 +63,7 @@ def passing_socket(address: str) -> socket.socket:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports where nobody listens, all different, reserved to the end of the process."""
+    """Ports without a listener, all different, reserved to the end of the process."""
     return [reserve_port(free_ports) for _ in range(count)]
 
 

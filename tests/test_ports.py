@@ -1,4 +1,4 @@
-"""A broker comes back where it was, whoever looks for a port meanwhile."""
+"""A broker comes back on its port, whatever other process looks for a port meanwhile."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.ports import LATE, reserve_port
 
 
 class Owner:
-    """Somebody who has a port."""
+    """A process that owns a port."""
 
 
 def is_free(port: int) -> bool:
-    """Whether the system could give this port to somebody."""
+    """Return whether the system could give this port to another process."""
     with socket.socket() as other:
         try:
             other.bind(("127.0.0.1", port))
@@ -27,7 +27,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def test_a_port_is_its_owners_and_for_a_while_nobodys() -> None:
+def test_a_port_is_its_owners_and_for_a_while_no_others() -> None:
     owner = Owner()
     port = reserve_port(owner)
     assert not is_free(port)
@@ -43,7 +43,7 @@ def test_a_port_is_its_owners_and_for_a_while_nobodys() -> None:
     assert reserve_port(owner) != port
     del owner
     gc.collect()
-    assert not is_free(port), "a client of his may be there still"
+    assert not is_free(port), "a client of the owner may be there still"
     for _ in range(LATE):
         reserve_port(Owner())
     gc.collect()

@@ -30,7 +30,7 @@ from oncelog_protocol.messages.produce import (
 from oncelog_protocol.records.batch import compute_crc, read_header
 from tests.conformance.writing import Identity
 
-PRODUCER = Identity(7, 3, "someone")
+PRODUCER = Identity(7, 3, "producer")
 
 
 def entries() -> list[Entry]:

@@ -210,7 +210,7 @@ def no_producer(wire: Wire, topic: str) -> Iterator[Identity]:
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE
 
 
-def test_z16_no_producer_id_is_nobodys(wire: Wire, topic: str, no_producer: Identity) -> None:
+def test_z16_no_producer_id_is_no_ids_own(wire: Wire, topic: str, no_producer: Identity) -> None:
     answered = [add_offsets(wire, no_producer, topic)]
     answered += [
         commit_offset(wire, no_producer, topic, 1, version=version) for version in (0, 3, 5)

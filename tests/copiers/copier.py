@@ -132,7 +132,7 @@ class Copier(RebalanceListener, ABC):
     async def send_offsets(
         self, producer: Producer, offsets: dict[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        """With the place in the group: who has lost his partitions is refused (KIP-447)."""
+        """With the place in the group: a member that lost its partitions is refused (KIP-447)."""
         await producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata())
 
     async def commit(self, producer: Producer) -> None:

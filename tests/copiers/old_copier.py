@@ -22,7 +22,7 @@ from tests.copiers.work import (
 
 
 class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """A producer for each assigned partition: initialising one fences whoever had the partition."""
+    """A producer for each assigned partition. Initializing it fences the partition's former one."""
 
     def __init__(self, work: Work) -> None:
         self.work = work

@@ -56,7 +56,7 @@ class Copiers:
         self.start(number, kind)
 
     def revive(self) -> None:
-        """Whoever has given up comes back."""
+        """Start the copiers that have given up again."""
         for number, (kind, process) in list(self.running.items()):
             code = process.poll()
             if code is not None:
@@ -145,8 +145,8 @@ async def members(work: Work, copiers: Copiers, count: int) -> None:
 
 
 async def asleep(copiers: Copiers, number: int) -> None:
-    """Have a copier stop in a transaction, and wait until it has. One that gives up before that is
-    started again, and told again."""
+    """Stop a copier in a transaction, and wait until it has stopped. A copier that gives up before
+    is started again, and stopped again."""
     stopped: subprocess.Popen[bytes] | None = None
 
     async def reached() -> bool:

@@ -1,4 +1,4 @@
-"""What every kind of copier is told."""
+"""The arguments of every kind of copier."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ class Work(NamedTuple):
         return f"{self.name}-process-{self.number}"
 
     def task_id(self, partition: int) -> str:
-        """The transactional id of a producer for one input partition, whoever has it."""
+        """Return the id of an input partition's producer, whichever process has it."""
         return f"{self.name}-task-{partition}"

@@ -1,5 +1,5 @@
-"""What a broker says of itself to somebody who comes past the proxy: transactions, producers and
-offsets as it has them now. And the events that it has logged."""
+"""The state of a broker as a client beside the proxy sees it: transactions, producers and offsets
+now, and the events that it has logged."""
 
 from __future__ import annotations
 

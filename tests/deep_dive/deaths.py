@@ -1,6 +1,6 @@
 """A broker that kills itself at a named step while the workers' transactions run, and everything
-that is seen of it: its files, what it says when it is back and nobody has come to it yet, and what
-the workers do then."""
+that can be seen of it: its files, its state when it is back and has no client yet, and what the
+workers do then."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _ends(frames: Sequence[Frame]) -> dict[Producer, ErrorCode]:
 
 
 def _asked_to_end(frames: Sequence[Frame]) -> dict[tuple[int, int], Producer]:
-    """Who sent an EndTxn, by its connection and correlation id."""
+    """The producer of each EndTxn, by its connection and correlation id."""
     found: dict[tuple[int, int], Producer] = {}
     for frame in frames:
         if frame.api is ApiKey.END_TXN and frame.direction is Direction.REQUEST:
@@ -139,8 +139,8 @@ def die(
 
 
 def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
-    """Until who asked the dead coordinator for an end was answered by the one that came back, or
-    somebody has begun anew, who asks no more. `began` and `died` count frames."""
+    """Wait until a producer that asked the dead coordinator for an end got a response from the next
+    one, or has begun anew and asks no more. `began` and `died` count frames."""
     asked = set(_asked_to_end(list(pipeline.proxy.frames)[began:died]).values())
 
     def answered() -> bool:

@@ -86,7 +86,7 @@ def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
     second = {
         batch: offset for frame, batch, offset in answered if frame.connection > answer.connection
     }
-    assert first, "the lost answer told of no batch"
+    assert first, "the lost response acknowledged no batch"
     assert first.items() <= second.items(), (first, second)
     assert all(there[batch] == [offset] for batch, offset in first.items()), (first, there)
     batch, offset = next(iter(first.items()))
@@ -205,7 +205,7 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
     assert refused is ErrorCode.PRODUCER_FENCED, refused
     causes = [event["cause"] for event in events.of("producer refused")]
     assert "newer instance" in causes, causes
-    yield f"the zombie's EndTxn was answered {refused.name}, and told of as “producer refused”"
+    yield f"the zombie's EndTxn got {refused.name}, logged as “producer refused”"
     with Wire(pipeline.broker.address) as wire:
         late = produce(wire, "invoices", new_batch(old, 0), producer=old)
     code = ErrorCode(late.error_code)

@@ -42,7 +42,7 @@ LANDED: Final[Mapping[str, Callable[[Logs, Logs], object]]] = {
 
 
 def landed(death: Death) -> Iterator[str]:
-    """Whether it died where it was told to, by its files."""
+    """Return whether the broker died at its fail point, by its files."""
     written, whole = death.written, death.at_death
     assert LANDED[death.point](written, whole), f"not a death at {death.point}: {written}"
     seen = [
@@ -60,8 +60,8 @@ def landed(death: Death) -> Iterator[str]:
 
 
 def coordinator(death: Death) -> Iterator[str]:
-    """ "No need to abort": what was decided is completed as it was decided, by the coordinator that
-    came back and nobody else; what was open is open, and its own producer ends it."""
+    """ "No need to abort": the coordinator that came back, and no other client, completes what was
+    decided, as it was decided. What was open is open, and its own producer ends it."""
     yield from landed(death)
     said: list[str] = []
     for name, step in sorted(death.at_death.last().items()):
@@ -115,7 +115,7 @@ def _assert_answered(death: Death, steps: list[Step]) -> None:
     epoch is the one before the step's: each transaction ends with a newer one."""
     codes = death.ends()
     found_codes = [codes.get((step.producer_id, step.producer_epoch - 1)) for step in steps]
-    assert ErrorCode.NONE in found_codes, f"nobody was told how {steps} ended: {codes}"
+    assert ErrorCode.NONE in found_codes, f"no producer learned how {steps} ended: {codes}"
 
 
 # --- 6
@@ -185,7 +185,7 @@ def _was_committed(death: Death, producer_id: int) -> bool:
 
 
 def went_on(death: Death) -> Iterator[str]:
-    """The workers' transactions were neither aborted nor begun anew by anybody."""
+    """No client has aborted the workers' transactions or begun them anew."""
     ended: Counter[str] = Counter()
     for name, step in death.at_death.ends(OPEN).items():
         ended[_end_of(death, name, step)] += 1

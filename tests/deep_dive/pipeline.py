@@ -113,7 +113,8 @@ class Pipeline:
 
     def die_at(self, point: str, portion: int) -> None:
         """The broker dies at this fail point, in what the workers do with the next `portion`: they
-        begin to write when all of it has been fed. Clients find nobody until `let_clients_in`."""
+        begin to write when all of it has been fed. Clients find no broker until
+        `let_clients_in`."""
         self._is_writing = False
         self.feed(portion)
         self.broker.stop()

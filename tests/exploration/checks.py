@@ -1,4 +1,4 @@
-"""What must hold in every world that can be reached, told from the logs alone (I2 to I7, I11)."""
+"""What must hold in every world that can be reached, judged from the logs alone (I2 to I7, I11)."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _is_decided(
 
 
 class Endings:
-    """Where nothing more goes wrong, everything is decided and nobody is held back (I8)."""
+    """If nothing more goes wrong, everything is decided and no reader is held back (I8)."""
 
     def __init__(self) -> None:
         self._sound: set[int] = set()

@@ -1,4 +1,4 @@
-"""Producers that do whatever the protocol lets them, and what they have been told."""
+"""Producers that do everything that the protocol allows, and the responses that they got."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Request: TypeAlias = Init | Add | Produce | End
 class ClientModel(NamedTuple):
     """`version`: 2 speaks KIP-890. `outstanding`: sent and not answered. `sequences`: next one by
     partition. `added`, `sent`: partitions in the transaction so far. `result` of the last EndTxn:
-    None while it is not known. `number` counts transactions. `is_fenced`: it has been told so."""
+    None while it is not known. `number` counts transactions. `is_fenced`: it has learned that."""
 
     transactional_id: str
     version: int

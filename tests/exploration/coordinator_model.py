@@ -44,7 +44,7 @@ class Appended(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A decision in the log that is not committed yet, and who is to be told what then.
+    """A decision in the log that is not committed yet, and the requests that wait for it.
 
     `client` is None for decisions of the coordinator's own (timeouts, COMPLETE).
     """
@@ -140,7 +140,7 @@ def _clone_shard(shard: TransactionShard) -> TransactionShard:
 
 def _clone_live(live: LiveTransaction) -> LiveTransaction:
     twin = shallow_copy(live)
-    # Who waits is known to the model: the answer follows from the decision.
+    # The model knows which requests wait: the response follows from the decision.
     twin.waiting = []
     if live.markers_left:
         twin.markers_left = set(live.markers_left)

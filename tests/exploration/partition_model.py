@@ -47,7 +47,7 @@ class PartitionModel:
         self.guards = VerificationGuards()
 
     def clone(self, guards: dict[int, VerificationGuard]) -> PartitionModel:
-        """`guards`: id of an old guard -> its copy, which whoever holds one needs too."""
+        """`guards`: id of an old guard -> its copy, which each of its holders needs too."""
         twin = PartitionModel.__new__(PartitionModel)
         twin.log = self.log
         twin.producers = _clone_producers(self.producers)
@@ -95,7 +95,7 @@ class PartitionModel:
         return len(self.log) if unstable is None else unstable
 
     def key(self) -> tuple[object, ...]:
-        """The producer state follows from the log, except for who is being asked about."""
+        """The producer state follows from the log, except for producers that are being verified."""
         asked = self.guards._by_producer_id
         return (self.log, tuple((number, guard.asking) for number, guard in sorted(asked.items())))
 

@@ -1,4 +1,4 @@
-"""A request at the broker: the real decisions, and what the client is told."""
+"""A request at the broker: the real decisions, and the client's response."""
 
 from __future__ import annotations
 

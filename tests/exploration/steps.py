@@ -164,7 +164,7 @@ def deliver_marker(world: WorldModel, index: int, *, is_answered: bool) -> None:
         code = ErrorCode(refused.code)
     coordinator = world.coordinator
     if work.coordinator_epoch != coordinator.epoch:
-        return  # whoever sent it is no more
+        return  # its sender has ended
     if not is_answered:
         world.again += (owed,)
     elif marker_outcome(code) is MarkerOutcome.WRITTEN:

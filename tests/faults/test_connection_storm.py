@@ -72,7 +72,7 @@ def is_served(connection: socket.socket) -> bool:
     return False
 
 
-def test_h65_idle_connections_and_a_storm_of_new_ones_are_in_nobodys_way(broker: Oncelog) -> None:
+def test_h65_idle_connections_and_a_storm_of_new_ones_hold_up_no_client(broker: Oncelog) -> None:
     with Wire(broker.address) as wire, ExitStack() as crowd:
         create(wire, "t")
         works(wire)

@@ -89,7 +89,7 @@ def run_tool(
 
 
 def start_tool(name: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
-    """Start a tool that runs until told to stop; what it prints is added to `log`."""
+    """Start a tool that runs until `stop`; what it prints is added to `log`."""
     with log.open("ab") as output:
         return subprocess.Popen(
             tool_command(name, *arguments),

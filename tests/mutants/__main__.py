@@ -39,7 +39,7 @@ def run(mutants: list[Mutant], copies: Queue[Path], jobs: int, *, wider: Sequenc
     failure = first_failure(root, lists, sound=True)
     copies.put(root)
     if failure is not None:
-        click.echo(f"without any mutant, {failure} fails: nothing can be told")
+        click.echo(f"without any mutant, {failure} fails: no mutant can be judged")
         return 1
 
     def one(mutant: Mutant) -> str | None:

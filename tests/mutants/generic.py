@@ -137,7 +137,7 @@ def _of_statement(node: ast.AST, function: ast.FunctionDef | None) -> Iterator[E
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         yield Edit("call dropped", node, "pass")
     elif isinstance(node, ast.Assign):
-        # Without one of its first values an object is of no use to anybody: too easily found.
+        # Without one of its first values an object is of no use: too easily found.
         first = function is None or function.name == "__init__"
         stored = all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
         if stored and not first:

@@ -86,7 +86,7 @@ def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
         click.echo(f"{len(drawn)} of {len(every)} mutants, seed {seed}")
         failure = first_failure(root, all_tests(drawn), sound=True)
         if failure is not None:
-            click.echo(f"without any mutant, {failure} fails: nothing can be told")
+            click.echo(f"without any mutant, {failure} fails: no mutant can be judged")
             sys.exit(1)
         others = [Path(folder) / str(number) for number in range(1, jobs)]
         sys.exit(run([root, *(shutil.copytree(root, other) for other in others)], drawn))

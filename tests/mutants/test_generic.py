@@ -1,4 +1,4 @@
-"""The rules change what they say, and one that no test finds is told of."""
+"""The rules change what they say, and a mutant that no test finds is reported."""
 
 from __future__ import annotations
 

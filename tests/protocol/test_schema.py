@@ -93,7 +93,7 @@ def test_codecs_are_made_once() -> None:
 
 
 class Range:
-    """A range of a file: it has a length, and bytes only for those who read it."""
+    """A range of a file: it has a length; its bytes are read only on demand."""
 
     def __len__(self) -> int:
         return 70_000

@@ -105,8 +105,8 @@ class Proxy:
 
     async def _stop(self) -> None:
         self._server.close()
-        # Who was accepted just now comes to `_accepted` within three turns of the loop, and is
-        # closed with the others.
+        # A connection that was accepted just now comes to `_accepted` within three turns of the
+        # loop, and is closed with the others.
         for _ in range(_ACCEPTING_TURNS):
             await asyncio.sleep(0)
         # A task that has not begun is never entered again: its connection is closed from here.
@@ -127,7 +127,7 @@ class Proxy:
             upstream = await asyncio.open_connection(host, int(port))
             await _Connection(self, number, (reader, writer), upstream).run()
         except (OSError, asyncio.CancelledError):
-            pass  # the broker is away, or the proxy ends: nobody waits for this task
+            pass  # the broker is away, or the proxy ends: no task waits for this one
         finally:
             await _close(writer)
 

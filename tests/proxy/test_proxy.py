@@ -1,4 +1,4 @@
-"""The proxy does to a frame what it was told, and nothing to the others."""
+"""The proxy changes a frame as its rule says, and no other frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold at the end: nothing doubled, nothing lost, offsets with outputs, nobody stuck."""
+"""What must hold at the end: nothing doubled, nothing lost, offsets with outputs, nothing stuck."""
 
 from __future__ import annotations
 

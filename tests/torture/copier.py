@@ -139,8 +139,8 @@ class Copier:
             except KafkaException as error:
                 if error.args[0].fatal():
                     raise
-                # The broker is away, or a rebalance took the partition: what is left is rewound. A
-                # fatal error is told once, to whoever polls.
+                # The broker is away, or a rebalance took the partition: what is left is rewound.
+                # Only the next poll returns a fatal error, once.
                 message = self._consumer.poll(0)
                 self._look_for_fatal([] if message is None else [message])
                 assigned = self._consumer.assignment()

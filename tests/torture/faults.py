@@ -29,7 +29,7 @@ LONGEST_RECOVERY_S = 0.5
 LONGEST_BROKER_PAUSE_S = 2.0
 # Beyond the session's time-out (3 s): the paused copier is out of the group when it wakes up.
 LONGEST_COPIER_PAUSE_S = 4.5
-# A transaction's time-out is 10 s: whatever else fails, nobody waits longer.
+# A transaction's timeout is 10 s: whatever else fails, no reader waits longer.
 DECISION_TIMEOUT_S = 25.0
 LATEST = -1
 POWER_LOSS = "power loss"

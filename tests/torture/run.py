@@ -113,8 +113,8 @@ def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
 
 
 def wait_for(left: Callable[[], int | None], copier: str, verdict: Verdict) -> None:
-    """Until nothing is `left` to do (None: not known now). Who gets no further is stuck, which is a
-    violation."""
+    """Wait until nothing is `left` to do (None: not known now). A copier without progress is stuck,
+    which is a violation."""
     least, deadline = sys.maxsize, time.monotonic() + STUCK_AFTER_S
     while (now := left()) != 0:
         if now is not None and now < least:

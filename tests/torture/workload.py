@@ -40,7 +40,7 @@ class Broker(Protocol):
 
 
 class _Thread(ABC):
-    """A loop in a thread until told to stop; what it raises is raised again by `stop`."""
+    """A loop in a thread until `stop`, which raises again what the loop raised."""
 
     def __init__(self, name: str) -> None:
         self._stopping = threading.Event()
@@ -69,7 +69,7 @@ class _Thread(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """What is left to do once told to stop."""
+        """Return what is left to do after `stop`."""
 
 
 class Feeder(_Thread):

@@ -83,7 +83,7 @@ def test_the_subscription_says_what_is_owned_since_when() -> None:
     assert [(row.topic, row.partitions) for row in subscription.owned_partitions] == [("t", [0, 1])]
 
 
-def test_a_leader_reads_everybodys_subscription() -> None:
+def test_a_leader_reads_every_members_subscription() -> None:
     request = membership("cooperative-sticky").join_request(["t"], [ONE], 0)
     member = JoinGroupResponseMember(member_id="m", metadata=request.protocols[0].metadata)
     response = JoinGroupResponse(leader="m", member_id="m", members=[member])

@@ -15,5 +15,5 @@ def test_a_broker_is_known_by_the_name_it_gives(broker_id: int) -> None:
 @pytest.mark.parametrize(
     "client_id", ["", "adminclient-1", "broker-", "broker--markers", "broker-x-markers", "7"]
 )
-def test_any_other_name_is_nobodys(client_id: str) -> None:
+def test_any_other_name_belongs_to_no_sink(client_id: str) -> None:
     assert broker_of(client_id) is None

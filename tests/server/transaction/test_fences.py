@@ -45,7 +45,7 @@ class Heard:
         return [(fence.cause, fence.by, fence.aborted) for fence in self.driver.live.fences]
 
 
-def test_a_timed_out_transaction_is_nobodys_doing() -> None:
+def test_a_timed_out_transaction_names_no_client() -> None:
     heard = Heard()
     producer = heard.begin()
     heard.driver.now_ms += 60_000

@@ -76,7 +76,7 @@ def test_the_slower_of_two_copies_wakes_after_its_batch_was_committed(
 
 
 @pytest.mark.parametrize("point", [WRITING, WRITTEN])
-def test_a_lost_executor_is_replaced_and_what_it_still_writes_is_nobodys(
+def test_a_lost_executor_is_replaced_and_what_it_still_writes_does_not_count(
     cluster: Standalone, driver: Driver, pipeline: Pipeline, point: str
 ) -> None:
     with audited(pipeline) as audit:

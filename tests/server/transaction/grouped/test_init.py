@@ -204,7 +204,7 @@ def test_a_refused_call_fences_no_producer(timeout_ms: int) -> None:
 # --- an id goes to another coordinator
 
 
-def test_an_id_that_moves_away_is_nobodys_here() -> None:
+def test_an_id_that_moves_away_has_no_producer_here() -> None:
     driver = GroupDriver()
     first = driver.member("a", 1, IN0)
     assert driver.depart("a").value.code is NONE
