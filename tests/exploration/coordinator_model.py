@@ -86,7 +86,7 @@ class CoordinatorModel:
         assert len(decision.records) == 1
         self.log += (Appended(decision.records[0], self.epoch),)
         carry_out(_EFFECTS, TAKEN, self.shard, decision.effects)
-        self.waiting += (who._replace(effects=decision.effects),)
+        self.waiting += (waiting._replace(effects=decision.effects),)
 
     def commit_next(self) -> Waiting:
         """The high watermark passes one record: it is replayed."""

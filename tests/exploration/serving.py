@@ -42,8 +42,8 @@ def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> N
         return
     # Parked: the response follows from the decision.
     response = decision.response if isinstance(decision.response, TransactionResult) else None
-    who = Waiting(client.transactional_id, asker, request, response)
-    world.coordinator.append(decision, who)
+    waiting = Waiting(client.transactional_id, caller, request, response)
+    world.coordinator.append(decision, waiting)
 
 
 def decide(world: WorldModel, client: ClientModel, request: object) -> Decision[TransactionResult]:

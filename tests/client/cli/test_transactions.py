@@ -62,8 +62,10 @@ def test_the_list_says_since_when_and_by_which_client(tmp_path: Path, name: str)
     with Oncelog(tmp_path) as broker, Wire(broker.address, "the-client") as wire:
         here = CommandLine(broker.address)
         here.create(name)
-        who = new_identity(wire, name)
-        assert produce(wire, name, batch(who, 0), who=who).error_code == ErrorCode.NONE
+        producer = new_identity(wire, name)
+        assert (
+            produce(wire, name, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
+        )
         (row,) = here.json("transactions", "list")
         assert row["client_id"] == "the-client"
         assert row["age_ms"] >= 0

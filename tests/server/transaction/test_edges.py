@@ -83,8 +83,8 @@ def test_an_abort_past_the_coordinator_is_one_beside_what_cut_its_producer_off()
     )
     fences = Fences()
     known = fences.remember((), cut_off)
-    for one in (another, first, second):
-        known = fences.remember_abort(known, one)
+    for item in (another, first, second):
+        known = fences.remember_abort(known, item)
     assert known == (cut_off, replace(another, refuses=False), replace(second, refuses=False))
 
 

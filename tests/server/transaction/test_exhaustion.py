@@ -32,7 +32,9 @@ def test_e10_thirty_two_thousand_instances_of_one_producer_rotate_its_id_once() 
 
 def test_e2_every_transaction_takes_an_epoch_until_there_are_no_more() -> None:
     driver = Driver(compares=False)
-    producer = (lambda one: (one.producer_id, one.producer_epoch))(driver.init().value)
+    producer = (lambda producer: (producer.producer_id, producer.producer_epoch))(
+        driver.init().value
+    )
     seen = {producer}
     while producer[0] == 1_000:
         driver.add(*producer, P0)

@@ -69,7 +69,7 @@ def test_a_newer_instance_is_named_once_though_it_asks_twice() -> None:
         refused = heard.driver.add(*producer, P1).value
         assert refused.code is FENCED
         assert "new at /10.0.0.2: newer instance" in refused.message
-    assert [one.cause for one in heard.refused] == [NEWER]
+    assert [refusal.cause for refusal in heard.refused] == [NEWER]
     (fence,) = heard.driver.live.fences
     assert fence.refusals == heard.fences.refused[NEWER] == 3
 
@@ -126,7 +126,7 @@ def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() 
     admin = Client("adminclient-1", "/10.0.0.9")
     decision = decide_departure(heard.driver.shard, ID, admin, wall_ms=1)
     heard.driver.run(decision)
-    assert heard.told() == [(OPERATOR, admin, True)]
+    assert heard.listed() == [(OPERATOR, admin, True)]
 
 
 def test_the_newest_of_three_gets_its_response_though_the_second_has_aborted_by_itself() -> None:
@@ -209,8 +209,8 @@ def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
     producer = heard.begin()
     for _ in range(2):
         heard.driver.run(refuse_in_group(heard.driver.live, producer, Reason(GENERATION), 5))
-    assert heard.told() == [(GENERATION, None, False)]
-    assert [one.cause for one in heard.refused] == [GENERATION]
+    assert heard.listed() == [(GENERATION, None, False)]
+    assert [refusal.cause for refusal in heard.refused] == [GENERATION]
     heard.driver.now_ms += 60_000
     heard.driver.abort_overdue()
     assert "timed out" in heard.driver.end(*producer, True).value.message
