@@ -217,7 +217,7 @@ def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver
     """Less than what was refused fits meanwhile: the disk is still called full."""
     errors: list[StorageError] = []
     log = driver.log
-    log.refusals.on_refused = told.append
+    log.refusals.on_refused = errors.append
     used = sum(len(node.data) for node in driver.files.nodes.values())
     driver.files.capacity = used + 500
     for _ in range(2):
