@@ -20,6 +20,7 @@ _HEAD = """\
 
 <!-- made by `python -m oncelog_server.settings.document > docs/settings.md` -->
 
+This page answers: which settings does a broker have, with which defaults, and where are they set?
 Names, types, defaults and ranges are Apache Kafka 4.3's, unless a line says otherwise. Each of
 Kafka's broker settings is in exactly one of three tables: honoured, accepted without effect,
 refused.

@@ -70,8 +70,8 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
     first()
     assert replica.high_watermark == 1
     files.pending.pop(0)()
-    assert one.high_watermark == 3
-    for segment in one.log.segments:
+    assert replica.high_watermark == 3
+    for segment in replica.log.segments:
         node = files.nodes[segment.log.path]
         assert node.durable == node.data, "acknowledged, and no sync has covered it"
     roll()
