@@ -18,8 +18,8 @@ def several() -> Driver:
     """An idle id, and one with a transaction that is open for 500 ms."""
     driver = Driver()
     driver.init(transactional_id="idle")
-    who = driver.init().value
-    driver.add(who.producer_id, who.producer_epoch, P0)
+    producer = driver.init().value
+    driver.add(producer.producer_id, producer.producer_epoch, P0)
     driver.now_ms += 500
     return driver
 

@@ -63,10 +63,10 @@ def test_an_unknown_id_is_refused() -> None:
 
 def test_a_decided_transaction_is_described_with_what_still_waits_for_a_marker() -> None:
     driver = Driver(finishes=False)
-    who = driver.init().value
-    driver.add(who.producer_id, who.producer_epoch, P0, P1, P2)
+    producer = driver.init().value
+    driver.add(producer.producer_id, producer.producer_epoch, P0, P1, P2)
     assert details_of(driver.live, now_ms=driver.now_ms).partitions == (P0, P1, P2)
-    driver.end(who.producer_id, who.producer_epoch, True)
+    driver.end(producer.producer_id, producer.producer_epoch, True)
     driver.write_markers(ID, at_most=1)
     described = details_of(driver.live, now_ms=driver.now_ms)
     assert described.state is State.PREPARE_COMMIT
@@ -76,6 +76,6 @@ def test_a_decided_transaction_is_described_with_what_still_waits_for_a_marker()
 
 def test_w1_a_transaction_in_two_phases_has_no_time_to_its_timeout() -> None:
     driver = Driver()
-    who = driver.init(two_phase=True).value
-    driver.add(who.producer_id, who.producer_epoch, P0)
+    producer = driver.init(two_phase=True).value
+    driver.add(producer.producer_id, producer.producer_epoch, P0)
     assert details_of(driver.live, now_ms=driver.now_ms).time_left_ms is None
