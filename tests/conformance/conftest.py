@@ -148,7 +148,7 @@ def admin(target: Target) -> Any:
 
 @pytest.fixture
 def name() -> str:
-    """A name nobody used before: of a topic, a group or a transactional id."""
+    """A new name: of a topic, a group or a transactional id."""
     return f"t-{uuid.uuid4().hex[:12]}"
 
 

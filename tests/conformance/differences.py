@@ -30,7 +30,7 @@ class Difference:
         return answer.name if isinstance(answer, ErrorCode) else answer
 
 
-# --- who is refused in a transaction
+# --- which producer is refused in a transaction
 
 COMMIT_AFTER_ABORT = Difference(
     case="EndTxn v5 wants to commit with the epoch of a transaction that was aborted meanwhile",
@@ -98,7 +98,7 @@ OFFSETS_UNDER_ANOTHER_NAME = Difference(
     case="TxnOffsetCommit with another transactional id than the one of the open transaction",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    source="who may use one id cannot write as another one's producer (Z16): Kafka asks for the id "
+    source="one id's client cannot write as another id's producer (Z16): Kafka asks for the id "
     "no more once the group's partition is in the transaction",
 )
 GROUP_WITH_PENDING_OFFSETS = Difference(
@@ -109,19 +109,19 @@ GROUP_WITH_PENDING_OFFSETS = Difference(
     "is gone",
 )
 
-# --- limits, so that nobody stops a broker of one process
+# --- limits, so that no client stops a broker of one process
 
 TOO_MANY_ELEMENTS = Difference(
     case="a request with more array elements than request_limits.py allows",
     kafka=ErrorCode.NONE,
     oncelog=CLOSED,
-    source="nobody holds the loop for longer than some 50 ms (H21, H26, H30)",
+    source="no request holds the loop for longer than some 50 ms (H21, H26, H30)",
 )
 STANDING_FRAME = Difference(
     case="a request that stands still in its middle for 30 s",
     kafka=ErrorCode.NONE,
     oncelog=CLOSED,
-    source="nobody holds memory by sending a byte now and then (H6)",
+    source="a slow sender must not hold memory (H6)",
 )
 IDS_OF_AN_ADDRESS = Difference(
     case="InitProducerId beyond oncelog.max.producer.ids.per.address",
@@ -163,7 +163,7 @@ PARTITIONS_OF_INTERNAL_TOPICS = Difference(
     case="CreatePartitions of an internal topic",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_REQUEST,
-    source="who coordinates an id or a group follows from their number",
+    source="their number decides which broker coordinates an id or a group",
 )
 
 # --- what is not built yet, and must not look as if it were

@@ -109,7 +109,7 @@ def test_records_before_an_offset_are_deleted(
 def test_confluent_groups(
     target: Target, admin: Any, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """List, describe, alter offsets, and delete: only when nobody is in it."""
+    """List, describe and alter offsets; delete a group only when it has no members."""
     client = python_clients["confluent-kafka"]
     member = client.consumer(target.address, topic, group=topic)
     poll_until([member], lambda: len(member.assignment()) == 3, "the member owns all")

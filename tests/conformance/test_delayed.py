@@ -88,7 +88,7 @@ def write(
 
 
 def after(producer: Identity, answer: Any) -> Identity:
-    """Who goes on after an EndTxn v5."""
+    """Return the producer that goes on after an EndTxn v5."""
     assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
     return Identity(answer.producer_id, answer.producer_epoch, producer.transactional_id)
 
@@ -135,7 +135,7 @@ def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
 
 
 def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
-    """The retry is told so; its opposite is refused."""
+    """A retry gets the same result; its opposite is refused."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"once", V1["produce"]) == ErrorCode.NONE
     proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
@@ -178,7 +178,7 @@ def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
     """What the protocol up to EndTxn v4 cannot tell apart, on every broker (KAFKA-17754): what is
-    shown here is no promise. Who has hung up is not heard by oncelog: tests/faults."""
+    shown here is no promise. oncelog drops it if the client has hung up: tests/faults."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -217,7 +217,7 @@ def test_r8_a_late_batch_is_in_no_later_transaction(
 def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """V1: who gives a batch up asks for its next epoch (KIP-360)."""
+    """V1: a client that gives a batch up asks for its next epoch (KIP-360)."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()

@@ -96,7 +96,7 @@ def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | Non
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> None:
-    """The retry is told where the first try was written. No duplicates."""
+    """A retry gets the offset of the first try. No duplicates."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire, topic if transactional else None)
         data = batch(producer, 0, 3)

@@ -57,7 +57,7 @@ def test_a_group_continues_where_it_committed(target: Target, client: Client, to
 def test_all_clients_in_one_group(
     target: Target, clients: dict[str, Client], admin: Any, name: str
 ) -> None:
-    """Five makers' range assignors agree on who owns what, and each reads its own part."""
+    """Range assignors of five makes agree on the owners, and each member reads its own part."""
     create_topic(admin, name, partitions=10)
     members: list[Consumer] = []
     for client in clients.values():
@@ -114,7 +114,7 @@ def test_a_second_instance_of_a_static_member_fences_the_first(
     newer = client.consumer(target.address, topic, group=topic, instance_id="same")
     poll_until([newer], lambda: shared_out([newer], 3), "the newer owns all")
     with pytest.raises(Refused) as refusal:
-        poll_until([older], lambda: False, "it is told")
+        poll_until([older], lambda: False, "the older one is fenced")
     assert refusal.value.fenced, refusal.value
 
 
@@ -125,7 +125,7 @@ def test_a_crashed_member_is_missed_after_its_session(
     topic: str,
     tmp_path: Path,
 ) -> None:
-    """Without a heartbeat for the session's time, its partitions go to those who are left."""
+    """After a session's time without a heartbeat, the partitions go to the other members."""
     server = ("--bootstrap-server", target.address, "--topic", topic, "--group-id", topic)
     session = ("--session-timeout", "6000")
     crashing = start_tool("verifiable-consumer", *server, *session, log=tmp_path / "log")

@@ -1,4 +1,4 @@
-"""Connections that do nothing, too little or nonsense: everybody else is served all the same."""
+"""Connections that do nothing, too little or nonsense: all other clients are still served."""
 
 from __future__ import annotations
 

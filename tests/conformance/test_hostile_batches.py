@@ -129,7 +129,7 @@ def test_h51_internal_topics_are_closed(target: Target, topic: str, internal: st
 def test_h51_internal_topics_are_closed_whatever_a_client_calls_itself(
     tmp_path: Path, internal: str
 ) -> None:
-    """Kafka opens them to whoever says that it is `__admin_client`; it is no credential."""
+    """Kafka opens them to a client that calls itself `__admin_client`, which is no credential."""
     with Oncelog(tmp_path) as broker:
         closed_to(broker.address, "__admin_client", "t", internal)
 
@@ -179,7 +179,7 @@ def test_h52_acks_that_do_not_exist(wire: Wire, topic: str, acks: int) -> None:
 
 @pytest.mark.parametrize("timeout_ms", [-1, -(2**31), 2**31 - 1])
 def test_h52_a_time_out_that_makes_no_sense(wire: Wire, topic: str, timeout_ms: int) -> None:
-    """There is nobody to wait for: it does no harm."""
+    """No response is expected: the request does no harm."""
     rows = [PartitionProduceData(0, build_batch(records()))]
     topics = [TopicProduceData(name=topic, partition_data=rows)]
     answer = wire.call(ProduceRequest(None, -1, timeout_ms, topics), 9)

@@ -1,4 +1,4 @@
-"""The list of differences is whole: each is shown by a test on both brokers, and told to users."""
+"""The list of differences is complete: each has a test on both brokers and a row for users."""
 
 from __future__ import annotations
 

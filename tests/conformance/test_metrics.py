@@ -96,7 +96,7 @@ def work(address: str) -> None:
         place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
         wire.call(FetchRequest(topics=[place]), 12)
         find_coordinator(wire, "group", 0)
-        # Kafka tells who the coordinator is before it has made all of its partitions.
+        # Kafka names the coordinator before it has created all of its partitions.
         for internal in ("__transaction_state", "__consumer_offsets"):
             for partition in range(50):
                 wait_until(partial(is_led, wire, internal, partition), f"{internal}-{partition}")
@@ -149,7 +149,7 @@ def test_the_same_work_leaves_the_same_figure(
 
 
 def test_only_what_has_no_figure_of_its_own_in_a_test_is_not_compared() -> None:
-    """Times, and what depends on who is connected when."""
+    """Times, and values that depend on the clients that are connected."""
     compared = {name for name, _ in SAME}
     left = {
         metric.name for metric in metrics.METRICS if metric.name.startswith("kafka_")

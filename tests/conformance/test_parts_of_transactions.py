@@ -1,6 +1,6 @@
-"""A reader gets what is there for it of a committed transaction: nobody promises the whole, if a
-part was deleted, or is in partitions of others, or before the place where the reader begins. Which
-part it is no client and no broker is free to choose."""
+"""A reader gets its part of a committed transaction. The whole is not promised, if a part was
+deleted, or is in partitions of others, or before the place where the reader begins. Neither the
+client nor the broker chooses the part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.faults.driving import fetch, last_stable_offset
 
 PARTITIONS = 3
 # Of each partition: two batches of a committed transaction with a marker behind them, the same of
-# an aborted one, and one record more: who has come to it has had all that is for it.
+# an aborted one, and one record more: a reader that has reached it has had its whole part.
 COMMITTED = range(5)
 MARKER = 4
 ABORTED = range(5, 9)
@@ -119,8 +119,8 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
     Each reads it once. A member of kafka-python 3.0.12 may read records again: its join counts for
     nothing if it ends between two polls, and it sends no heartbeats until the next one. On both
     brokers every such member that was polled no more during its join had lost its session later.
-    Nothing is committed here, so who takes its partitions over begins anew: no broker can tell it
-    from a member that is gone.
+    Nothing is committed here, so the next owner of its partitions begins anew: no broker can tell
+    it from a member that is gone.
     """
     producer = client.producer(target.address, transactional_id=topic)
     producer.init_transactions()  # before they join: this takes the longest
@@ -159,7 +159,7 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
 def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
     target: Target, wire: Wire, python_clients: dict[str, Client], admin: Any, topic: str
 ) -> None:
-    """Whoever begins inside of the aborted one is told of it all the same."""
+    """A reader that begins inside of the aborted one still gets it in the list."""
     producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=topic)
     producer.init_transactions()
     producer.begin()

@@ -1,4 +1,4 @@
-"""Readers and markers: a record that nobody is shown still takes an offset."""
+"""Readers and markers: a record that no reader sees still takes an offset."""
 
 from __future__ import annotations
 

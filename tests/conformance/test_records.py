@@ -1,4 +1,4 @@
-"""Records come back as they were written, whoever wrote and whoever reads them."""
+"""Records come back as they were written, with every pair of writer and reader."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """A broker that was stopped cleanly and lost files; who had written before."""
+    """A broker that was stopped cleanly and lost files; and the producer that had written."""
 
     name: str
     wire: Wire
@@ -132,7 +132,7 @@ def test_s7_a_lost_row_of_the_index_is_found_again(restarted: Restarted) -> None
 
 
 def test_s14_a_coordinator_whose_log_is_damaged(restarted: Restarted) -> None:
-    """In Kafka the id begins anew, and whoever had it is a zombie that nobody fences."""
+    """In Kafka the id begins anew, and its former producer is a zombie without a fence."""
     answers = []
 
     def is_answered() -> bool:

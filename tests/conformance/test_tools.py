@@ -119,7 +119,7 @@ def test_kafka_consumer_groups(
     assert [line[-1] for line in groups("--describe", *ours, "--members")[1:]] == ["3"]
     assert "Stable" in groups("--describe", *ours, "--state")[1]
     consumer.close()
-    wait_until(lambda: "Empty" in groups("--describe", *ours, "--state")[-1], "nobody is in it")
+    wait_until(lambda: "Empty" in groups("--describe", *ours, "--state")[-1], "the group is empty")
     reset = ("--reset-offsets", "--topic", topic, "--to-earliest", "--execute")
     groups(*ours, *reset)
     lines = groups("--describe", *ours)

@@ -138,7 +138,7 @@ def test_an_unknown_transactional_id(wire: Wire, name: str) -> None:
 
 
 def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> None:
-    """Names that are no states are told; with nothing but such names nothing is listed."""
+    """Unknown states are returned as such; with only unknown states the list is empty."""
     producer = opened(wire, topic)
     idle = new_identity(wire, f"{topic}-idle")
     mine = {"producer_id_filters": [producer.producer_id, idle.producer_id]}

@@ -131,7 +131,7 @@ def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name:
 
 def met(wire: Wire, topic: str, version: int) -> list[str]:
     """Two producers with offsets of one partition for one group, neither of them decided: what the
-    newer one is told, then what the older one is told of another commit and of its end."""
+    codes of the newer one, then of the older one for another commit and for its end."""
     find_coordinator(wire, topic, key_type=0)
     older, newer = new_identity(wire, topic), new_identity(wire, f"{topic}-newer")
     if version < 5:
@@ -202,7 +202,7 @@ def test_o10_a_group_with_pending_offsets_is_deleted(
 
 @pytest.fixture
 def no_producer(wire: Wire, topic: str) -> Iterator[Identity]:
-    """Who names no producer id at all, where a transaction is open."""
+    """No producer id at all, while a transaction is open."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     opened(wire, producer, topic)

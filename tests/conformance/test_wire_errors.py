@@ -66,7 +66,7 @@ OUTSIDE = [
     Row("commit-offset", range(0, 4), STATE),
     Row("commit-offset", range(4, 5), ABORTABLE),
 ]
-# Whoever is not the producer of the id, or names an id that does not exist.
+# A producer that is not the id's own, or an id that does not exist.
 OTHER_PRODUCER = [
     Row("end", range(0, 6), UNKNOWN),
     Row("add-partitions", range(0, 4), UNKNOWN),
@@ -186,7 +186,7 @@ def test_z10_half_a_name_is_refused(
 def test_z9_by_version_which_producer_may_have_the_next_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """KIP-360: the current one, the same answer to its retry, and nobody else."""
+    """KIP-360: the current one, with the same response to its retry, and no other."""
     fenced = FENCED if version >= 4 else EPOCH
     producer = new_identity(wire, topic)
     bumped = new_identity(wire, topic, current=producer, version=version)

@@ -111,7 +111,7 @@ def test_a_batch_larger_than_the_limit_is_sent_all_the_same(wire: Wire, topic: s
     ("epoch", "code"), [(0, "NONE"), (7, "UNKNOWN_LEADER_EPOCH"), (-1, "NONE")]
 )
 def test_leader_epochs_are_compared(wire: Wire, topic: str, epoch: int, code: str) -> None:
-    """KIP-320: a reader that knows a newer leader than the broker is told so."""
+    """KIP-320: a reader that knows a newer leader than the broker gets an error."""
     assert ErrorCode(fetch(wire, place(topic, (0, 0), epoch=epoch)).error_code).name == code
     assert ErrorCode(list_offset(wire, topic, -1, epoch=epoch).error_code).name == code
 
@@ -258,7 +258,7 @@ def test_a_partition_named_twice_in_list_offsets(wire: Wire, topic: str) -> None
 
 
 def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) -> None:
-    """KIP-734 and KIP-98: it is not told to who may not see the record."""
+    """KIP-734 and KIP-98: a client without the right to see the record does not get it."""
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     wanted = [ListOffsetsPartition(0, timestamp=-3)]

@@ -77,7 +77,7 @@ def worn_out(wire: Wire, transactional_id: str, last: int = LAST) -> Identity:
         window = min(WINDOW, last - epoch)
         for _ in range(window):
             wire.send(request, 5)
-        # Where they meet on Kafka, one is told to come again.
+        # Where they meet on Kafka, one of them gets CONCURRENT_TRANSACTIONS.
         epochs = [wire.answer().producer_epoch for _ in range(window)]
         epoch = max(epoch, *epochs)
     return producer.aged(last - producer.producer_epoch)
@@ -102,7 +102,7 @@ def state(wire: Wire, transactional_id: str) -> str:
 def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
     target: Target, wire: Wire, topic: str
 ) -> None:
-    """Its end is told the id to go on with, once, and the old one is nobody's (KAFKA-20090)."""
+    """Its end returns the id to go on with, once, and the old id has no producer (KAFKA-20090)."""
     producer = worn_out(wire, topic)
     timed_out(wire, producer, topic, 12)
     refused = end_transaction(wire, producer, commit=True)

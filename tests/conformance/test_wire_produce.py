@@ -120,7 +120,7 @@ def test_h40_h41_h42_h50_a_bad_batch_is_refused_and_nothing_else_happens(
 def test_a_batch_for_no_partition(
     wire: Wire, topic: str, place: str, partition: int, code: ErrorCode
 ) -> None:
-    """Nobody creates a topic by producing to it."""
+    """Producing creates no topic."""
     name = topic if place == "topic" else f"{topic}-{place}"
     answer = produce(wire, name, build_batch(records()), partition=partition)
     assert ErrorCode(answer.error_code).name == code.name

@@ -104,7 +104,7 @@ def test_t6_activity_does_not_keep_a_transaction_alive(wire: Wire, topic: str) -
 
 
 def test_t10_a_timeout_shorter_than_the_commit_reports_the_outcome(wire: Wire, topic: str) -> None:
-    """Whoever wins the race: what the producer is told is what readers see."""
+    """Whichever wins the race: the producer's response is what readers see."""
     expected = []
     for number in range(40):
         producer = new_identity(wire, topic, timeout_ms=1)

@@ -1,4 +1,4 @@
-"""The transactional APIs by hand, by version: who is fenced, what retries get, what times out."""
+"""The transactional APIs by hand, by version: fencing, retries, timeouts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.conformance.writing import (
 
 
 def test_r6_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str) -> None:
-    """Transaction version 2: each end bumps the epoch, and a retry is told the same (KIP-890)."""
+    """Transaction version 2: each end bumps the epoch, and a retry gets the same (KIP-890)."""
     producer = new_identity(wire, topic)
     for commit in (True, False, True):
         assert (
@@ -103,12 +103,12 @@ def test_a_transaction_timeout_out_of_bounds(wire: Wire, topic: str, timeout_ms:
 
 
 def test_an_empty_transactional_id(wire: Wire) -> None:
-    """Null is the idempotent producer, the empty string nobody."""
+    """Null is the idempotent producer, the empty string is no id."""
     assert init_producer_id(wire, "").error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> None:
-    """The others are told OPERATION_NOT_ATTEMPTED."""
+    """The others get OPERATION_NOT_ATTEMPTED."""
     producer = new_identity(wire, topic, version=2)
     codes = add_partitions(wire, producer, (topic, 0), (f"{topic}-no", 0))
     assert codes == [
@@ -131,7 +131,7 @@ def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
 
 
 def test_o1_o2_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
-    """KIP-447: a reader that wants stable offsets is told UNSTABLE_OFFSET_COMMIT meanwhile."""
+    """KIP-447: a reader with require_stable gets UNSTABLE_OFFSET_COMMIT meanwhile."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert commit_offset(wire, producer, topic, 41) == ErrorCode.NONE
@@ -167,7 +167,7 @@ def test_o9_offsets_of_no_member(
     member: dict[str, Any],
     code: str,
 ) -> None:
-    """KIP-447: the group's coordinator fences who is not of the group's generation."""
+    """KIP-447: the group's coordinator fences a member of another generation."""
     if live:
         member_of_group = python_clients["confluent-kafka"].consumer(
             target.address, topic, group=topic

@@ -182,7 +182,7 @@ def test_z8_of_many_that_take_an_id_at_once_the_last_one_has_it(
 
 
 def test_z8_also_where_the_coordinator_is_killed_meanwhile(tmp_path: Path) -> None:
-    """Nobody is given an epoch that somebody else has."""
+    """No two producers get the same epoch."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
@@ -269,7 +269,7 @@ def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
 
 @pytest.mark.parametrize("version", [9, 11, 12])
 def test_z16_the_producer_of_another_id(wire: Wire, topic: str, version: int) -> None:
-    """Whoever may use one id cannot write as another one's producer."""
+    """A client with the right to one id cannot write as another id's producer."""
     mine = new_identity(wire, f"{topic}-mine")
     theirs = new_identity(wire, topic)
     assert add_partitions(wire, theirs, (topic, 1)) == [ErrorCode.NONE]

@@ -61,8 +61,8 @@ def commit_offset(
     group: str | None = None,
     **member: Any,
 ) -> int:
-    """The error code of TxnOffsetCommit for partition 0 in the group, named as the topic unless
-    told."""
+    """Return the error code of TxnOffsetCommit for partition 0 in the group, which has the topic's
+    name by default."""
     place = TxnOffsetCommitRequestTopic(
         name=topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)]
     )

@@ -27,7 +27,7 @@ class Wire:
         self._answers: deque[Any] = deque()
 
     def call(self, request: Any, version: int | None = None) -> Any:
-        """The answer to `request`, in the latest version we speak unless told.
+        """Return the response to `request`, by default in the latest version that we speak.
 
         Raises Closed, TimeoutError after 20 s, ProtocolError for an answer we cannot read.
         """

@@ -30,7 +30,7 @@ BY_NAME = 12
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who writes: as InitProducerId gave it, or as the test forged it."""
+    """A producer: as InitProducerId gave it, or as the test forged it."""
 
     producer_id: int
     producer_epoch: int

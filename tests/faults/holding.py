@@ -1,5 +1,5 @@
-"""How long a broker keeps somebody waiting, in what it computes meanwhile: what else the machine
-does counts for nothing."""
+"""How long a broker keeps a client waiting by what it computes meanwhile: other processes of the
+machine do not count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cpu_ms(broker: Oncelog) -> float:
 
 
 def held_ms(broker: Oncelog, bystander: Wire) -> float:
-    """What the broker has computed until it answers somebody who asks for very little."""
+    """What the broker has computed until a small request gets its response."""
     before = cpu_ms(broker)
     assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
     return cpu_ms(broker) - before

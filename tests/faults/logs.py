@@ -34,7 +34,7 @@ def wait_for_recovery_point(broker: Oncelog, topic: str, offset: int) -> None:
 
 
 def assert_offline(broker: Oncelog, topic: str) -> None:
-    """56 for all requests, and everybody else is served."""
+    """Return 56 for all requests, while every other partition is served."""
     with Wire(broker.address) as wire:
         storage_error = ErrorCode.KAFKA_STORAGE_ERROR
         assert produce(wire, topic, build_batch(records())).error_code == storage_error

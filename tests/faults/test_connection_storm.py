@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and
 ADDRESSES = [f"127.0.1.{number}" for number in range(1, 101)]
 OF_EACH = 100
 IDLE = len(ADDRESSES) * OF_EACH
-# Beyond those, for who works and who is tried out.
+# Beyond those, for clients that work and for connections that are tried.
 SPARE = 100
 # Two seconds of 5,000; how many of them are on their way at once.
 STORM, AT_ONCE = 10_000, 200
@@ -36,7 +36,7 @@ LIMITS = {
     "max.connections": str(IDLE + SPARE),
     "max.connections.per.ip": str(OF_EACH),
     "max.connections.per.ip.overrides": f"127.0.0.1:{IDLE},127.0.0.2:{IDLE}",
-    # The kernel lets who finds the backlog full wait a second.
+    # If the backlog is full, the kernel lets a client wait for a second.
     "socket.listen.backlog.size": "4096",
 }
 # ApiVersions v0, and what an idle connection takes.
@@ -121,7 +121,7 @@ def storm(broker: Oncelog, wire: Wire) -> None:
 
 
 def full(broker: Oncelog, wire: Wire) -> None:
-    """With the idle ones there is room for so many, whoever they are; who is in stays in."""
+    """With the idle ones there is room for so many, from any client; open connections stay open."""
     wait_until(lambda: served(broker) == SPARE - 1, "those of the storm are gone")
     works(wire)
 

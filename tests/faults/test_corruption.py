@@ -1,5 +1,5 @@
-"""A byte that changed while the broker was down: rebuilt, or refused by name; nobody else suffers
-(scenarios S2-S8)."""
+"""A byte that changed while the broker was down: rebuilt, or refused by name; no other partition
+suffers (scenarios S2-S8)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ KINDS = {
 
 
 def fill(wire: Wire, topic: str, producer: Identity) -> Identity:
-    """Several segments, with transactions of both ends in them; who goes on with it."""
+    """Several segments, with transactions of both ends in them, and a producer that goes on."""
     for number in range(12):
         sent = produce(wire, topic, batch(producer, 0, 3, b"%d" % number * 400), producer=producer)
         assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
@@ -161,7 +161,7 @@ def assert_said(broker: Oncelog, path: Path, position: int) -> None:
 
 
 def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog) -> None:
-    """After a kill, and again at the starts after it: nothing is cut, nobody else suffers."""
+    """After a kill, and again at the starts after it: nothing is cut, no other log suffers."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound", flush_messages=1)
         positions = write(wire, "bad", 5)
@@ -250,7 +250,7 @@ def test_s3c_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelo
 
 
 def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broker: Oncelog) -> None:
-    """S3c: as in Kafka, who reads checks. The batch goes out as it is, not shortened."""
+    """S3c: as in Kafka, the reader checks. The batch goes out as it is, not shortened."""
     with Wire(broker.address) as wire:
         create(wire, "bad")
         positions = write(wire, "bad", 3)
@@ -266,8 +266,8 @@ def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broke
 def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
     tmp_path: Path, internal: str
 ) -> None:
-    """Half of what it knew would be worse than nothing: 15 or 16, that is try again, and a line
-    that names the file. Everybody else is served, and what was committed is read."""
+    """Half of its state would be worse than nothing: it sends 15 or 16, which clients retry,
+    and a log event names the file. All others are served, and what was committed is read."""
     settings = merged(QUICK, {"oncelog.flush.on.ack": "true"})
     broker = Oncelog(tmp_path, settings | {"log.flush.offset.checkpoint.interval.ms": "50"})
     broker.start()
@@ -309,8 +309,8 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
 
 
 def assert_nothing_hangs(broker: Oncelog, wire: Wire, producer: Identity) -> None:
-    """The transaction that is open in "open" is one of a coordinator that cannot be asked: it may
-    be about to commit, so nobody calls it hanging, and nobody aborts it."""
+    """The transaction that is open in "open" is one of a coordinator that cannot be asked. It may
+    be about to commit, so it is not reported as hanging, and not aborted."""
     before = end_offset(wire, "open")
     for version in range(3):
         listed = wire.call(ListTransactionsRequest(), version)

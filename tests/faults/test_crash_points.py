@@ -70,7 +70,7 @@ CELLS = [
     ("", "after-offsets-marker"),
 ]
 ONLY_VERSION_1 = [("C2", "answer-add-partitions"), ("C2", "answer-add-offsets")]
-# Where everything acknowledged is synced first: between an fsync and those who wait for it.
+# With everything acknowledged synced first: between an fsync and the requests that wait for it.
 SYNCED = [
     ("C2", "synced-add-partitions"),
     ("C4", "synced-data:3"),
@@ -112,7 +112,7 @@ def write_one(dying: Dying, producer: Identity, partition: int, data: bytes, ver
 
 
 def end(dying: Dying, producer: Identity, version: int, *, commit: bool) -> Identity:
-    """Who goes on after the end of the transaction."""
+    """Return the producer that goes on after the end of the transaction."""
     number = 5 if version == 2 else 4
     answer = dying.insist(
         lambda wire: end_transaction(wire, producer, commit=commit, version=number)

@@ -32,7 +32,7 @@ LARGEST_FRAME = 104_857_600
 RECONNECTS = 12_000
 PER_ADDRESS = 300
 RSS_GROWTH = 64 << 20
-# Whoever works must not wait longer for any one answer, with the machine busy with the crowd.
+# A working client must not wait longer for any one response, while the machine has the crowd.
 PATIENCE_S = 3.0
 # ApiVersions v0, correlation id 1, no client id; and Metadata v12 for all topics.
 SMALL = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -41,7 +41,7 @@ METADATA = struct.pack(">ihhihBBBBBB", 16, 3, 12, 1, -1, 0, 0, 1, 1, 0, 0)
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    # The kernel lets who finds the backlog full wait a second.
+    # If the backlog is full, the kernel lets a client wait for a second.
     settings = {
         "max.connections.per.ip": str(PER_ADDRESS),
         "socket.listen.backlog.size": "4096",
@@ -55,7 +55,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 
 @pytest.fixture
 def wire(broker: Oncelog) -> Iterator[Wire]:
-    """Somebody who works."""
+    """A client that works."""
     with Wire(broker.address) as wire:
         yield wire
 

@@ -84,8 +84,8 @@ def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how:
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
 def test_s8_checkpoints_that_contradict_the_log(broker: Oncelog, how: str) -> None:
-    """A damaged digit, or records that are gone. Nobody can know below which point: nobody is
-    served, nothing is deleted. But a log that ends below its start after a crash may have lost its
+    """A damaged digit, or lost records. The broker cannot know below which point, so it serves no
+    client and deletes nothing. But a log that ends below its start after a crash may have lost its
     end to a power failure: as in Kafka it begins anew there, and the operator hears of it."""
     with Wire(broker.address) as wire:
         create(wire, "point", "start", "sound", flush_messages=1)

@@ -1,5 +1,5 @@
-"""A process that is out of file descriptors: it waits instead of spinning, those who are connected
-go on, and it recovers (scenarios D5, D6)."""
+"""A process without free file descriptors waits instead of spinning, open connections go on, and it
+recovers (scenarios D5, D6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.faults.driving import QUICK, answers, create, events, fetch, taken, v
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prlimit")
 
 PARK_MS = 1_500
-# Of a core, while nobody asks for anything (D5).
+# Of a core, without any request (D5).
 CPU_SHARE = 0.2
 
 
@@ -45,7 +45,7 @@ def limit_descriptors(broker: Oncelog, more: int | None) -> None:
 
 
 def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) -> None:
-    """D5: 100 clients too many cost no time, and nobody who is connected notices."""
+    """D5: 100 clients too many cost no time, and no connected client notices."""
     with Wire(broker.address) as wire, ExitStack() as crowd:
         create(wire, "t")
         assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE

@@ -229,7 +229,7 @@ def refusals(broker: Oncelog) -> list[str]:
 def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
     broker: Oncelog, disk: Disk, through: str, commit: bool
 ) -> None:
-    """The transaction log alone takes no more: the client is told to try again, no partition gets a
+    """Only the transaction log's disk is full: the client gets a retriable error, no partition gets
     marker though each has room for it, and the decision is made once when there is room again."""
     name = "an id that is longer than the other one"
     places = [0, 1]

@@ -36,7 +36,7 @@ LIMITED = merged(QUICK, {ADDRESS: "5", PARTITION: "3"})
 
 
 def producer_ids(wire: Wire, count: int) -> list[int]:
-    """New ones, asked for in one go; whoever is told to come back does."""
+    """Many new ids at once; a client that has to come back does so."""
     ids: list[int] = []
     while len(ids) < count:
         asked = count - len(ids)
@@ -101,7 +101,7 @@ def test_h60_h61_an_address_gets_so_many_producer_ids_and_a_clear_refusal(limite
         refused = init_producer_id(limited, name)
         assert refused.error_code == ErrorCode.POLICY_VIOLATION
     for producer in known:
-        # Who is known goes on, with another epoch too.
+        # A known producer goes on, with another epoch too.
         assert init_producer_id(limited, producer.transactional_id).error_code == ErrorCode.NONE
 
 

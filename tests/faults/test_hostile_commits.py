@@ -1,4 +1,4 @@
-"""Commits of offsets that claim more than anybody keeps (scenario H68)."""
+"""Commits of offsets that claim more than a broker keeps (scenario H68)."""
 
 from __future__ import annotations
 

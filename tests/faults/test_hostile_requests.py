@@ -1,5 +1,5 @@
 """Requests that are meant to hurt (scenarios H20-H31): the broker refuses them or serves them
-within its limits, and whoever else is connected does not notice."""
+within its limits, and no other connected client notices."""
 
 from __future__ import annotations
 

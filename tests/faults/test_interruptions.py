@@ -120,7 +120,7 @@ time.sleep(60)
 def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     broker: Oncelog, wire: Wire
 ) -> None:
-    """Nobody else has to do anything: readers get past it, and never see its records."""
+    """No other client has to do anything: readers get past it, and never see its records."""
     create(wire, "killed")
     command = [sys.executable, "-c", KILLED_CLIENT, broker.address, "killed"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:

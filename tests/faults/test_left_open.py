@@ -1,4 +1,4 @@
-"""Ten thousand transactions that nobody ends (scenarios T9, H62)."""
+"""Ten thousand transactions without an end (scenarios T9, H62)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.faults.holding import held_ms
 OPEN = 10_000
 PIPELINED = 500
 DUE_S = 20.0
-# What the broker may compute while somebody waits for a small answer.
+# What the broker may compute while a client waits for a small response.
 HELD_MS = 50.0
 
 

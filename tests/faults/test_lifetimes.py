@@ -45,7 +45,7 @@ OFTEN = {
     "file.delete.delay.ms": "100",
 }
 PARTITIONS = 1_000
-# Far above what is measured, far below what anybody would call quick.
+# Far above what is measured, far below anything that counts as quick.
 RESTART_S = 10.0
 
 
@@ -142,7 +142,7 @@ def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -> None:
-    """Readers are told, at once where they wait; files go; a new topic of its name is empty."""
+    """Readers get the error, at once if they wait; files go; a new topic of its name is empty."""
     create(wire, "gone")
     fill(wire, "gone", 5)
     reader = Consumer(
@@ -237,7 +237,7 @@ def test_a_thousand_partitions_start_again(
             ends = [end_offset(wire, "t", at) for at in range(0, PARTITIONS, 5)]
         assert ends == [1, 0] * (PARTITIONS // 10)
         record_property(f"seconds after a {how}", round(took_s, 2))
-        with capsys.disabled():  # the figure is for whoever reads the run
+        with capsys.disabled():  # print the figure, for readers of the run
             print(f"\n{PARTITIONS} partitions: {took_s:.2f} s after a {how}")  # noqa: T201
         assert took_s < RESTART_S
     broker.stop(20)

@@ -1,6 +1,6 @@
-"""Clients that ask without a pause while the broker comes back and loads what its coordinators knew
-(C-H). A coordinator has loaded everything before anybody is let in: who asks meanwhile waits, or is
-told to come again, and is never told that an id or a group is not known."""
+"""Clients that ask without a pause while the broker starts and loads the coordinators' state (C-H).
+A coordinator has loaded everything before it serves a client: a request meanwhile waits, or gets a
+retriable error, and never learns that an id or a group is unknown."""
 
 from __future__ import annotations
 

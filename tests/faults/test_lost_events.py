@@ -1,5 +1,5 @@
-"""The log of events cannot be written: the disk it is on is full, or whoever read it has gone. That
-is no reason to fail a request, or to leave half done what one has begun."""
+"""The log of events cannot be written: its disk is full, or its reader has gone. That is no reason
+to fail a request, or to leave half done what has begun."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, 
 
 
 class Unheard(Oncelog):
-    """Its standard error is a pipe that nobody reads any more: EPIPE."""
+    """Its standard error is a pipe without a reader: EPIPE."""
 
     def spawn(self) -> subprocess.Popen[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True)

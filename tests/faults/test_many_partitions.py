@@ -1,5 +1,5 @@
-"""Somebody who makes topics and partitions by the hundred thousand (scenario H64): a limit that is
-told, others served meanwhile, and a broker that starts again."""
+"""A client that creates topics and partitions by the hundred thousand (scenario H64): a limit with
+a clear error, other clients served meanwhile, and a broker that starts again."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def automatic(wire: Wire, name: str) -> int:
 
 
 def is_coordinated(wire: Wire) -> None:
-    """Transactions go on, whose internal topic nobody can take the room of."""
+    """Transactions go on: no client can take the room of their internal topic."""
     producer = new_identity(wire, "x")
     assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""A disk whose every fsync takes long: what waits for it waits, and nobody else does."""
+"""A disk whose every fsync takes long: what waits for it waits, and nothing else does."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ManualClock:
 
 
 class Echo:
-    """Answers a frame with itself, but `park` only when told."""
+    """Answers a frame with itself; a frame `park` only on demand."""
 
     def __init__(self) -> None:
         self.parked: list[Deferred[Parts]] = []
@@ -200,7 +200,7 @@ async def test_n3_an_idle_connection_is_closed(world: World) -> None:
     reader, writer = await world.connect()
     assert await echoes(reader, writer)
     async with asyncio.timeout(DEADLINE_S):
-        # Until a sweep has seen it; a sweep tells nobody, so there is nothing else to wait for.
+        # Until a sweep has seen it; a sweep leaves no sign, so there is nothing else to wait for.
         while any(connection.heard for connection in world.listener.connections):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     world.clock.ms += IDLE_MS + 1
@@ -209,7 +209,7 @@ async def test_n3_an_idle_connection_is_closed(world: World) -> None:
 
 
 async def test_h3_the_largest_connection_is_closed_where_memory_is_bounded(world: World) -> None:
-    """Not those who hold a little; and a declared size counts for nothing."""
+    """Small holders are not closed; and a declared size counts for nothing."""
     modest_reader, modest = await world.connect()
     modest.write(struct.pack(">i", 100 << 20) + bytes(1000))
     greedy_reader, greedy = await world.connect()

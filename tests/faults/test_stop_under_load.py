@@ -23,7 +23,7 @@ RESTARTS = 3
 
 
 class Load:
-    """Idempotent producers in threads of their own, until they are told to end."""
+    """Idempotent producers in threads of their own, until `stop`."""
 
     def __init__(self, address: str, topic: str, producers: int) -> None:
         self.address = address

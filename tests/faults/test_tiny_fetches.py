@@ -40,8 +40,8 @@ PART_OF_A_SEGMENT = 1 / 8
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """With two segments of a topic of which every record is a batch; its indexes are as sparse as
-    anybody may ask for."""
+    """With two segments of a topic of which every record is a batch; its indexes are as sparse as a
+    setting allows."""
     with Oncelog(tmp_path_factory.mktemp("tiny"), QUICK) as broker:
         with Wire(broker.address) as wire:
             create(wire, "t", segment_bytes=SEGMENT_BYTES, index_interval_bytes=2**31 - 1)

@@ -49,7 +49,7 @@ def set_version(broker: Oncelog, level: int) -> None:
 
 
 def version(wire: Wire) -> int:
-    """As every client is told; a level of 0 is not mentioned."""
+    """Return the level that every client gets; a level of 0 is left out."""
     features = wire.call(ApiVersionsRequest("faults", "1"), 4).finalized_features
     levels: dict[str, int] = {feature.name: feature.max_version_level for feature in features}
     return levels.get(TRANSACTION_VERSION, 0)
@@ -80,7 +80,7 @@ def is_decided(wire: Wire, partition: int) -> bool:
 
 
 def check_decided(wire: Wire, kind: int, producer: Identity, *, commit: bool) -> None:
-    """It is finished by the next process, and the client that asks again is told so."""
+    """The next process finishes it, and the client that asks again gets the result."""
     wait_until(partial(is_decided, wire, DECIDED), "what was decided is done")
     again = end_transaction(wire, producer, commit=commit, version=END_TXN[kind])
     assert again.error_code == ErrorCode.NONE

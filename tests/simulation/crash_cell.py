@@ -36,7 +36,7 @@ RETRIED = {
 
 
 class Fault(Enum):
-    """What happens to the broker, and whether it was told to flush before it acknowledges."""
+    """What happens to the broker, and whether it flushes before it acknowledges."""
 
     KILL = "kill"
     KILL_FLUSHING = "kill-flushing"

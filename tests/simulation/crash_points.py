@@ -20,8 +20,8 @@ from tests.server.transaction.world import A0, A1, B0, TXN_LOG
 
 
 class When(Enum):
-    """Relative to an append. SYNCED: it is on the disk, and nobody has been told yet; without
-    flush.on.ack, where nobody waits for that, the same as AFTER. ANSWERED: no append, but the
+    """Relative to an append. SYNCED: it is on the disk, and no response has left yet; without
+    flush.on.ack, where no response waits for that, the same as AFTER. ANSWERED: no append, but the
     answer to EndTxn left while the markers could not."""
 
     BEFORE = "before"

@@ -63,8 +63,8 @@ class SimFile:
 
 
 class SimFiles:
-    """`process` dies where a trap of the disk springs. What is slow ends by an event. `synced` is
-    told the directories of files that were synced, after whoever asked for it."""
+    """`process` dies where a trap of the disk springs. What is slow ends by an event. `synced` gets
+    the directories of synced files, after the caller of the sync."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class SimFiles:
         self._later(end)
 
     def _later(self, end: Callable[[], None]) -> None:
-        """In production an executor does it: nobody else waits, and its end is an event. It has
+        """In production an executor does it: no other work waits, and its end is an event. It has
         several threads: one job may end long after others that began later."""
         rng = self.disk.rng
         delay_us = rng.randint(*self.disk.weather.sync_us)

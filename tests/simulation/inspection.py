@@ -37,7 +37,7 @@ AT_REST: Final = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 
 def inspect_start(world: World) -> None:
     """The broker has just come up: what it has loaded is what its files say, and they agree with
-    each other and with what clients were told."""
+    each other and with the responses that clients got."""
     logs = _opened_logs(world)
     _inspect_memory(world, logs, "after a start")
     if world.node.broker.partitions.offline():
@@ -48,7 +48,7 @@ def inspect_start(world: World) -> None:
     if not lossy:
         found += world.promises.check(logs)
     for violation in found:
-        # An index that a crash has torn is computed again when somebody reads it.
+        # An index that a crash has torn is computed again at the next read.
         if violation.invariant != "I14":
             world.violate(f"after a start: {violation}")
 
@@ -92,12 +92,12 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
             continue
         if partition.last_stable_offset > log.stable_end():
             found.append(Violation("I2", log.name, "the LSO of a failed log is too high"))
-    # Records of coordinators that could not be loaded, or were given up, are in nobody's memory.
+    # Records of coordinators that could not be loaded, or were given up, are in no memory.
     served = {(TRANSACTION_STATE, index) for index, _ in broker.transactions.runtime.shards()} | {
         (CONSUMER_OFFSETS, index) for index, _ in broker.groups.runtime.shards()
     }
     served -= failed
-    # Nor in that of one that stops: it has resigned, and what is committed then is told to nobody.
+    # Nor in that of a stopping broker: it has resigned, and no callback hears of later commits.
     served -= {
         partition.topic_partition for partition in broker.partitions if not partition.is_leader
     }

@@ -110,7 +110,7 @@ class Judgement:
             await asyncio.sleep(0.05)
 
     async def _until_disconnected(self) -> None:
-        """Connections that nobody uses go by the idle limit at the latest (I19)."""
+        """The idle limit closes unused connections at the latest (I19)."""
         world = self._world
         deadline_us = world.loop.now_us + 30_000_000
         while connections := len(world.node.broker._listener.connections):
@@ -302,7 +302,7 @@ class Judgement:
     def _look_at_logs_of_events(self) -> None:
         world = self._world
         for defect in world.capture.defects:
-            world.violate(f"an exception nobody expected: {defect}")
+            world.violate(f"an unexpected exception: {defect}")
         for failure in world.loop.failures:
             world.violate(f"the loop caught: {failure}")
 

@@ -14,7 +14,7 @@ from tests.simulation.process import CURRENT, Killed
 
 
 class LogCapture:
-    """`defects`: exceptions that nobody expected, as text."""
+    """`defects`: unexpected exceptions, as text."""
 
     def __init__(self, now_us: Any) -> None:
         self._now_us = now_us

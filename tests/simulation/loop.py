@@ -1,7 +1,7 @@
 """A seeded event loop with simulated time: the same seed, the same order of everything.
 
 Time stands still while a callback runs and jumps to the next timer when nothing is ready; that
-nothing is scheduled either while somebody waits is an error (a deadlock). Reaches into asyncio's
+nothing is scheduled either while a task waits is an error (a deadlock). Reaches into asyncio's
 `_ready`, `_scheduled` and `Handle`, which are the same in Python 3.11 to 3.13.
 """
 
@@ -21,7 +21,7 @@ _MASK: Final = (1 << 48) - 1
 
 
 class Deadlock(Exception):
-    """Somebody waits, nothing is ready, and no timer runs."""
+    """A task waits, nothing is ready, and no timer runs."""
 
 
 class TooLong(Exception):
@@ -34,7 +34,7 @@ class Scheduling(Enum):
     FIFO is asyncio's own order, and production's. PROCESSES draws a process and keeps the order
     within it, RANDOM draws any callback. PRIORITIES always prefers the process of the highest
     priority, which changes at a few drawn steps (PCT). STARVE lets one process run only when
-    nobody else can.
+    no other code can.
     """
 
     FIFO = "fifo"
@@ -45,7 +45,7 @@ class Scheduling(Enum):
 
 
 class Network(Protocol):
-    """Who makes the connections that product code asks the loop for."""
+    """What makes the connections that product code asks the loop for."""
 
     async def create_server(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int

@@ -1,4 +1,4 @@
-"""The network: who listens where, how connections come to be, and how they break."""
+"""The network: its listeners, how connections come to be, and how they break."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class SimNet:
         link.client.outgoing.end()
 
     def vanish(self, link: Link) -> None:
-        """Half open: nothing arrives in either direction, and nobody is told."""
+        """Half open: nothing arrives in either direction, and neither end learns it."""
         link.client.outgoing.cut = link.server.outgoing.cut = True
 
     def hold(self, link: Link, for_us: int) -> None:

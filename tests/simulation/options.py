@@ -73,7 +73,7 @@ class Options:
 
     @property
     def is_lossy(self) -> bool:
-        """The power fails, and nobody has promised that what was acknowledged survives: only what
+        """The power fails, and no setting has promised that acknowledged records survive: only what
         is left must be sound."""
         return not self.flush_on_ack and any(kind in POWER_KINDS for kind in self.kinds)
 

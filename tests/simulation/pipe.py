@@ -64,7 +64,7 @@ class Pipe:
         self.size = 0
         self.sent = 0
         self.held_until_us = 0
-        # Nothing arrives any more, and nobody is told (a peer that has vanished).
+        # Nothing arrives any more, and neither end learns it (a peer that has vanished).
         self.cut = False
         self.ended = False
 

@@ -1,7 +1,7 @@
-"""Who a callback belongs to: the processes of the simulated world.
+"""The process that a callback belongs to: the processes of the simulated world.
 
 A process is a context variable, so that everything that a process starts is its own without
-anybody's doing. The loop drops the callbacks of a dead process and keeps those of a paused one.
+any code for it. The loop drops the callbacks of a dead process and keeps those of a paused one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Process:
                 ended.set_result(error is None)
 
         self.on_death.append(died)
-        # In nobody's context, so that it is heard of even when the process is dead.
+        # In no process's context, so that it is heard of even when the process is dead.
         self.start(work).add_done_callback(done, context=Context())
         try:
             return await ended
@@ -88,7 +88,7 @@ class Process:
             release()
 
     def bury(self) -> None:
-        """What its coroutines would do when they are collected, they do now, to nobody."""
+        """Do now what its coroutines would do when they are collected, without a listener."""
         self.die()
         for task in self.tasks:
             work = task.get_coro()

@@ -1,4 +1,4 @@
-"""Writes down what clients do while they do it, also of those who die in the middle."""
+"""Records what clients do while they do it, also of clients that die in the middle."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Attempt:
         self._process.on_death.remove(self.abandon)
 
     def abandon(self) -> None:
-        """Whoever did it is dead."""
+        """The process that did it is dead."""
         self.failed()
 
 

@@ -1,7 +1,7 @@
 """The crash matrix of one broker: points C0 to C14 x commit and abort x
 transaction versions 1 and 2 x kill, power loss, pause x what the client does then.
 
-Every cell: one outcome everywhere, the one that the client was told; nothing promised is lost; all
+Every cell: one outcome everywhere, the one that the client got; nothing promised is lost; all
 invariants; LSO = HW; a new transaction of the same id succeeds.
 """
 

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.run import Verdict, faults_of
 from tests.simulation.shrinking import kinds_of, shrink
 
-# Enough of them to be told apart.
+# Enough of them to be distinct.
 SEED = next(seed for seed in range(1_000) if len(faults_of(seed)) >= 8)
 FAULTS = [fault.number for fault in faults_of(SEED)]
 Run = Callable[..., Verdict]

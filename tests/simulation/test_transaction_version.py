@@ -1,8 +1,8 @@
-"""The cluster's transaction.version goes from 2 to 0 and back while everybody works (V2m).
+"""The cluster's transaction.version goes from 2 to 0 and back while all clients work (V2m).
 
 There is no request for it yet: the record that it would write is changed in the metadata store,
-from where the broker tells it to every client that connects. A client has the protocol of the
-version that was told when its transaction began; transactions of both kinds are open meanwhile, and
+from where the broker reports it to every client that connects. A client has the protocol of the
+version at the beginning of its transaction; transactions of both kinds are open meanwhile, and
 broker and network fail as in every other world. The judgement is that of all worlds, too.
 """
 
@@ -43,7 +43,7 @@ class Flipping(World):
         await super().live(faults)
 
     def flip(self, level: int) -> None:
-        """And break every connection: who connects is told."""
+        """And break every connection: a client that connects gets the version."""
         if self.is_healed:
             return
         with suppress(BrokenBatch):  # a file may be torn while the broker is down

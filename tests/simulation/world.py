@@ -123,7 +123,7 @@ class World:
         return process
 
     def bury(self) -> None:
-        """After the end: whoever is still there is dead, and nothing is said about it."""
+        """After the end: every process that is left is dead, and nothing is said about it."""
         for process in self._processes:
             process.bury()
 
@@ -160,7 +160,7 @@ class World:
         return all(client.ended for client in self.clients if isinstance(client, Feeder))
 
     async def check_left(self, process: Process) -> None:
-        """Who has ended cleanly has left nothing behind: no task, no timer (I19)."""
+        """A process that has ended cleanly has left nothing behind: no task, no timer (I19)."""
         # A turn for what was cancelled, and for files on their way out.
         await asyncio.sleep(1.0)
         if process.is_dead:

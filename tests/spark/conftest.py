@@ -2,7 +2,7 @@
 
 There is one Spark a test process, made at first use, whatever the number of files: with `--dist
 loadfile` that is one for each worker of xdist. A query that fails, and even a Python worker that is
-killed, leaves the session usable; whoever kills a driver starts one of their own (`driver.py`).
+killed, leaves the session usable; a test that kills a driver starts one of its own (`driver.py`).
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ def kafka_topics(kafka: Kafka) -> Topics:
 
 @pytest.fixture
 def name() -> str:
-    """A name nobody used before: of a topic, a sink or a query."""
+    """A new name: of a topic, a sink or a query."""
     return f"s-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
-    """A checkpoint location nobody used before."""
+    """A new checkpoint location."""
     return str(tmp_path / "checkpoint")
 
 

@@ -92,7 +92,7 @@ class Driver:
             self._end()
 
     def stop(self) -> None:
-        """End it as a user would; killed when it takes too long. Nobody of its stays paused."""
+        """End it as a user would; killed when it takes too long. No process of its stays paused."""
         self.fail_points.clear()
         if self._process is None:
             return

@@ -1,4 +1,4 @@
-"""Fail points of the data source as a test sets them, and who came to them."""
+"""Fail points of the data source as a test sets them, and the processes that came to them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from oncelog_client.spark.fail_points import FAIL_DIR, STOP
 from tests.spark.processes import is_gone, is_stopped
 
 REACHED_TIMEOUT_S: Final = 60.0
-# In the place of STOP once the test has woken who was paused.
+# In the place of STOP once the test has woken the paused process.
 _WOKEN: Final = "woken"
 
 
 class NotReached(Exception):
-    """Nobody came to a fail point in time."""
+    """No process came to a fail point in time."""
 
 
 class FailPoints:
@@ -43,12 +43,12 @@ class FailPoints:
         return None if taken is None else _process(taken)
 
     def wait_for(self, name: str, timeout_s: float = REACHED_TIMEOUT_S) -> int:
-        """The process that came to `name`, once it is dead or paused as it was told to be. Raises
+        """Return the process that came to `name`, once it is dead or paused as its row says. Raises
         NotReached after so long."""
         deadline = time.monotonic() + timeout_s
         while (taken := self._taken(name)) is None:
             if time.monotonic() > deadline:
-                raise NotReached(f"nobody came to {name} within {timeout_s:g} s")
+                raise NotReached(f"no process came to {name} within {timeout_s:g} s")
             time.sleep(0.01)
         _wait_until_obeyed(taken, deadline)
         return _process(taken)
@@ -57,23 +57,23 @@ class FailPoints:
         """Wake the process that was paused at `name`; one that is gone stays so."""
         taken = self._taken(name)
         if taken is not None:
-            # It may still be about to stop: who is woken before that sleeps for ever.
+            # It may still be about to stop: a process that is woken before that sleeps for ever.
             self.wait_for(name)
             _wake(taken)
 
     def clear(self) -> None:
-        """No fail point is set, none was reached; nobody stays paused."""
+        """No fail point is set, none was reached; no process stays paused."""
         for file in self._files():
             if not _is_taken(file):
                 file.unlink(missing_ok=True)
-        # Nobody comes to one any more, and who has reads what it is to do before it is taken away.
+        # No process comes to one any more; one that has come reads its row before it is removed.
         for file in self._files():
             _wait_until_obeyed(file, time.monotonic() + REACHED_TIMEOUT_S)
             _wake(file)
             file.unlink()
 
     def _set(self, name: str, what: str) -> None:
-        """At one moment: nobody finds it half written."""
+        """Write it at one moment: no process finds it half written."""
         written = self.directory / f".{name}"
         written.write_text(what)
         written.rename(self.directory / name)
@@ -82,7 +82,7 @@ class FailPoints:
         return list(self.directory.iterdir())
 
     def _taken(self, name: str) -> Path | None:
-        """What whoever came there has made of the file."""
+        """What the process that came there has made of the file."""
         if (self.directory / name).exists():
             return None
         return next(self.directory.glob(f"{name}.*"), None)

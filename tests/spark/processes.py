@@ -1,5 +1,5 @@
 """Python workers as the operating system sees them: whose children they are, and how they become
-nobody's."""
+orphans."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def is_jvm(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """By SIGSTOP, until somebody sends SIGCONT."""
+    """By SIGSTOP, until SIGCONT."""
     return _shown(pid, "stat").startswith("T")
 
 
 def is_gone(pid: int) -> bool:
-    """Or dead, and nobody has asked yet how it ended."""
+    """Or dead, without a parent that has asked yet how it ended."""
     return _shown(pid, "stat")[:1] in ("", "Z")
 
 

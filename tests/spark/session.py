@@ -146,7 +146,7 @@ class Spark:
     def _end_jvm(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         process = self._gateway.proc
         self._gateway.shutdown()
-        # The JVM ends when nobody holds its standard input any more.
+        # The JVM ends when no process holds its standard input any more.
         process.stdin.close()
         try:
             process.wait(timeout_s)

@@ -65,7 +65,7 @@ class Standalone:
         self._wait_for(r"Registering worker .* with", len(HOSTS))
 
     def stop(self) -> None:
-        """Workers first: they end their executors. Nobody stays paused."""
+        """Workers first: they end their executors. No process stays paused."""
         self.fail_points.clear()
         for process in reversed(self._processes):
             process.terminate()

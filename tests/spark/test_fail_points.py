@@ -1,4 +1,4 @@
-"""Fail points: who comes to one dies or waits there, everybody else passes."""
+"""Fail points: a process that comes to one dies or waits there, all others pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script needs of a client, whoever made it. Everything blocks; every wait has an end."""
+"""What a script needs of a client of any make. Every call blocks; every wait has an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold, told from the protocol alone: nothing here imports the server, the client or
+"""What must hold, judged from the protocol alone: nothing here imports the server, the client or
 their codecs.
 
 `history` and `anomalies` judge what clients saw, `logs`, `invariants` and `decisions` what is in

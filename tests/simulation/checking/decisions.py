@@ -42,7 +42,7 @@ FOLLOWING: dict[int | None, set[int | None]] = {
 
 
 class Decision(NamedTuple):
-    """A PREPARE record: what it decided, for whom, and whether COMPLETE followed."""
+    """A PREPARE record: its decision, its producer, and whether COMPLETE followed."""
 
     prepared: Transition
     committed: bool
@@ -198,7 +198,7 @@ def _match(
 ) -> Iterator[Violation]:
     """Every decision is written once or more, in order; an effective marker begins the next one.
 
-    Decisions of one epoch (before KIP-890) are told apart by nothing but their order, so all ways
+    Decisions of one epoch (before KIP-890) differ only in their order, so all ways
     to read the markers are followed at the same time: `places` are the decisions the last marker
     can be of.
     """
@@ -234,7 +234,7 @@ def check_registered(
     partial: bool,
     recreated: frozenset[TopicPartition],
 ) -> Iterator[Violation]:
-    """No records of a transaction that the coordinator was not told of (KIP-890)."""
+    """No records of a transaction whose partition was not added (KIP-890)."""
     registered: defaultdict[tuple[TopicPartition, int, int], int] = defaultdict(int)
     for life in lives:
         for producer_id, epoch, partitions in life.registered():

@@ -37,7 +37,7 @@ class Transition(NamedTuple):
 
     @property
     def owner(self) -> tuple[int, int]:
-        """The producer id and epoch that requests must carry now (KIP-939: of who kept it)."""
+        """The producer id and epoch that requests must carry now (KIP-939: those of the keeper)."""
         if self.next_epoch >= 0:
             return self.next_producer_id, self.next_epoch
         return self.producer_id, self.epoch

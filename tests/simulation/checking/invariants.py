@@ -29,7 +29,7 @@ def check_files(
 ) -> list[Violation]:
     """I3 to I7, I10, I11, I14, I15 as far as the files alone tell. `logs`: see `partitions_in`.
 
-    `lossy`: acknowledged records were lost by a power failure that nobody promised to survive, so
+    `lossy`: acknowledged records were lost by a power failure that no setting covers, so
     that logs no longer agree with each other. `forgetful`: idle producers may have expired.
     `recreated`: partitions of topics that were deleted and made again. `by_operator`: producer ids
     and epochs that an operator ended by WriteTxnMarkers.

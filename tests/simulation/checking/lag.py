@@ -1,4 +1,4 @@
-"""Figures of a history, not verdicts: how far behind readers were, and how much nobody had seen."""
+"""Figures of a history, not verdicts: how far behind readers were, and how much was unseen."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _shown(history: History, order: VersionOrder) -> defaultdict[Key, _Frontier]
 
 
 def unseen_over_time(history: History) -> list[tuple[int, int]]:
-    """After each operation: the time, and how many acknowledged values nobody has polled yet. The
+    """After each operation: the time, and how many acknowledged values no reader has polled. The
     last one must be 0."""
     unseen: set[tuple[Key, int]] = set()
     seen: set[tuple[Key, int]] = set()

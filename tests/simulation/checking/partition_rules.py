@@ -134,7 +134,7 @@ def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: 
 def _snapshots(log: PartitionLog) -> Iterator[Violation]:
     for offset, data in sorted(log.snapshots.items()):
         if offset > log.end:
-            continue  # from before a crash that cut the log: nobody may use it
+            continue  # from before a crash that cut the log: no reader may use it
         try:
             found = read_snapshot(data)
         except ValueError as error:

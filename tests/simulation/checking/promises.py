@@ -1,4 +1,4 @@
-"""What clients were told, beside what the logs say now (I1, I7, I9, I10, I13).
+"""The responses that clients got, beside what the logs say now (I1, I7, I9, I10, I13).
 
 Promises outlive every crash that the configured durability covers; they are forgotten by calling
 `forget` for the others.

@@ -1,4 +1,4 @@
-"""What clients were told and the logs do not say is found."""
+"""A response that the logs contradict is found."""
 
 from __future__ import annotations
 

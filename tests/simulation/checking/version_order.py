@@ -1,4 +1,4 @@
-"""Who wrote and read which value, and the order of the values of each key."""
+"""The writer and the readers of each value, and the order of the values of each key."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.simulation.workloads.transactional import TransactionalClient
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# How a second attempt at something that was done without an answer is told.
+# How the second attempt at a request without a response is recorded.
 DONE_BEFORE: Final = frozenset(
     {
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -89,7 +89,7 @@ class Churn(TransactionalClient):
             await self.admin.delete_topics([self.topic])
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
-        """Only what goes to shared partitions is written down: nobody reads the other topic."""
+        """Record only what goes to shared partitions: no reader reads the other topic."""
         ticket = await producer.send(self.topic, b"gone", partition=0)
         ticket.add_done_callback(lambda done: done.cancelled() or done.exception())
         for _ in range(self.rng.randint(1, 2)):

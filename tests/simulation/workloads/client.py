@@ -46,7 +46,7 @@ class Client(ABC):
         return self.done >= self.quota or self.world.is_late
 
     async def live(self) -> None:
-        """Runs in nobody's process: starts this client's processes one after the other."""
+        """Runs outside of all processes: starts this client's processes one after the other."""
         await asyncio.sleep(self.rng.random() * 0.05)
         while not self.ended:
             self.process = self.world.new_process(self.name)

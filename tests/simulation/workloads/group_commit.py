@@ -1,6 +1,6 @@
 """W8: batches of many producers that one decision commits, as Spark's sink writes them. The number
-of the next batch is a group offset in the same decision, so whoever comes after a crash reads there
-what became of the last one."""
+of the next batch is a group offset in the same decision: the next driver after a crash reads there
+the outcome of the last one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.simulation.workloads.transactional import TransactionalClient
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# The partition whose group offset counts batches; nobody reads it.
+# The partition whose group offset counts batches; no reader reads it.
 COUNTED: Final = TopicPartition("in", 0)
 OFFSETS: Final = "__consumer_offsets"
 MEMBERS: Final = 3

@@ -1,4 +1,4 @@
-"""Readers of committed records, who start again from the beginning now and then."""
+"""Readers of committed records that start again from the beginning now and then."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""W7: transactions that somebody else decides (KIP-939). A database keeps the decision, and whoever
-comes after a crash carries it out."""
+"""W7: transactions with an external decision (KIP-939). A database keeps the decision, and the next
+process after a crash carries it out."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class TwoPhase(TransactionalClient):
         self.transactional_id = name
         self.stored = PreparedTxnState()
         self.decided: Decided | None = None
-        # Whether a transaction may be open: it has no time-out, so somebody must end it.
+        # Whether a transaction may be open: it has no timeout, so a client must end it.
         self.may_be_open = False
-        # Where a power loss may take back an end that was acknowledged, it is open again: somebody
+        # Where a power loss may take back an end that was acknowledged, it is open again: a client
         # looks once more when no power will fail any more.
         self.must_look = world.options.is_lossy
 
@@ -85,7 +85,7 @@ class TwoPhase(TransactionalClient):
             self.may_be_open = False
             return True
         except BaseException:
-            # Nobody has decided for it: whoever comes next aborts it.
+            # No decision exists for it: the next process aborts it.
             attempt.failed()
             raise
         attempt.outlive()

@@ -19,7 +19,7 @@ from oncelog_client.values import TopicPartition
 
 
 def progress(*sources: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """As Spark's JSON has it, less what nobody reads."""
+    """As in Spark's JSON, without the parts that are not read."""
     return {
         "name": "bills",
         "batchId": 7,

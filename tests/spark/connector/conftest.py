@@ -60,5 +60,5 @@ def log(either: Broker) -> Log:
 
 @pytest.fixture
 def topic() -> str:
-    """A name nobody used before."""
+    """A new name."""
     return f"t-{uuid.uuid4().hex[:12]}"

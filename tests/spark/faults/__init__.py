@@ -1,1 +1,1 @@
-"""Exactly once over kills and pauses of all who take part: tasks, executors, drivers, brokers."""
+"""Exactly once over kills and pauses of every part: tasks, executors, drivers, brokers."""

@@ -1,4 +1,4 @@
-"""A task attempt that nobody needs any more, and that opens a transaction all the same: on a host
+"""A task attempt that is not needed any more, and that opens a transaction all the same: on a host
 that was cut off, after its batch was committed."""
 
 from __future__ import annotations

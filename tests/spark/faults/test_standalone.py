@@ -1,4 +1,4 @@
-"""Tasks on two hosts: second copies of slow tasks, lost executors, and attempts that nobody needs
+"""Tasks on two hosts: second copies of slow tasks, lost executors, and attempts that are not needed
 any more but that write all the same."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_the_slower_of_two_copies_wakes_after_its_batch_was_committed(
         cluster.fail_points.pause(point)
         assert driver.run(pipeline) is None
         loser = cluster.fail_points.wait_for(point)
-        # Of any task there may have been a copy: nobody else may come where the loser goes now.
+        # Of any task there may have been a copy: no other may come where the loser goes now.
         driver.wait_for_tasks(1)
         # It comes as far as having written: there it ends.
         cluster.fail_points.kill(WRITTEN)

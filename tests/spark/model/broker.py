@@ -41,7 +41,7 @@ UNKNOWN = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 class Decided(NamedTuple):
-    """How the transaction before was ended, and at which epoch: what a retry is told."""
+    """How the transaction before was ended, and at which epoch: the response to a retry."""
 
     epoch: int
     is_commit: bool
@@ -237,7 +237,7 @@ def _show(broker: Broker, transaction: Transaction) -> Broker:
     )
 
 
-# --- what nobody asks for
+# --- what happens without a request
 
 
 def time_out(broker: Broker, transactional_id: str) -> Broker:
@@ -251,7 +251,7 @@ def time_out(broker: Broker, transactional_id: str) -> Broker:
 
 def rest(broker: Broker, *, offsets_expire: bool = False) -> Broker:
     """Longer than transactional ids, or a group's offsets, are kept: everything open is aborted,
-    and who comes back has a new producer id. Two-phase transactions stay."""
+    and a client that comes back has a new producer id. Two-phase transactions stay."""
     kept = tuple(
         (name, transaction)
         for name, transaction in broker.transactions

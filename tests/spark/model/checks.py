@@ -78,7 +78,7 @@ class Checks:
 
 
 def _alone(world: World) -> World:
-    """Without whom nobody waits for."""
+    """Without processes that are not awaited."""
     (current,) = (driver for driver in world.drivers if driver.is_current)
     mine = (current.number, current.batch_id)
     tasks = tuple(task for task in world.tasks if task[:2] == mine)

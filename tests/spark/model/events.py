@@ -239,7 +239,7 @@ def _next(driver: Driver, batch_id: int, phase: Phase) -> Driver:
 
 
 def _tidied(world: World) -> World:
-    """Without tasks for which nobody waits, and which can do nothing more: they have written, or
+    """Without tasks that are not awaited and can do nothing more: they have written, or
     are fenced for good."""
     running = {
         (driver.number, driver.batch_id) for driver in world.drivers if driver.phase is Phase.RUN
@@ -254,7 +254,7 @@ def _tidied(world: World) -> World:
 
 def _is_lost(world: World, call: Call) -> bool:
     if world.budget.rests:
-        # Then even who was fenced is forgotten.
+        # Then even fenced producers are forgotten.
         return False
     match call.request:
         case Produce(producer) | EndTxn(producer):

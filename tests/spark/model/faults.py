@@ -10,12 +10,12 @@ from .world import Checkpoint, Driver, Phase, Size, World
 _OVER = (Phase.FAILED, Phase.FINISHED)
 
 
-# What happened, in words once somebody asks for them.
+# What happened, turned into words on request.
 Event = tuple[tuple[object, ...], World]
 
 
 def successor(world: World, size: Size, *, heir_of: Driver | None = None) -> World:
-    """Somebody goes on from the checkpoint, in the session of who was there before or in another
+    """A driver goes on from the checkpoint, in the session of the driver before or in another
     one."""
     checkpoint, sessions = world.checkpoint, world.sessions
     number = 1 + max((driver.number for driver in world.drivers), default=-1)
@@ -58,7 +58,7 @@ def _ends(world: World, size: Size, driver: Driver) -> Iterator[Event]:
         yield from _follows(spent, size, driver, None, (driver, "is restarted"))
     elif driver.phase not in _OVER and budget.crashes:
         spent = world._replace(budget=budget._replace(crashes=budget.crashes - 1))
-        # Whoever is killed is one that is cut off and never does anything more.
+        # A killed process is one that is cut off and never does anything more.
         zombie = driver._replace(is_current=False)
         yield from _follows(spent, size, driver, zombie, (driver, driver.phase.value, "is cut off"))
     if driver.phase is Phase.BEGIN and budget.rests and not any(world.sessions[driver.session]):

@@ -43,7 +43,7 @@ from .requests import (
 )
 from .sinks import Asks, Turn
 
-# The codes at which the client says that somebody newer has come.
+# The codes at which the client says that a newer producer has come.
 _FENCES: Final = {
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.ILLEGAL_GENERATION,

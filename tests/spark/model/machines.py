@@ -25,7 +25,7 @@ from .requests import Done, EndTxn, InitProducerId, Produce, Reply, Row
 from .sinks import Asks, Turn, Written
 
 SINK_ID: Final = "S"
-# Where the client gives up, and nobody knows more than that.
+# Where the client gives up, and no more is known.
 FAILED: Final = Raised(Refusal(Reason.OUTCOME_UNKNOWN, "no answer"))
 
 _STEPS: Final[dict[str, Callable[[Any, Answer], tuple[Any, Any]]]] = {
@@ -113,7 +113,7 @@ class Machines:
         return self.drive(driving.machine, following, driving.seen)
 
     def failed(self, driving: Driving) -> Turn:
-        """A KafkaError ends the call; what abort() raises, nobody hears."""
+        """A KafkaError ends the call; what abort() raises is dropped."""
         return Returned(committed=False) if driving.machine == "aborting" else FAILED
 
     # --- the back-end's

@@ -46,7 +46,7 @@ from .sinks import Asks, Turn
 _encode = lru_cache(maxsize=None)(encode)
 _decode = lru_cache(maxsize=None)(decode)
 
-# A Fence that has seen that nobody newer is there.
+# A Fence that has seen that no newer driver is there.
 _INIT: Final = "init"
 
 
@@ -162,7 +162,7 @@ def _stored(seen: Seen) -> Stored:
 
 
 def _appending(parent: TransactionMember, entry: Entry) -> tuple[requests.Request, ...]:
-    """The group's offset, for whoever looks, is left out."""
+    """The group's offset, for tools, is left out."""
     return requests.Append(parent, _encode(entry)), EndTxn(parent, True)
 
 

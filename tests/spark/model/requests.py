@@ -100,7 +100,7 @@ class Refused(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Whether it was executed, nobody can tell."""
+    """Whether it was executed is unknown."""
 
 
 class Done(NamedTuple):
@@ -114,7 +114,7 @@ class Stored(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """Who has them."""
+    """The owner of each."""
 
     members: tuple[TransactionMember, ...]
 

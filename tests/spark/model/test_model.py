@@ -36,7 +36,7 @@ from tests.spark.model.world import Budget
 @pytest.mark.parametrize("configuration", SMALL, ids=str)
 def test_no_order_of_events_breaks_a_promise(configuration: Configuration) -> None:
     found = search(configuration)
-    print(found)  # noqa: T201 - the trace, for whoever has broken it
+    print(found)  # noqa: T201 - the trace, for the author of the defect
     assert found.violation is None, str(found)
     assert found.is_exhaustive
 

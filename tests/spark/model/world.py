@@ -1,4 +1,4 @@
-"""A small Spark beside a model broker: what is on disk, who lives, what is under way."""
+"""A small Spark beside a model broker: what is on disk, which processes live, what is in flight."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Call(NamedTuple):
 
 class Driver(NamedTuple):
     """A run of the query. `process` plans, of those of its `session`; `begun` is what it remembered
-    when it began to. Not `is_current`: nobody knows that it still lives."""
+    when it began to. Not `is_current`: no other process knows that it still lives."""
 
     number: int
     query_id: str
@@ -86,7 +86,7 @@ class Budget(NamedTuple):
     second time, later. `timeouts`: of a transaction. `rests`: the query stands still for longer
     than anything that rests is kept. `switches`: planning goes to another Python process, or to
     one that was there before. `restarts`: an operator starts the query again after it has failed.
-    `heirs`: of those that come after another, who have its Python processes, as they are in the
+    `heirs`: of the later drivers, those that have its Python processes, as they are in the
     same session. `checkpoints`: lost.
     """
 

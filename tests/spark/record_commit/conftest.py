@@ -37,7 +37,7 @@ def points(tmp_path: Path) -> Iterator[FailPoints]:
 
 @pytest.fixture
 def query(target: str, points: FailPoints, name: str) -> Query:
-    """A query with a sink and a topic that nobody used before."""
+    """A query with a new sink and a new topic."""
     Topics(target).create(name)
     return Query(target, name, name, points)
 
@@ -57,6 +57,6 @@ def check_visible(query: Query, *batches: int) -> None:
         wanted
     ):
         assert len(set(found)) == len(found), "duplicates"
-        assert set(found) <= set(wanted), "rows that nobody decided"
+        assert set(found) <= set(wanted), "rows without a decision"
         assert time.monotonic() < deadline, f"lost: {set(wanted) - set(found)}"
         time.sleep(0.02)

@@ -35,7 +35,7 @@ def test_a_process_that_dies_at_a_step_leaves_nothing_twice_and_nothing_lost(
             query.fail_points.kill(BEFORE[step])
         query.fail_points.kill(point)
         query.run([batch_id], aborts=step.startswith("abort."))
-        assert query.fail_points.reached(point), f"nobody came to {point}"
+        assert query.fail_points.reached(point), f"no process came to {point}"
     query.run([2])
     visible(0, 1, 2)
 

@@ -61,7 +61,7 @@ def number(entry: Entry | None) -> int:
 
 
 def data(producer_id: int, offset: int, key: str = SINK, epoch: int = 0) -> LoggedBatch:
-    """A record that can be told by its offset, under a sequence number that can be too."""
+    """A record with a distinct offset, under a distinct sequence number."""
     value = encode(Entry(SinkState("q", 1, offset)))
     records = ((key.encode(), value),)
     return LoggedBatch(offset, offset + 1, producer_id, epoch, 10 * offset, True, None, records)

@@ -109,7 +109,7 @@ def test_nothing_follows_but_what_the_step_before_has_made_sure(
         if isinstance(outcome, Done):
             assert all(isinstance(answer, Done) for _, answer in path)
         if isinstance(outcome, MemberGone):
-            # Then nothing is decided, whoever reads this.
+            # Then nothing is decided, in whichever state it is read.
             assert not is_decided
 
 

@@ -59,7 +59,7 @@ def test_on_apache_kafka_every_row_is_there_once(
     fail_points.kill("task.hand-over.after")
     run()
     assert fail_points.reached("task.hand-over.after")
-    # The batch is decided, and whoever decided it is gone. Rolled forward at the next start.
+    # The batch is decided, and its driver is gone. Rolled forward at the next start.
     purchases(pipeline, 5)
     fail_points.kill("commit.decide.after")
     with pytest.raises(StreamingQueryException):

@@ -44,7 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 
 
 async def new_partition(address: str, **configs: str) -> TopicPartition:
-    """That of a topic that nobody used before."""
+    """That of a new topic."""
     name = f"r-{uuid.uuid4().hex[:12]}"
     async with Admin(address) as admin:
         await admin.create_topics([NewTopic(name, 1, 1, configs=configs)])
@@ -200,7 +200,7 @@ async def test_the_next_range_uses_the_same_connection(
     (first,) = connections()
     rows(read_range(mine, partition, 50, 100, ["offset"]))
     assert connections() == [first]
-    # One that is left half way has an answer under way: nobody may take it over.
+    # A reader that is left half way has a response in flight: no other may take it over.
     half = read_range(settings(address, client_id="half", max_partition_fetch_bytes=1),
                       partition, 0, 100, ["offset"])  # fmt: skip
     next(half)

@@ -23,6 +23,6 @@ def points(tmp_path: Path) -> Iterator[FailPoints]:
 
 @pytest.fixture
 def query(broker: Oncelog, topics: Topics, points: FailPoints, name: str) -> Query:
-    """A query with a sink and a topic that nobody used before."""
+    """A query with a new sink and a new topic."""
     topics.create(name)
     return Query(broker.address, name, name, points).having(sinkProtocol="group")

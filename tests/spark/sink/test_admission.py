@@ -1,4 +1,4 @@
-"""Who may write to a sink, and what of it is done."""
+"""Which query may write to a sink, and what of it is done."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ STORED = SinkState("q", 4, 8, 5, '{"purchases":{"0":50}}')
         (STORED, "q", 7, False, 8),
         # The first batch after an adoption.
         (SinkState("q", 4, 0), "q", 0, False, 0),
-        # It is not known yet who asks.
+        # The asking query is not known yet.
         (STORED, None, None, False, 8),
-        # An operator has set it, or nobody has committed yet.
+        # An operator has set it, or no batch is committed yet.
         (SinkState(None, 4, 8), "q", 7, False, 8),
         # Batch numbers of two queries are never compared.
         (STORED, "other", None, True, 0),

@@ -25,7 +25,7 @@ ONCE = Plan("once", CommitKind.GROUP, 1, None, None, 0)
         # The batch is not known: written, and refused by the commit if it was done.
         (PLAN, Attempt(0, "q", None), "q"),
         (KNOWN, Attempt(0, None, None), "q"),
-        # A batch write inside foreachBatch: the stream's own numbers are nobody's business.
+        # A batch write inside foreachBatch: the stream's own numbers do not matter.
         (VERSION, Attempt(0, "q", 2), "app"),
         (ONCE, Attempt(0, None, None), None),
         (replace(PLAN, adopts=True), Attempt(0, "new", 0), "new"),

@@ -166,7 +166,7 @@ def test_a_batch_before_the_last_is_not_taken_for_done(messages: list[TaskMessag
 
 
 def test_a_batch_of_which_a_part_was_skipped_is_never_decided() -> None:
-    """Somebody has taken the state back between the tasks and the commit."""
+    """The state was taken back between the tasks and the commit."""
     mixed = [MESSAGES[0], *SKIPPED[1:]]
     for messages in (SKIPPED, mixed):
         assert reason(committed(messages, Stored(STATE))[-1]) is Reason.FENCED
@@ -196,7 +196,7 @@ def test_a_fenced_producer_learns_the_cause_as_far_as_it_is_known() -> None:
     raised = committed(MESSAGES, Stored(newer))[-1]
     assert isinstance(raised, Raised)
     assert "query q in generation 5 has taken it over" in raised.refusal.message
-    # The state says whose batches are counted, not who came: that may be another query.
+    # The state says whose batches are counted, not which driver came: that may be another query.
     raised = committed(MESSAGES, Stored(replace(newer, is_planner_known=False)))[-1]
     assert isinstance(raised, Raised)
     assert "query q" not in raised.refusal.message

@@ -70,7 +70,7 @@ def wait_until_timed_out(broker: Oncelog, query: Query) -> None:
 
 
 def fence(broker: Oncelog, message: TaskMessage) -> None:
-    """Somebody gives the id of a task a new epoch."""
+    """Give the id of a task a new epoch."""
 
     async def init() -> None:
         async with Admin(broker.address) as admin:
@@ -161,7 +161,7 @@ def test_attempts_that_did_not_win_are_ended_when_the_batch_is_committed(
     assert query.commit(query.write(plan, 0), 0)
     assert open_now(broker, query) == []
     assert visible(topics, query) == expected(0)
-    # One that comes when its batch is over is ended by whoever plans the next.
+    # An attempt that comes when its batch is over is ended by the driver that plans the next.
     late = query.start_task(plan, 0, 1).result()
     assert open_now(broker, query) == [_member(late)]
     query.run([1])
@@ -215,14 +215,14 @@ def test_a_new_query_under_a_known_sink_learns_where_the_old_one_was(query: Quer
     with pytest.raises(SinkError, match=r"belongs to query q-1.*committed batch 1") as refused:
         other.plan()
     assert refused.value.reason is Reason.NEW_CHECKPOINT
-    # And has fenced nobody.
+    # And has fenced no producer.
     assert query.commit(query.write(plan, 2), 2)
 
 
 def test_a_copied_sink_id_whose_checkpoint_cannot_be_read_is_found_out_by_its_tasks(
     query: Query, topics: Topics
 ) -> None:
-    """It has fenced the owner by then, which is told so."""
+    """It has fenced the owner by then, which gets an error that says so."""
     query.run([0])
     messages = query.write(query.plan(), 1)
     unknown = replace(query, query_id="q-2").having(checkpointLocation="s3a://bucket/c")

@@ -1,4 +1,4 @@
-"""Producers of a worker are used again, and closed when nobody uses them any more."""
+"""Producers of a worker are used again, and closed when they are not used any more."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_what_was_not_taken_for_long_is_closed_and_its_id_used_again(
     held = await worker.take(plan_of(f"{name}-held"))
     monkeypatch.setattr(producers, "IDLE_MS", -1)
     again = await worker.take(plan_of(name, done=1))
-    # Who takes one takes its own, however long that was idle.
+    # A task takes its own producer, however long that was idle.
     assert (again, [await is_closed(socket) for socket in idle]) == (idle[0], [False, True])
     assert not await is_closed(held)
     other = await worker.take(plan_of(f"{name}-other", done=1))

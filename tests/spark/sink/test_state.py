@@ -67,7 +67,7 @@ def test_sources_end_that_is_too_long_is_left_out_and_that_is_kept() -> None:
     state = SinkState("q", 3, 8, 5, ended(1000))
     found = decode(encode(state), "s")
     assert found == SinkState("q", 3, 8, 5, is_end_too_long=True) == kept(state)
-    # And by who begins the next generation.
+    # And by the driver that begins the next generation.
     assert decode(encode(replace(found, generation=4)), "s").is_end_too_long
     with pytest.raises(ValueError, match="too long"):
         encode(SinkState("q" * 5000, 3, 8))

@@ -1,4 +1,4 @@
-"""What happens to topics while somebody reads them: transactions, compaction, truncation, growth,
+"""What happens to topics while a query reads them: transactions, compaction, truncation, growth,
 deletion."""
 
 from __future__ import annotations

@@ -24,5 +24,5 @@ def test_a_pattern_takes_no_topic_that_sinks_keep_their_state_in(
     topics = Topics(fresh_broker.address)
     topics.create_all([name, STATE_TOPIC], partitions=1)
     assert partitions(topics, subscribePattern=".*") == {TopicPartition(name, 0)}
-    # Who names it wants it.
+    # A source that names it wants it.
     assert partitions(topics, subscribe=STATE_TOPIC) == {TopicPartition(STATE_TOPIC, 0)}

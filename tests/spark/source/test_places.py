@@ -1,4 +1,4 @@
-"""Places that are found while somebody writes."""
+"""Places that are found while a producer writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A limit is shared out in proportion: never more in all, nobody left out for ever."""
+"""A limit is shared out in proportion: never more in all, no partition left out for ever."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_shares_are_within_two_of_the_proportion_and_never_none(
     taken = shares(backlogs, limit, turn)
     for place, backlog in waiting.items():
         assert taken[place] >= 1
-        # The one that everybody gets first is taken from the others in proportion.
+        # The offset that each partition gets first is taken from the others in proportion.
         assert abs(taken[place] * total - limit * backlog) <= total * (1 + len(waiting))
 
 

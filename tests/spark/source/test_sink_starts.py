@@ -41,6 +41,6 @@ def test_a_sink_that_has_committed_nothing_is_no_start(
     spark: SparkSession, topics: Topics, name: str, checkpoint: str
 ) -> None:
     topics.create(name)
-    stream = Stream(spark, topics, checkpoint, subscribe=name, startingOffsets="sink:nobody")
+    stream = Stream(spark, topics, checkpoint, subscribe=name, startingOffsets="sink:unknown")
     with pytest.raises(StreamingQueryException, match="this sink has committed nothing"):
         stream.run()

@@ -192,7 +192,7 @@ def test_few_records_wait_for_more_but_not_for_ever(
     options = {"subscribe": name, "startingOffsets": "earliest", "minOffsetsPerTrigger": "4"}
     stream = Stream(spark, topics, checkpoint, **options, maxTriggerDelay="1h")
     query = stream.start()
-    wait_until(lambda: len(stream.values) == 10, query, "the first batch waits for nobody")
+    wait_until(lambda: len(stream.values) == 10, query, "the first batch waits for no other")
     append(topics, name, range(5, 6))
     query.processAllAvailable()
     assert len(stream.values) == 10
