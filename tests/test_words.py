@@ -53,11 +53,7 @@ UNREAD: tuple[str, ...] = (
     "server/oncelog_server/log/",
     "server/oncelog_server/transaction/",
     "tests/client/",
-    "tests/conformance/",
-    "tests/faults/",
     "tests/server/",
-    "tests/simulation/",
-    "tests/spark/",
 )
 
 
