@@ -12,6 +12,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.test_tidy import PACKAGES, ROOT, package_modules, parsed, shown
 
 # What each package may import besides the standard library. `pip install oncelog` installs all of
@@ -183,6 +185,84 @@ def test_a_circle_of_modules_is_found_where_only_types_are_imported(tmp_path: Pa
     types = "if TYPE_CHECKING:\n    from oncelog_server.log.log import PartitionLog"
     circle = planted(tmp_path, {"oncelog_server.log.retention": types})
     assert "No cycles are allowed in oncelog_server.log." in circle.stdout, circle.stdout
+
+
+LOG = "oncelog_server.log"
+# What a variable or an attribute is called that is a log.
+NAMES_OF_LOGS = {"_log", "log", "opened"}
+
+
+def names_in(target: ast.expr) -> list[str]:
+    """`["a", "b", "c"]` for `a.b.c`, `a.b[0].c` and `a.b().c`."""
+    match target:
+        case ast.Name(name):
+            return [name]
+        case ast.Attribute(value, name):
+            return [*names_in(value), name]
+        case ast.Subscript(value) | ast.Call(value) | ast.Starred(value):
+            return names_in(value)
+        case ast.Tuple(elements) | ast.List(elements):
+            return [name for element in elements for name in names_in(element)]
+    return []
+
+
+def changed_names(node: ast.AST) -> list[list[str]]:
+    """The names on the way to each object that a statement changes: all but the last of
+    `a.b.c = 1`."""
+    targets: list[ast.expr] = []
+    match node:
+        case ast.Assign(targets=found) | ast.Delete(targets=found):
+            targets = found
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            targets = [target]
+    targets = [e for t in targets for e in (t.elts if isinstance(t, ast.Tuple | ast.List) else [t])]
+    return [
+        names_in(target.value)
+        for target in targets
+        if isinstance(target, ast.Attribute | ast.Subscript)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("log.last_flush_ms = 1", [["log"]]),
+        ("partition._log.recovery_point += 1", [["partition", "_log"]]),
+        ("log.deleted[0] = 1", [["log", "deleted"]]),
+        ("del log.segments[0]", [["log", "segments"]]),
+        ("a, log.b = 1, 2", [["log"]]),
+        ("log = 1", []),
+        ("self._log = log", [["self"]]),
+    ],
+)
+def test_what_a_statement_changes_is_recognized(line: str, changed: list[list[str]]) -> None:
+    assert changed_names(ast.parse(line).body[0]) == changed
+
+
+def test_only_the_log_changes_attributes_of_a_log() -> None:
+    """A log is `log.log` and `log.segments`; all others call methods."""
+    offences = [
+        f"{shown(path)}:{node.lineno}"
+        for module, path in package_modules()
+        if module.startswith("oncelog_server.") and module not in (f"{LOG}.log", f"{LOG}.segments")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.stmt)
+        and any(NAMES_OF_LOGS & set(names) for names in changed_names(node))
+    ]
+    assert not offences, offences
+
+
+def test_a_partition_is_the_only_door_to_its_log() -> None:
+    offences = [
+        f"{shown(path)}:{node.lineno}: {ast.unparse(node)}"
+        for module, path in package_modules()
+        if module.startswith("oncelog_server.") and module.split(".")[1] != "partition"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr in {"log", "_log"}
+        and any(name.endswith("partition") for name in names_in(node.value))
+    ]
+    assert not offences, offences
 
 
 def imported(path: Path) -> set[str]:

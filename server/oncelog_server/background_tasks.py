@@ -179,7 +179,7 @@ class BackgroundTasks:
 
         Raises StorageError or CorruptLog. Segments before the failed one stay deleted.
         """
-        deleted = partition.log.apply_retention(now_ms, partition.high_watermark)
+        deleted = partition.apply_retention(now_ms)
         if deleted:
             log.info(
                 "segments deleted by retention",
@@ -191,15 +191,14 @@ class BackgroundTasks:
         self._for_each_partition(self._flush_if_due)
 
     def _flush_if_due(self, partition: Partition, now_ms: int) -> None:
-        if partition.offline is None and partition.log.flush_due(now_ms):
-            partition.log.flush_requested(now_ms)
+        if partition.claim_flush(now_ms):
             self._group_flush.request(partition)
 
     def _expire_producers(self) -> None:
         self._for_each_partition(self._expire_producers_of)
 
     def _expire_producers_of(self, partition: Partition, now_ms: int) -> None:
-        partition.log.producers.expire(now_ms)
+        partition.expire_producers(now_ms)
 
     def _expire_transactional_ids(self) -> None:
         expired, goes_on = self._id_expiry.step()
@@ -284,12 +283,12 @@ class BackgroundTasks:
             name = partition.topic_partition
             if self._partitions.get(name) is not partition:
                 continue  # deleted meanwhile
-            recovery_points[name] = partition.log.recovery_point
-            if partition.log.log_start_offset > 0:
-                start_offsets[name] = partition.log.log_start_offset
+            recovery_points[name] = partition.recovery_point
+            if partition.log_start_offset > 0:
+                start_offsets[name] = partition.log_start_offset
             watermarks[name] = partition.high_watermark
             if remembers_logs:
-                closed.append(closed_log_line(name, partition.log.remembered()))
+                closed.append(closed_log_line(name, partition.remembered()))
         self._keep_those_of_offline(recovery_points, start_offsets)
         contents = yield from checkpoints_of(recovery_points, start_offsets, watermarks)
         if remembers_logs:

@@ -23,12 +23,12 @@ async def sync_recovered(files: Files, partitions: Partitions) -> None:
 
     Their records count as acknowledged from now on, so that a power failure must not lose them.
     """
-    flushes = [(partition, partition.log.begin_flush()) for partition in partitions]
+    flushes = [(partition, partition.begin_flush()) for partition in partitions]
     failure = await _synced(files, [file for _, flush in flushes for file in flush.files])
     if failure is not None:
         raise failure
     for partition, flush in flushes:
-        partition.log.finish_flush(flush, None)
+        partition.finish_flush(flush, None)
 
 
 async def close_logs(files: Files, partitions: Partitions, slices: Slices) -> bool:
@@ -57,11 +57,11 @@ def _closing(partitions: Partitions, open_files: list[File]) -> Steps[bool]:
         yield
     for partition in all_partitions:
         try:
-            open_files += partition.log.close(clean=partition.offline is None)
+            open_files += partition.close()
         except StorageError as error:
             log.error("log not closed", partition=str(partition.topic_partition), reason=str(error))
             clean = False
-        clean = clean and partition.offline is None and partition.log.failure is None
+        clean = clean and partition.offline is None and partition.failure is None
         yield
     return clean and not partitions.offline()
 

@@ -6,7 +6,8 @@ and elect leaders in used epochs.
 
 from __future__ import annotations
 
-from oncelog_server.log.log import PartitionLog
+from oncelog_server.partition.partition import Partition
+from oncelog_server.storage.layout import partition_directory
 
 
 class NewerLogs:
@@ -19,20 +20,18 @@ class NewerLogs:
         self._next_producer_id = next_producer_id
         self.found: list[str] = []
 
-    def look_at(self, log: PartitionLog, leader_epoch: int) -> None:
-        """Check a log. `leader_epoch` is the partition's epoch in the metadata."""
-        epoch = log.leader_epochs.latest_epoch
+    def look_at(self, partition: Partition, leader_epoch: int) -> None:
+        """Check the log of a partition. `leader_epoch` is its epoch in the metadata."""
+        directory = partition_directory(*partition.topic_partition)
+        epoch = partition.latest_leader_epoch
         if epoch > leader_epoch:
             self.found.append(
-                f"{log.directory} has records of leader epoch {epoch}, but the metadata has "
+                f"{directory} has records of leader epoch {epoch}, but the metadata has "
                 f"{leader_epoch}"
             )
-        # A marker alone proves nothing: an operator may have written it.
-        producer_id = max(
-            (producer.producer_id for producer in log.producers if producer.batches), default=-1
-        )
+        producer_id = partition.latest_producer_id()
         if producer_id >= self._next_producer_id:
             self.found.append(
-                f"{log.directory} has records of producer id {producer_id}, but the metadata has "
+                f"{directory} has records of producer id {producer_id}, but the metadata has "
                 f"assigned only those below {self._next_producer_id}"
             )

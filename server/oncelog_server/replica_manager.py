@@ -154,7 +154,7 @@ class ReplicaManager:
                 if self._broker_id in partition.replicas:
                     opened = self._open(topic, TopicPartition(topic.name, partition.partition))
                     if opened is not None:
-                        newer.look_at(opened.log, partition.leader_epoch)
+                        newer.look_at(opened, partition.leader_epoch)
         self._loading = False
         self._checked = frozenset()
 
@@ -203,7 +203,7 @@ class ReplicaManager:
             return True
         names = [TopicPartition(name, partition.partition) for partition in topic.partitions]
         opened = [found for found in map(self._partitions.get, names) if found is not None]
-        if any(partition.log.log_end_offset for partition in opened):
+        if any(partition.log_end_offset for partition in opened):
             return False
         reason = str(self._not_opened.get(name, "deleted"))
         for topic_partition in names:
@@ -326,10 +326,12 @@ class ReplicaManager:
             self._partitions.add_offline(topic_partition, str(error))
             return None
         log_recovery(topic_partition, opened.recovery)
-        opened.producers.max_ids = self._settings.oncelog_max_producer_ids_per_partition
-        opened.producers.is_given = self._is_given_id
-        opened.producers.on_full = partial(self._refused_id, topic_partition)
-        opened.refusals.on_refused = partial(self._refused, topic_partition)
+        opened.producers.limit(
+            self._settings.oncelog_max_producer_ids_per_partition,
+            is_given=self._is_given_id,
+            on_full=partial(self._refused_id, topic_partition),
+        )
+        opened.refusals.report_to(partial(self._refused, topic_partition))
         partition = Partition(
             topic_partition,
             topic.id,
@@ -355,7 +357,7 @@ class ReplicaManager:
         """Retry the refused operation of a log. Raises StorageError if it is refused again."""
         partition = self._partitions.get(name)
         if partition is not None and partition.offline is None:
-            partition.log.try_again(self._wall_ms())
+            partition.try_again(self._wall_ms())
 
     def _storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         name = partition.topic_partition
@@ -375,7 +377,7 @@ class ReplicaManager:
             if image.leader_epoch > self._kept_epoch:
                 # One directory must have the newest epoch, for a recovery of lost metadata.
                 self._kept_epoch = image.leader_epoch
-                partition.log.write_leader_epochs()
+                partition.write_leader_epochs()
             if coordinator is not None:
                 led = coordinator.lead(partition)
                 if led is not None:
@@ -412,7 +414,7 @@ class ReplicaManager:
             if partition is None:
                 remove()
             else:
-                partition.log.remove(aside)
+                partition.remove(aside)
         except StorageError as error:
             self._undropped.add(topic.id)
             self._refused_work.add(
@@ -424,7 +426,7 @@ class ReplicaManager:
         for image in topic.partitions:
             partition = self._partitions.get(TopicPartition(topic.name, image.partition))
             if partition is not None:
-                partition.log.reconfigure(config)
+                partition.reconfigure(config)
 
 
 def _opening(name: TopicPartition | str) -> str:

@@ -74,8 +74,8 @@ MUTANTS: Final = (
         "M5",
         "the last stable offset is one too high",
         f"{_SERVER}/partition/partition.py",
-        "        return max(min(self._high_watermark, unstable), self.log.log_start_offset)\n",
-        "        return max(min(self._high_watermark, unstable + 1), self.log.log_start_offset)\n",
+        "        return max(min(self._high_watermark, unstable), self._log.log_start_offset)\n",
+        "        return max(min(self._high_watermark, unstable + 1), self._log.log_start_offset)\n",
         _PARTITION,
     ),
     Mutant(
@@ -267,7 +267,7 @@ MUTANTS: Final = (
         "a flush moves the high watermark past what it has flushed",
         f"{_SERVER}/partition/partition.py",
         "        self._advance(log_end_offset)\n\n    def _advance",
-        "        self._advance(self.log.log_end_offset)\n\n    def _advance",
+        "        self._advance(self._log.log_end_offset)\n\n    def _advance",
         (*_PARTITION, "tests/server/partition/test_group_flush.py"),
     ),
     Mutant(

@@ -117,11 +117,11 @@ def test_T9_many_overdue_transactions_leave_the_loop_to_others_in_between(tmp_pa
         name = f"t{number}"
         world.add(world.producer(name, timeout_ms=1_000), A0, transactional_id=name)
     others: list[int] = []
-    before = world.partitions[A0].log.log_end_offset
+    before = world.partitions[A0].log_end_offset
     calls = world.timers.soon
 
     def other() -> None:
-        others.append(world.partitions[A0].log.log_end_offset - before)
+        others.append(world.partitions[A0].log_end_offset - before)
         if len(others) < 10:
             calls.append(other)
 
@@ -137,8 +137,8 @@ def test_a_duty_that_fails_stops_neither_the_others_nor_its_own_next_turn(tmp_pa
     producer = world.producer(timeout_ms=1_000)
     world.produce(producer, A0, 0)
     failing = world.partitions[A1]
-    config = replace(failing.log.config, flush_ms=None)  # type: ignore[arg-type]  # fails on it
-    failing.log.config = config
+    config = replace(failing.config, flush_ms=None)  # type: ignore[arg-type]  # fails on it
+    failing._log.config = config
     write(world, A1)
     world.timers.advance(5 * FLUSH_CHECK_MS)
     assert world.partitions[A0].last_stable_offset == 2
@@ -147,7 +147,7 @@ def test_a_duty_that_fails_stops_neither_the_others_nor_its_own_next_turn(tmp_pa
 def test_flush_ms_is_kept(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     partition = kept.world.partitions[B0]
-    partition.log.reconfigure(replace(partition.log.config, flush_ms=2_500))
+    partition.reconfigure(replace(partition.config, flush_ms=2_500))
     write(kept.world, B0)
     kept.world.timers.advance(2_000)
     assert not kept.world.files.pending
@@ -156,21 +156,21 @@ def test_flush_ms_is_kept(tmp_path: Path) -> None:
     kept.world.timers.advance(FLUSH_CHECK_MS)
     assert len(kept.world.files.pending) == 1, "one that is under way is enough"
     kept.world.files.settle()
-    assert partition.log.recovery_point == 1
+    assert partition.recovery_point == 1
 
 
 def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     world = kept.world
     for name in (A0, A1, B0):
-        log = world.partitions[name].log
+        log = world.partitions[name]._log
         log.reconfigure(replace(log.config, segment_bytes=400, retention_bytes=500))
         write(world, name, 20)
     world.partitions[A0].fail("fsync")
     world.files.fail_append(match="a-1/0")
     world.timers.advance(FIRST_RETENTION_MS)
-    assert world.partitions[A0].log.log_start_offset == 0
-    assert world.partitions[B0].log.log_start_offset > 0
+    assert world.partitions[A0].log_start_offset == 0
+    assert world.partitions[B0].log_start_offset > 0
 
 
 def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
@@ -180,7 +180,7 @@ def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
     kept = Kept(tmp_path)
     world = kept.world
     for name in (A0, A1):
-        log = world.partitions[name].log
+        log = world.partitions[name]._log
         log.reconfigure(replace(log.config, segment_bytes=400, retention_bytes=500))
         write(world, name, 20)
     rename = world.files.rename
@@ -193,11 +193,11 @@ def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
     world.files.rename = refusing  # type: ignore[method-assign]
     with structlog.testing.capture_logs() as logged:
         world.timers.advance(FIRST_RETENTION_MS + 10_000)
-        segments = len(world.partitions[A1].log.segments)
-        assert len(world.partitions[A0].log.segments) < segments
+        segments = len(world.partitions[A1]._log.segments)
+        assert len(world.partitions[A0]._log.segments) < segments
         world.files.rename = rename  # type: ignore[method-assign]
         world.timers.advance(RETRY_MS)
-    assert len(world.partitions[A1].log.segments) == len(world.partitions[A0].log.segments)
+    assert len(world.partitions[A1]._log.segments) == len(world.partitions[A0]._log.segments)
     assert [event["event"] for event in logged if event.get("partition") == str(A1)] == [
         "disk refused",
         "segments deleted by retention",
@@ -215,7 +215,7 @@ def test_idle_producers_are_forgotten_and_those_with_an_open_transaction_are_not
     world.timers.now_ms += 86_400_000
     write(world, A1, producer_id=5)
     world.timers.advance(Settings().producer_id_expiration_check_interval_ms)
-    assert [len(world.partitions[name].log.producers) for name in (A0, A1, B0)] == [0, 1, 0]
+    assert [len(world.partitions[name]._log.producers) for name in (A0, A1, B0)] == [0, 1, 0]
 
 
 def test_x5_expired_transactional_ids_go_in_slices_with_others_in_between(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_pat
     world = kept.world
     write(world, A0, 5)
     world.partitions[A0].delete_records_before(3, world.wall())
-    world.partitions[A0].log.flush(lambda error: None)
+    world.partitions[A0]._log.flush(lambda error: None)
     world.files.settle()
     write(world, A0, 2)
     world.timers.advance(60_000)
@@ -264,7 +264,7 @@ def test_checkpoints_are_written_off_the_loop_once_for_all_callers_meanwhile(
 ) -> None:
     """The second and the third share one writing, which says what is so when it begins."""
     kept = Kept(tmp_path)
-    log = kept.world.partitions[A0].log
+    log = kept.world.partitions[A0]._log
     write(kept.world, A0, 5)
     kept.disk.held = True
     answers = [kept.background_tasks.checkpoint() for _ in range(3)]
@@ -287,7 +287,7 @@ def test_checkpoints_are_written_off_the_loop_once_for_all_callers_meanwhile(
 def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     assert kept.background_tasks.checkpoint().done
-    log = kept.world.partitions[A0].log
+    log = kept.world.partitions[A0]._log
     old = kept.directory.recovery_points()
     log.recovery_point = 4
     temporary = tmp_path / (HIGH_WATERMARK_CHECKPOINT + TEMPORARY_SUFFIX)

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog_server.newer_logs import NewerLogs
 from tests.server.log.driver import Driver
+from tests.server.partition.partitions import held_by
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_what_the_metadata_does_not_know_is_found(
     if clean:
         driver.log.close(clean=True)
     newer = NewerLogs(next_producer_id)
-    newer.look_at(driver.open(clean=clean), leader_epoch)
+    newer.look_at(held_by(driver.open(clean=clean)), leader_epoch)
     assert len(newer.found) == len(expected)
     assert all(words in found for words, found in zip(expected, newer.found, strict=True))
 
@@ -41,5 +42,5 @@ def test_what_the_metadata_does_not_know_is_found(
 def test_a_marker_of_an_unknown_id_proves_nothing(driver: Driver) -> None:
     driver.mark(5_000)
     newer = NewerLogs(2_000)
-    newer.look_at(driver.log, 4)
+    newer.look_at(held_by(driver.log), 4)
     assert newer.found == []

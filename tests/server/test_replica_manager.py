@@ -85,14 +85,14 @@ async def test_S3d_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
             with pytest.raises(Refused) as refused:
                 broker.partitions.require("topic", 0)
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-            assert broker.partitions.require("topic", 1).log.log_end_offset == 10
+            assert broker.partitions.require("topic", 1).log_end_offset == 10
             await broker.metadata.create_missing_topic("another")  # the image moves on
             assert broker.partitions.offline_reason(TopicPartition("topic", 0)) is not None
         assert not (tmp_path / CLEAN_SHUTDOWN).exists()
         assert (tmp_path / FIRST_SEGMENT).stat().st_size == size
     damage(tmp_path, 70)
     async with life(tmp_path) as broker:
-        assert broker.partitions.require("topic", 0).log.log_end_offset == 10
+        assert broker.partitions.require("topic", 0).log_end_offset == 10
 
 
 async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it_is_served(
@@ -102,7 +102,7 @@ async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it
     forget(tmp_path, "*-checkpoint")
     async with life(tmp_path, flush_on_ack=True) as broker:
         for partition in broker.partitions:
-            assert partition.log.recovery_point == partition.high_watermark == 10
+            assert partition.recovery_point == partition.high_watermark == 10
 
 
 async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_on
         await until_more_than(broker, 1)
         other = asyncio.create_task(broker.metadata.create_topics([NewTopic("other", 1)]))
         assert await most_at_once(broker, other) <= FEW_STEPS
-        assert broker.partitions.require("other", 0).log.log_end_offset == 0
+        assert broker.partitions.require("other", 0).log_end_offset == 0
         assert len(broker.partitions) < count
         gone = asyncio.create_task(broker.metadata.delete_topics(["short"]))
         while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
@@ -165,7 +165,7 @@ async def test_settings_changed_while_partitions_wait_reach_those_that_are_opene
         await broker.metadata.alter_topic_settings("many", lambda own: {"retention.ms": "4321"})
         await new
         await broker._replica_manager.settled(["many"])
-        assert {partition.log.config.retention_ms for partition in broker.partitions} == {4321}
+        assert {partition.config.retention_ms for partition in broker.partitions} == {4321}
 
 
 async def most_at_once(broker: Broker, work: asyncio.Task[Any]) -> int:
@@ -236,7 +236,7 @@ async def test_the_first_record_of_a_leader_epoch_brings_it_into_the_file(tmp_pa
             for index in range(3):
                 partition = broker.partitions.require("topic", index)
                 partition.append(batch(), now_ms=NOW_MS)
-                assert partition.log.end_offset_for_epoch(partition.leader_epoch) == (
+                assert partition.end_offset_for_epoch(partition.leader_epoch) == (
                     partition.leader_epoch, number + 1
                 )  # fmt: skip
                 assert epochs_of(tmp_path)[f"topic-{index}"][1] == partition.leader_epoch
@@ -250,6 +250,6 @@ async def test_topics_with_the_same_and_with_other_settings_have_each_their_own(
         topics = [NewTopic(f"t{n}", 1, 1, settings=setting) for n, setting in enumerate(settings)]
         await broker.metadata.create_topics(topics)
     async with life(tmp_path) as broker:
-        logs = [broker.partitions.require(f"t{n}", 0).log for n in range(4)]
+        logs = [broker.partitions.require(f"t{n}", 0)._log for n in range(4)]
         kept = [log.config.retention_ms for log in logs]
     assert kept == [604_800_000, 1, 2, 1]

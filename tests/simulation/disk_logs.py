@@ -17,5 +17,5 @@ def logs_on(disk: SimDisk, broker: Broker | None = None) -> dict[TopicPartition,
             name = (partition.topic_partition.topic, partition.topic_partition.partition)
             if name in logs:
                 logs[name].high_watermark = partition.high_watermark
-                logs[name].log_start = partition.log.log_start_offset
+                logs[name].log_start = partition.log_start_offset
     return logs

@@ -16,7 +16,7 @@ def not_durable(
     """What is wrong with those whose files are in `directories`."""
     return [
         f"I9: {path} is called durable up to {log.recovery_point}, and is not"
-        for log in (partition.log for partition in partitions)
+        for log in (partition._log for partition in partitions)
         if log.directory in directories and log.failure is None
         for path in _beyond(log, disk)
     ]

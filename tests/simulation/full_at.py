@@ -73,7 +73,7 @@ def observe_refused(world: World) -> None:
     broker, met = world.node.broker, world.sometimes.met
     met("partition offline until the disk takes it", len(broker.partitions.offline()))
     for partition in broker.partitions:
-        met("swap interrupted by a full disk", partition.log.refusals.interrupted is not None)
+        met("swap interrupted by a full disk", partition._log.refusals.interrupted is not None)
     for name in broker._refused_work._work:
         met(f"refused until there is room: {name.partition(' ')[0]}")
 
@@ -119,11 +119,11 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
     found = [f"{name} is offline: {why}" for name, why in broker.partitions.offline().items()]
     found += [f"refused work: {name}" for name in broker._refused_work._work]
     for partition in broker.partitions:
-        if partition.log.failure is not None:
-            found.append(f"{partition.topic_partition} has failed: {partition.log.failure}")
-        if partition.log.refusals.current is not None:
+        if partition.failure is not None:
+            found.append(f"{partition.topic_partition} has failed: {partition.failure}")
+        if partition._log.refusals.current is not None:
             found.append(
-                f"{partition.topic_partition} is refused: {partition.log.refusals.current}"
+                f"{partition.topic_partition} is refused: {partition._log.refusals.current}"
             )
     image = broker.metadata.image
     known = {
@@ -143,7 +143,7 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
     due = {
         path
         for partition in broker.partitions
-        for _, paths in partition.log.segments.deleted
+        for _, paths in partition._log.segments.deleted
         for path in paths
     }
     under_way = {path for path in disk.names.files if path.endswith(UNDER_WAY)}

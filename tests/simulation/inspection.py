@@ -76,7 +76,7 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
     failed = {
         partition.topic_partition
         for partition in broker.partitions
-        if partition.log.failure is not None
+        if partition.failure is not None
     }
     partitions: dict[TopicPartition, LivePartition] = {
         partition.topic_partition: partition_view(partition, reads_files=False)

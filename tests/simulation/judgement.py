@@ -312,7 +312,7 @@ def _undecided(broker: Broker, *, lossy: bool) -> Iterator[str]:
         yield f"{offline} is offline: {reason}"
     for partition in broker.partitions:
         stable, high = partition.last_stable_offset, partition.high_watermark
-        end = partition.log.log_end_offset
+        end = partition.log_end_offset
         if not lossy and not stable == high == end:
             yield f"{partition.topic_partition}: LSO {stable}, HW {high}, end {end}"
     for _, shard in broker.transactions.runtime.shards():

@@ -15,7 +15,7 @@ from tests.simulation.checking.logs import AbortedRow, Producer
 def partition_view(partition: Partition, *, reads_files: bool = True) -> LivePartition:
     """`reads_files`: all aborted transactions, for which files are read, and put right where they
     are damaged; else those of the segments whose rows are in memory."""
-    log = partition.log
+    log = partition._log
     return LivePartition(
         log_start_offset=log.log_start_offset,
         last_stable_offset=partition.last_stable_offset,

@@ -43,9 +43,9 @@ def observe_death(world: World, broker: Broker) -> None:
     for partition in broker.partitions:
         if partition.last_stable_offset < partition.high_watermark:
             met("killed with the last stable offset held back")
-        if partition.high_watermark < partition.log.log_end_offset:
+        if partition.high_watermark < partition.log_end_offset:
             met("killed with records that are not committed")
-        if partition.log.segments.deleted:
+        if partition._log.segments.deleted:
             met("killed with deleted segments still on disk")
         if partition.commit_waiters:
             met("killed while a producer waits for the disk")

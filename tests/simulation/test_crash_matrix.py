@@ -82,7 +82,7 @@ def wanted_states(cell: Cell) -> tuple[int, int]:
 
 def check_nothing_is_held_back(world: World) -> None:
     for partition in world.partitions.values():
-        end = partition.log.log_end_offset
+        end = partition.log_end_offset
         assert partition.last_stable_offset == partition.high_watermark == end
     assert world.offset(require_stable=True)[0] is ErrorCode.NONE
 
@@ -92,8 +92,8 @@ def abort_hanging(cell: Cell) -> None:
     of: an operator aborts them, as `kafka-transactions abort` does (KIP-664)."""
     cell.rest(TIMEOUT_MS + 2_000)
     for partition in cell.world.partitions.values():
-        for transaction in partition.log.producers.ongoing_transactions():
-            entry = partition.log.producers.entry(transaction.producer_id)
+        for transaction in partition._log.producers.ongoing_transactions():
+            entry = partition._log.producers.entry(transaction.producer_id)
             assert entry is not None
             partition.append_marker(
                 entry.producer_id,

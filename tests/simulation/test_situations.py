@@ -109,12 +109,12 @@ class Resigning(World):
             broker.transactions.init_producer_id(InitProducerId("late", 60_000))
 
         await process.run(ask())
-        assert partition.high_watermark < partition.log.log_end_offset
+        assert partition.high_watermark < partition.log_end_offset
         process.context.run(partition.resign)
         inspect_running(self)
         await asyncio.sleep(2 * SLOW_US / 1e6)
         # The record is committed now, and the coordinator has not heard of it.
-        assert partition.high_watermark == partition.log.log_end_offset
+        assert partition.high_watermark == partition.log_end_offset
         found = shard.get("late")
         assert found is None or not found.is_listed
         inspect_running(self)

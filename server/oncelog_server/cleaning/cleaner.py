@@ -29,6 +29,7 @@ from oncelog_server.storage.layout import (
     CLEANER_CHECKPOINT,
     DELETED_SUFFIX,
     LOG_SUFFIX,
+    partition_directory,
     segment_file,
 )
 from oncelog_server.timers import Timer, Timers
@@ -159,17 +160,18 @@ class LogCleaner:
         return dirtiest
 
     def _is_candidate(self, partition: Partition) -> bool:
-        if not partition.log.config.is_compacted:
-            return False
-        if partition.offline is not None or partition.log.failure is not None:
+        if partition.log_to_clean() is None:
             return False
         given_up_ms = self._uncleanable.get(partition.topic_partition, 0)
         return given_up_ms <= self._clock.monotonic_ms()
 
     def _cleanable(self, partition: Partition, now_ms: int) -> Cleanable | None:
         last_cleaned = self._cleaned.get(partition.topic_partition)
+        partition_log = partition.log_to_clean()
+        if partition_log is None:
+            return None
         try:
-            return cleanable(partition.log, last_cleaned, partition.last_stable_offset, now_ms)
+            return cleanable(partition_log, last_cleaned, partition.last_stable_offset, now_ms)
         except (StorageError, CorruptLog) as error:
             self._give_up(partition, error)
             return None
@@ -191,9 +193,7 @@ class LogCleaner:
         """Return whether the log may still be cleaned: not deleted, not failed, still compacted."""
         return (
             self._partitions.get(partition.topic_partition) is partition
-            and partition.offline is None
-            and partition.log.failure is None
-            and partition.log.config.is_compacted
+            and partition.log_to_clean() is not None
         )
 
     def now_ms(self) -> int:
@@ -268,7 +268,7 @@ class LogCleaner:
         if name in self._uncleanable:
             if self._clock.monotonic_ms() < from_ms:
                 raise error
-            self._probe(partition.log.directory, error)
+            self._probe(partition_directory(*name), error)
             del self._uncleanable[name]
             self._probed[name] = self._looks
         elif is_idle and self._looks > self._probed[name]:
@@ -330,7 +330,7 @@ class Pass:
         self._timers = timers
         self._partition = partition
         self._found = found
-        self._replacement = Replacement(partition.log)
+        self._replacement = Replacement(found.log)
         self._work: CleaningWork | None = None
         self._cancelled = False
 

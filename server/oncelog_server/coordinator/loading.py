@@ -9,8 +9,8 @@ from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.coordinator.shard import CoordinatorRecord, Replica, TransactionOfRecords
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.results import FileRange
+from oncelog_server.partition.partition import Partition
 from oncelog_server.slices import Steps
 from oncelog_server.storage.files import File, StorageError
 
@@ -18,26 +18,26 @@ LOAD_BYTES: Final = 4 << 20
 LARGEST_BATCH_BYTES: Final = 64 << 20
 
 
-def replay_log(log: PartitionLog, shard: Replica) -> Steps[int]:
+def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     """Replay everything from the log's start, in slices; the number of records.
 
     Records of open transactions are replayed with their producer and become state at its marker.
     Raises ValueError for a record that cannot be read: the shard must be refused rather than served
     half (S14).
     """
-    offset = log.log_start_offset
+    offset = partition.log_start_offset
     count = 0
     # The file that was read last, and how far.
     before: tuple[File | None, int] = None, 0
-    while offset < log.log_end_offset:
+    while offset < partition.log_end_offset:
         try:
-            found = _find(log, offset)
-            if found is None:
+            found = partition.read_appended(offset, LOAD_BYTES)
+            if found is None:  # compaction took the batches up to the end, or a power failure
                 break
             data = found.read()
-            _check_place(log, found, before)
+            _check_place(partition, found, before)
             # A read may end inside of a batch, which then comes whole with the next one.
-            read_from, least, end = offset, 0, log.end_of_file(found.file)
+            read_from, least, end = offset, 0, partition.end_of_file(found.file)
             for position, header in split_batches(data, allow_partial=True):
                 _check_offsets(header, least, offset, end)
                 least = offset = header.next_offset
@@ -50,22 +50,16 @@ def replay_log(log: PartitionLog, shard: Replica) -> Steps[int]:
     return count
 
 
-def _find(log: PartitionLog, offset: int) -> FileRange | None:
-    """From the batch with `offset` on; None where no batch follows, though the log ends later:
-    compaction took it, or a power failure. Raises StorageError and CorruptLog."""
-    return log.read(offset, LOAD_BYTES, limit=log.log_end_offset, at_least_one=True).records
-
-
-def _check_place(log: PartitionLog, found: FileRange, before: tuple[File | None, int]) -> None:
+def _check_place(partition: Partition, found: FileRange, before: tuple[File | None, int]) -> None:
     """Raise ValueError if bytes of the log lie between `found` and what was read before: batches
     with offsets below those of their segment are passed over, and were not written so."""
     file, end = before
     if file is None:
-        goes_on = not found.position or log.log_start_offset > log.segments[0].base_offset
+        goes_on = not found.position or partition.log_start_offset > partition.first_segment_offset
     elif file is found.file:
         goes_on = found.position == end
     else:  # compaction may have put another file in the place of the last one
-        goes_on = not found.position and (end == file.size or not log.end_of_file(file))
+        goes_on = not found.position and (end == file.size or not partition.end_of_file(file))
     if not goes_on:
         raise ValueError(f"{found.file.path} at byte {found.position}: batches before it are left")
 

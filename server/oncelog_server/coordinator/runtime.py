@@ -121,7 +121,7 @@ class ShardRuntime(Generic[S]):
     def _load(self, index: int, partition: Partition, load: _Load) -> Steps[None]:
         shard = self._new_shard(index, load.epoch)
         began_ms = self._wall_ms()
-        steps = replay_log(partition.log, shard)
+        steps = replay_log(partition, shard)
         while True:
             if self._loading.get(index) is not load:
                 # Led by another broker meanwhile, or in another epoch.
@@ -250,7 +250,7 @@ class ShardRuntime(Generic[S]):
         partition = loaded.partition
         if (
             self._replay_at is ReplayAt.COMMIT
-            or partition.high_watermark >= partition.log.log_end_offset
+            or partition.is_committed
             or isinstance(response, Deferred)
         ):
             return response
@@ -263,7 +263,7 @@ class ShardRuntime(Generic[S]):
                 # What it was decided on will never be committed here.
                 parked.abandon()
 
-        partition.when_committed(partition.log.log_end_offset, settled)
+        partition.when_committed(partition.log_end_offset, settled)
         return parked
 
     def _append(self, loaded: LoadedShard[S], decision: Decision[R]) -> int:

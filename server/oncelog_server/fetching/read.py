@@ -81,13 +81,12 @@ def _read_one(
 ) -> PartitionResult:
     partition.check_leader(wanted.current_leader_epoch)
     if wanted.last_fetched_epoch >= 0:
-        diverging = _divergence(wanted, partition)
+        diverging = partition.end_of_divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
         if diverging is not None:
-            log = partition.log
             read = PartitionRead(
                 partition.high_watermark,
                 partition.last_stable_offset,
-                log.log_start_offset,
+                partition.log_start_offset,
                 None,
                 None,
             )
@@ -99,17 +98,3 @@ def _read_one(
         at_least_one=size == 0,
     )
     return PartitionResult(wanted, ErrorCode.NONE, read, None, partition)
-
-
-def _divergence(wanted: FetchedPartition, partition: Partition) -> tuple[int, int] | None:
-    """(epoch, end offset) where the reader's log and ours part (KIP-595, KIP-320), also where ours
-    ends before the position: out of range is only what lies before the log."""
-    if wanted.fetch_offset < partition.log.log_start_offset:
-        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-    found = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
-    if found is None:
-        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-    epoch, end_offset = found
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-        return epoch, end_offset
-    return None

@@ -68,8 +68,7 @@ def _delete(
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = services.partitions.require(topic, wanted.partition_index)
         partition.check_leader()
-        policy = partition.log.config.cleanup_policy
-        if "delete" not in policy:
+        if not partition.config.deletes_by_retention:
             raise Refused(ErrorCode.POLICY_VIOLATION)
         start = partition.delete_records_before(
             partition.high_watermark if wanted.offset == TO_HIGH_WATERMARK else wanted.offset,

@@ -58,7 +58,7 @@ def _steps(
             continue
         name, number = partition.topic_partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name))
-        topic.partitions.append(DescribeLogDirsPartition(number, partition.log.size_bytes))
+        topic.partitions.append(DescribeLogDirsPartition(number, partition.size_bytes))
         yield
     space = disk_space(services.settings.data_directory)
     directory = DescribeLogDirsResult(

@@ -140,21 +140,21 @@ def _nothing(
 def _look_up(
     partition: Partition, wanted: ListOffsetsPartition, isolation: Isolation
 ) -> ListOffsetsPartitionResponse:
-    log, timestamp = partition.log, wanted.timestamp
+    timestamp = wanted.timestamp
     end = partition.end_offset(isolation)
     index = wanted.partition_index
     if timestamp == LATEST:
         return ListOffsetsPartitionResponse(index, 0, -1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = log.log_start_offset
-        epoch = log.leader_epochs.epoch_at(start)
+        start = partition.log_start_offset
+        epoch = partition.epoch_at(start)
         return ListOffsetsPartitionResponse(index, 0, -1, start, epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _nothing(wanted)  # There is no tiered storage.
     if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp_offset()
+        found = partition.max_timestamp_offset()
     else:
-        found = log.offset_for_timestamp(timestamp, end)
+        found = partition.offset_for_timestamp(timestamp, end)
     if found is None or found.offset >= end:
         return _nothing(wanted)
     return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)

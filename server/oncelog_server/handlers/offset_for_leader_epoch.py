@@ -58,6 +58,6 @@ def _partition(
         partition.check_leader(wanted.current_leader_epoch)
     except Refused as refused:
         return EpochEndOffset(refused.code, wanted.partition, -1, -1)
-    found = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    found = partition.end_offset_for_epoch(wanted.leader_epoch)
     epoch, end_offset = found if found is not None else (-1, -1)
     return EpochEndOffset(ErrorCode.NONE, wanted.partition, epoch, end_offset)

@@ -290,7 +290,7 @@ class _Answers:
                     NONE,
                     appended.base_offset,
                     appended.log_append_time_ms,
-                    partition.log.log_start_offset,
+                    appended.log_start_offset,
                 )
             else:
                 answer = _refused(self._services, self._context, append, self.endpoints)
@@ -319,7 +319,7 @@ def _refused(
         error_message=append.message,
     )
     if append.partition is not None and (append.record_errors or append.code in FROM_THE_LOG):
-        refused.log_start_offset = append.partition.log.log_start_offset
+        refused.log_start_offset = append.partition.log_start_offset
     if append.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and append.partition is not None:
         leaders = CurrentLeaders(services, context.listener_name)
         refused.current_leader = LeaderIdAndEpoch(*leaders.of(*append.partition.topic_partition))

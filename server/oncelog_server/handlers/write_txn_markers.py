@@ -132,8 +132,8 @@ class _Ended:
     def _is_open(self, name: TopicPartition) -> bool:
         partition = self._services.partitions.get(name)
         return partition is not None and any(
-            ongoing_transaction.producer_id == self._work.producer_id
-            for ongoing_transaction in partition.log.producers.ongoing_transactions()
+            producer.producer_id == self._work.producer_id
+            for producer in partition.open_transactions()
         )
 
     def __call__(self, partition: TopicPartition) -> None:

@@ -177,7 +177,10 @@ class PartitionLog:
             repeated = self.producers.check_data(header, from_client=from_client)
             if repeated is not None:
                 time_ms = repeated.timestamp if rules.log_append_time else NO_TIMESTAMP
-                return Appended(repeated.first_offset, repeated.last_offset, time_ms, True, -1, 0)
+                first, last, start = (
+                    repeated.first_offset, repeated.last_offset, self.log_start_offset,
+                )  # fmt: skip
+                return Appended(first, last, time_ms, True, -1, 0, start)
         segments = self.segments
         base_offset = segments.active.end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -188,7 +191,8 @@ class PartitionLog:
             segment = segments.active.base_offset
             self.producers.data_appended(header, base_offset, segment, position, now_ms)
         time_ms = now_ms if rules.log_append_time else NO_TIMESTAMP
-        return Appended(base_offset, last_offset, time_ms, False, position, len(records))
+        size, start = len(records), self.log_start_offset
+        return Appended(base_offset, last_offset, time_ms, False, position, size, start)
 
     def append_decided(
         self, records: bytearray, count: int, *, leader_epoch: int, now_ms: int
@@ -247,7 +251,8 @@ class PartitionLog:
             timestamp=now_ms,
             now_ms=now_ms,
         )
-        return Appended(offset, offset, NO_TIMESTAMP, False, position, len(batch))
+        size, start = len(batch), self.log_start_offset
+        return Appended(offset, offset, NO_TIMESTAMP, False, position, size, start)
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
         """The marker is in the log: readers are given the row from memory, whether or not the

@@ -118,6 +118,12 @@ class Producers:
         # Decided, but the marker is not known to be below the high watermark: first -> last offset.
         self.decided: dict[int, int] = {}
 
+    def limit(
+        self, max_ids: int, *, is_given: Callable[[int], bool], on_full: Callable[[], None]
+    ) -> None:
+        """Refuse clients' new producer ids above `max_ids` and those that were never given out."""
+        self.max_ids, self.is_given, self.on_full = max_ids, is_given, on_full
+
     def __len__(self) -> int:
         return len(self._entries)
 

@@ -39,6 +39,9 @@ class Refusals:
         # The failure that ends when what the disk interrupted is undone.
         self._interruption: StorageError | None = None
 
+    def report_to(self, on_refused: Callable[[StorageError], None]) -> None:
+        self.on_refused = on_refused
+
     def fail(self, error: StorageError) -> None:
         """Refuse every append from now on: what is on the disk is known only after a restart."""
         if self.failure is None or self.failure is self._interruption:

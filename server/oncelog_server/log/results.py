@@ -21,7 +21,8 @@ class Origin(Enum):
 
 class Appended(msgspec.Struct):
     """Where a batch is in the log. `duplicate`: it was there already. `log_append_time_ms` is
-    NO_TIMESTAMP where the topic keeps the producer's timestamps."""
+    NO_TIMESTAMP where the topic keeps the producer's timestamps. `log_start_offset` is that at the
+    append, as in Kafka's LogAppendInfo."""
 
     base_offset: int
     last_offset: int
@@ -29,6 +30,7 @@ class Appended(msgspec.Struct):
     duplicate: bool
     position: int
     size: int
+    log_start_offset: int
 
 
 class FileRange(msgspec.Struct, frozen=True):

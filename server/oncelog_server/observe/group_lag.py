@@ -13,10 +13,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from oncelog_server.group.views import GroupViews
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.log.log import PartitionLog
-from oncelog_server.log.readable import walk_readable
 from oncelog_server.observe import metrics
 from oncelog_server.observe.exposition import TURN, WORK
+from oncelog_server.partition.lag import walk_readable
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.storage.files import StorageError
@@ -90,7 +89,7 @@ class GroupLag:
         for partition, committed in by_partition:
             place = partition.topic_partition, partition.topic_id
             counts = self._known.get(place) or KnownCounts()
-            if not partition.log.config.is_compacted:
+            if not partition.config.is_compacted:
                 known[place] = counts  # compaction changes counts
             try:
                 lag_of, held_of = yield from self._count(partition, counts, committed)
@@ -123,7 +122,7 @@ class GroupLag:
                 continue
             count += 1
             if count <= MAX_SERIES:
-                start = max(commit.offset, partition.log.log_start_offset)
+                start = max(commit.offset, partition.log_start_offset)
                 rows = found.setdefault(commit.partition, (partition, []))[1]
                 rows.append(Committed(commit.group_id, start))
         return list(found.values()), max(count - MAX_SERIES, 0)
@@ -132,7 +131,6 @@ class GroupLag:
         self, partition: Partition, counts: KnownCounts, committed: list[Committed]
     ) -> Generator[str, None, tuple[dict[int, int], dict[int, int]]]:
         """Return lag and held-back records by committed offset."""
-        log = partition.log
         stable, end = partition.last_stable_offset, partition.high_watermark
         starts = sorted({commit.offset for commit in committed})
         lag_of = dict.fromkeys(starts, 0)
@@ -141,7 +139,7 @@ class GroupLag:
         if below:
             counts.begin_at(below[0])
             for offset in (*below, stable):
-                yield from self._walk_to(log, counts, offset)
+                yield from self._walk_to(partition, counts, offset)
             for start in below:
                 found = counts.between(start, stable)
                 lag_of[start] = stable - start if found is None else found
@@ -150,28 +148,28 @@ class GroupLag:
         for start in starts:
             first = max(start, stable)
             if first not in undecided:
-                undecided[first] = yield from self._undecided(log, first, end)
+                undecided[first] = yield from self._undecided(partition, first, end)
             held_of[start] = undecided[first]
         return lag_of, held_of
 
-    def _walk_to(self, log: PartitionLog, counts: KnownCounts, offset: int) -> Iterator[str]:
+    def _walk_to(self, partition: Partition, counts: KnownCounts, offset: int) -> Iterator[str]:
         """Learn the count at `offset`, or as far towards it as this scrape has steps left."""
         first, below = counts.floor(offset)
         if first == offset or not self._steps_left:
             return
-        for walked in walk_readable(log, first, offset):
+        for walked in walk_readable(partition, first, offset):
             counts.learn(walked.reached, below + walked.records)
             self._steps_left -= 1
             yield TURN
             if not self._steps_left:
                 return
 
-    def _undecided(self, log: PartitionLog, first: int, end: int) -> Generator[str, None, int]:
+    def _undecided(self, partition: Partition, first: int, end: int) -> Generator[str, None, int]:
         """Return the records of `first`..`end` that are not aborted; the difference of the offsets
         if this scrape has no steps left for them."""
         count = 0
         reached = first
-        for walked in walk_readable(log, first, end):
+        for walked in walk_readable(partition, first, end):
             reached, count = walked.reached, walked.records
             self._steps_left -= 1
             yield TURN

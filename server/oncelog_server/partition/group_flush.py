@@ -25,7 +25,7 @@ class GroupFlush:
 
     def _start(self) -> None:
         dirty, self._dirty = self._dirty, {}
-        self._running = [(partition, partition.log.begin_flush()) for partition in dirty]
+        self._running = [(partition, partition.begin_flush()) for partition in dirty]
         files: list[File] = [file for _, flush in self._running for file in flush.files]
         self._files.sync(files, self._done)
 
@@ -33,7 +33,7 @@ class GroupFlush:
         """End the round, call the partitions' callbacks, then re-raise the exceptions of those."""
         running, self._running = self._running, []
         for partition, flush in running:
-            partition.log.finish_flush(flush, error)
+            partition.finish_flush(flush, error)
         raised: list[Exception] = []
         for partition, flush in running:
             try:

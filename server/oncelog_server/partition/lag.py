@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import msgspec
 
-from oncelog_server.log.readable import count_readable
+from oncelog_server.log import readable
+from oncelog_server.log.readable import Walked, count_readable
 from oncelog_server.partition.partition import Partition
 
 
@@ -21,8 +22,14 @@ class Lag(msgspec.Struct, frozen=True):
 
 def count_lag(partition: Partition, committed_offset: int) -> Generator[None, None, Lag]:
     """Return the lag after a committed offset, in steps. Raises StorageError and CorruptLog."""
-    log = partition.log
+    log = partition._log
     stable, end = partition.last_stable_offset, partition.high_watermark
-    readable = yield from count_readable(log, committed_offset, stable)
+    below_stable = yield from count_readable(log, committed_offset, stable)
     held_back = yield from count_readable(log, max(committed_offset, stable), end)
-    return Lag(readable, held_back)
+    return Lag(below_stable, held_back)
+
+
+def walk_readable(partition: Partition, first_offset: int, end_offset: int) -> Iterator[Walked]:
+    """Count the records of `first_offset`..`end_offset` (exclusive) as `log.readable` does. Raises
+    StorageError and CorruptLog."""
+    return readable.walk_readable(partition._log, first_offset, end_offset)

@@ -8,16 +8,18 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.log.closed import ClosedLog
+from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
-from oncelog_server.log.producers import NONE
-from oncelog_server.log.results import Appended, FileRange, Origin
+from oncelog_server.log.producers import NONE, ProducerEntry
+from oncelog_server.log.results import Appended, FileRange, Flush, Origin, TimestampOffset
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.partition.refused_sequences import RefusedSequences
 from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
 from oncelog_server.refusal import Refused
-from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.files import File, StorageError
 from oncelog_server.topic_partition import TopicPartition
 
 StorageFailure: TypeAlias = StorageError | CorruptLog
@@ -47,7 +49,7 @@ def _ignore(partition: Partition, failure: StorageFailure) -> None:
 
 
 class Partition:
-    """Every append and read of one partition goes through here.
+    """Every use of one partition's log goes through here.
 
     With `flush_on_ack` (oncelog.flush.on.ack), and where flush.messages asks for it, the high
     watermark moves with `on_flushed` instead of with the append: the partition calls
@@ -60,6 +62,7 @@ class Partition:
         "_flush_on_ack",
         "_flush_requested",
         "_high_watermark",
+        "_log",
         "_request_flush",
         "bytes_out",
         "commit_waiters",
@@ -68,7 +71,6 @@ class Partition:
         "isr",
         "leader_epoch",
         "leader_id",
-        "log",
         "offline",
         "on_storage_error",
         "read_waiters",
@@ -90,7 +92,7 @@ class Partition:
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
-        self.log = log
+        self._log = log
         self.leader_id = -1
         self.leader_epoch = -1
         self.replicas: tuple[int, ...] = ()
@@ -127,7 +129,7 @@ class Partition:
         if leader_epoch < self.leader_epoch:
             return
         if leader_epoch > self.leader_epoch or not self.is_leader:
-            self.log.assign_leader_epoch(leader_epoch)
+            self._log.assign_leader_epoch(leader_epoch)
         self.leader_id, self.leader_epoch = broker_id, leader_epoch
         self.isr, self.replicas = isr, replicas
         self.is_leader = True
@@ -168,9 +170,9 @@ class Partition:
     def check_in_sync_replicas(self) -> None:
         """Raise Refused if too few replicas are in sync for acks=all. A min.insync.replicas above
         the number of replicas counts as that number, so that a single broker needs no settings."""
-        if len(self.isr) >= self.log.config.min_insync_replicas:
+        if len(self.isr) >= self._log.config.min_insync_replicas:
             return
-        required = min(self.log.config.min_insync_replicas, len(self.replicas))
+        required = min(self._log.config.min_insync_replicas, len(self.replicas))
         if len(self.isr) < required:
             raise Refused(
                 ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(self.isr)} in sync, {required} required"
@@ -185,10 +187,10 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """The end for read_committed readers: all records below it are decided and committed."""
-        unstable = self.log.first_unstable_offset(self._high_watermark)
+        unstable = self._log.first_unstable_offset(self._high_watermark)
         if unstable is None:
             return self._high_watermark
-        return max(min(self._high_watermark, unstable), self.log.log_start_offset)
+        return max(min(self._high_watermark, unstable), self._log.log_start_offset)
 
     def end_offset(self, isolation: Isolation) -> int:
         """Return the first offset that a reader of this isolation may not see."""
@@ -196,20 +198,38 @@ class Partition:
             return self.last_stable_offset
         return self._high_watermark
 
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Return the offset below which all records are on disk."""
+        return self._log.recovery_point
+
+    @property
+    def is_committed(self) -> bool:
+        """True if the high watermark is at the log end."""
+        return self._high_watermark >= self._log.segments.active.end_offset
+
     def on_flushed(self, log_end_offset: int) -> None:
         """Advance the high watermark: all records below `log_end_offset` are on disk."""
         if self.offline is not None:
             return  # An earlier flush failed: a later one that succeeds proves nothing (S16).
-        unflushed = self.log.log_end_offset - log_end_offset
-        if not self._flush_on_ack and unflushed < self.log.config.flush_messages:
+        unflushed = self._log.log_end_offset - log_end_offset
+        if not self._flush_on_ack and unflushed < self._log.config.flush_messages:
             self._flush_requested = False
-            log_end_offset = self.log.log_end_offset
+            log_end_offset = self._log.log_end_offset
         self._advance(log_end_offset)
 
     def _advance(self, high_watermark: int) -> None:
         if high_watermark > self._high_watermark:
             self._high_watermark = high_watermark
-            producers = self.log.producers
+            producers = self._log.producers
             if producers.decided:
                 producers.on_high_watermark(high_watermark)
             try:
@@ -237,13 +257,13 @@ class Partition:
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
-            appended = self.log.append(
+            appended = self._log.append(
                 records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin
             )
         except StorageError as error:
             raise self._refused(error) from error
         if not appended.duplicate:
-            self._appended()
+            self._appended(appended.last_offset + 1)
         return appended
 
     def append_decided(self, records: bytearray, count: int, *, now_ms: int) -> int:
@@ -252,12 +272,12 @@ class Partition:
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
-            base_offset = self.log.append_decided(
+            base_offset = self._log.append_decided(
                 records, count, leader_epoch=self.leader_epoch, now_ms=now_ms
             )
         except StorageError as error:
             raise self._refused(error) from error
-        self._appended()
+        self._appended(base_offset + count)
         return base_offset
 
     def append_marker(
@@ -275,7 +295,7 @@ class Partition:
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
-            appended = self.log.append_marker(
+            appended = self._log.append_marker(
                 producer_id,
                 producer_epoch,
                 committed=committed,
@@ -288,12 +308,11 @@ class Partition:
             raise self._refused(error) from error
         self.guards.clear(producer_id)
         self.refused_sequences.forget(producer_id)
-        self._appended()
+        self._appended(appended.last_offset + 1)
         return appended
 
-    def _appended(self) -> None:
-        log = self.log
-        end_offset = log.segments.active.end_offset
+    def _appended(self, end_offset: int) -> None:
+        log = self._log
         if not self._flush_on_ack and not self._flush_requested:
             unflushed = end_offset - log.recovery_point
             if unflushed < log.config.flush_messages:
@@ -302,11 +321,37 @@ class Partition:
         self._flush_requested = True
         self._request_flush(self)
 
+    # --- producers
+
+    def knows_producer(self, producer_id: int) -> bool:
+        """True if the partition has the state of this producer id, not expired."""
+        return self._log.producers.entry(producer_id) is not None
+
+    def latest_producer_id(self) -> int:
+        """Return the highest producer id with records here; -1 if there is none."""
+        entries = self._log.producers
+        # A marker alone proves nothing: an operator may have written it.
+        return max((entry.producer_id for entry in entries if entry.batches), default=-1)
+
+    def open_transactions(self) -> list[ProducerEntry]:
+        """Return the producers with an open transaction here, by the transactions' first
+        offsets."""
+        producers = self._log.producers
+        found = (
+            producers.entry(transaction.producer_id)
+            for transaction in producers.ongoing_transactions()
+        )
+        return [entry for entry in found if entry is not None]
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget producers that wrote nothing for `producer.id.expiration.ms`."""
+        self._log.producers.expire(now_ms)
+
     # --- transactions that come without AddPartitionsToTxn (KIP-890)
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """True if this producer's current transaction already has a batch in this partition."""
-        entry = self.log.producers.entry(producer_id)
+        entry = self._log.producers.entry(producer_id)
         return (
             entry is not None
             and entry.producer_epoch == producer_epoch
@@ -335,10 +380,10 @@ class Partition:
         """Return the records from `offset`. `at_least_one`: return one whole batch even if it is
         larger than `max_bytes`, so that no reader is stuck (KIP-74). Raises Refused
         (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR)."""
-        log = self.log
+        log = self._log
         stable = self.last_stable_offset
         limit = stable if isolation is Isolation.READ_COMMITTED else self._high_watermark
-        if not log.log_start_offset <= offset <= log.log_end_offset:
+        if offset < log.log_start_offset or (offset >= limit and offset > log.log_end_offset):
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         try:
             records: FileRange | None = None
@@ -355,11 +400,145 @@ class Partition:
             raise self._refused(error) from error
         return PartitionRead(self._high_watermark, stable, log.log_start_offset, records, aborted)
 
+    def end_of_divergence(
+        self, fetch_offset: int, last_fetched_epoch: int
+    ) -> tuple[int, int] | None:
+        """Return the epoch and end offset where the reader's log and this one diverge, also if this
+        log ends before `fetch_offset`; None if they agree (KIP-595, KIP-320). Raises Refused with
+        OFFSET_OUT_OF_RANGE below the log start and for an unknown epoch."""
+        log = self._log
+        if fetch_offset < log.log_start_offset:
+            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        found = log.end_offset_for_epoch(last_fetched_epoch)
+        if found is None:
+            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        epoch, end_offset = found
+        if epoch < last_fetched_epoch or end_offset < fetch_offset:
+            return found
+        return None
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """Return the largest epoch at or below `epoch` and where it ends (OffsetForLeaderEpoch)."""
+        return self._log.end_offset_for_epoch(epoch)
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch that `offset` was written in, -1 if not known."""
+        return self._log.leader_epochs.epoch_at(offset)
+
+    @property
+    def latest_leader_epoch(self) -> int:
+        """Return the newest leader epoch of the log, -1 if there is none."""
+        return self._log.leader_epochs.latest_epoch
+
+    def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
+        """Return the first record below `limit` with `timestamp` (ms) or later. Raises StorageError
+        and CorruptLog."""
+        return self._log.offset_for_timestamp(timestamp, limit)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """Return the record with the latest timestamp (KIP-734). Raises StorageError and
+        CorruptLog."""
+        return self._log.max_timestamp_offset()
+
+    # --- replay by a coordinator: all that is appended, committed or not
+
+    def read_appended(self, offset: int, max_bytes: int) -> FileRange | None:
+        """Return the records from the batch with `offset` up to the log end; None if there are
+        none. Raises StorageError and CorruptLog."""
+        log = self._log
+        limit = log.log_end_offset
+        return log.read(offset, max_bytes, limit=limit, at_least_one=True).records
+
+    def end_of_file(self, file: File) -> int:
+        """Return the offset that every batch of a segment's file is below; 0 if the log has no such
+        segment any more."""
+        return self._log.end_of_file(file)
+
+    @property
+    def first_segment_offset(self) -> int:
+        """Return the base offset of the first segment, at most the log start offset."""
+        return self._log.segments[0].base_offset
+
+    # --- the log on disk
+
+    @property
+    def config(self) -> LogConfig:
+        return self._log.config
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Use these settings from now on. Raises ValueError for an unknown compression type."""
+        self._log.reconfigure(config)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._log.size_bytes
+
+    @property
+    def failure(self) -> StorageError | None:
+        """The storage error after which the log takes no append; None if there is none."""
+        return self._log.failure
+
+    def try_again(self, now_ms: int) -> None:
+        """Write what the disk has refused. Raises StorageError while it still does."""
+        self._log.try_again(now_ms)
+
+    def log_to_clean(self) -> PartitionLog | None:
+        """Return the log for the cleaner; None if it is not compacted or has failed."""
+        log = self._log
+        if self.offline is not None or log.failure is not None or not log.config.is_compacted:
+            return None
+        return log
+
+    def write_leader_epochs(self) -> None:
+        """Write the file of the leader epochs now, before the first append of the latest one."""
+        self._log.write_leader_epochs()
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete the segments that retention allows no longer, none with records at or above the
+        high watermark; return how many. Raises StorageError and CorruptLog; segments before the
+        failed one stay deleted."""
+        return self._log.apply_retention(now_ms, self._high_watermark)
+
+    def claim_flush(self, now_ms: int) -> bool:
+        """Return whether `flush.messages` or `flush.ms` ask for a flush. If so, the caller requests
+        it, and the time to the next one begins."""
+        if self.offline is not None or not self._log.flush_due(now_ms):
+            return False
+        self._log.flush_requested(now_ms)
+        return True
+
+    def begin_flush(self) -> Flush:
+        """Return what to sync to make the log durable; `finish_flush` must follow."""
+        return self._log.begin_flush()
+
+    def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
+        """Move the recovery point; with an error, take no append any more."""
+        self._log.finish_flush(flush, error)
+
+    def synced(self) -> None:
+        """Move the recovery point to the log end: all appended records are durable."""
+        self._log.synced()
+
+    def close(self) -> list[File]:
+        """Close the log and return the files that must be durable before a stop is clean. Raises
+        StorageError: then this stop is not clean."""
+        return self._log.close(clean=self.offline is None)
+
+    def remembered(self) -> ClosedLog:
+        """Return what a clean stop remembers of the closed log. Raises StorageError and
+        CorruptLog."""
+        return self._log.remembered()
+
+    def remove(self, deleted_directory: str) -> None:
+        """Rename the directory of the deleted partition to `deleted_directory` and remove it off
+        the loop. Raises StorageError."""
+        self._log.remove(deleted_directory)
+
     def delete_records_before(self, offset: int, now_ms: int) -> int:
         """Move the log start up to `offset` (at most the high watermark) and return the new log
         start offset (KIP-107). Raises Refused and StorageError."""
         if not 0 <= offset <= self._high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-        self.log.delete_records_before(offset, now_ms)
+        self._log.delete_records_before(offset, now_ms)
         self.read_waiters.wake_all()
-        return self.log.log_start_offset
+        return self._log.log_start_offset

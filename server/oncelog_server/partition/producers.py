@@ -10,7 +10,7 @@ from oncelog_server.partition.partition import Partition
 
 def describe_producers(partition: Partition) -> list[ProducerState]:
     """Return all known producers by producer id. Raises StorageError and CorruptLog."""
-    entries = sorted(partition.log.producers, key=lambda entry: entry.producer_id)
+    entries = sorted(partition._log.producers, key=lambda entry: entry.producer_id)
     return [_describe(partition, entry) for entry in entries]
 
 
@@ -25,7 +25,7 @@ def _describe(partition: Partition, entry: ProducerEntry) -> ProducerState:
     )
     if entry.current_txn_first_offset != NONE:
         # Records deleted by retention are not held back any more (L9).
-        first = max(entry.current_txn_first_offset, partition.log.log_start_offset)
+        first = max(entry.current_txn_first_offset, partition._log.log_start_offset)
         state.held_records = max(partition.high_watermark - first, 0)
-        state.held_bytes = partition.log.size_from(first)
+        state.held_bytes = partition._log.size_from(first)
     return state

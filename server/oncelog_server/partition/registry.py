@@ -70,7 +70,7 @@ class Partitions:
     def synced(self) -> None:
         """Set all recovery points to the log end: all appended records are durable."""
         for partition in self:
-            partition.log.synced()
+            partition.synced()
 
     def offline(self) -> dict[TopicPartition, str]:
         """Return the offline partitions with the reason of each."""

@@ -7,7 +7,7 @@ from oncelog_server.views.partitions import OpenTransaction, PartitionView
 
 
 def partition_view(partition: Partition) -> PartitionView:
-    log = partition.log
+    log = partition._log
     producers = log.producers
     return PartitionView(
         partition.topic_partition,

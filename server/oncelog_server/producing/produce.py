@@ -313,7 +313,7 @@ def _check_begins_at_zero(append: PartitionAppend) -> None:
 
 def _is_unknown(append: PartitionAppend, header: BatchHeader) -> bool:
     assert append.partition is not None
-    return append.partition.log.producers.entry(header.producer_id) is None
+    return not append.partition.knows_producer(header.producer_id)
 
 
 def _missing(header: BatchHeader, first: int) -> str:

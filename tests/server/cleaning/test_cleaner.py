@@ -66,10 +66,10 @@ class Cleaning:
     def compact(self, name: TopicPartition, **changes: Any) -> Partition:
         compacted = self.world.partitions[name]
         config = replace(
-            compacted.log.config, cleanup_policy=frozenset({COMPACT}), segment_bytes=1_000,
+            compacted.config, cleanup_policy=frozenset({COMPACT}), segment_bytes=1_000,
             delete_retention_ms=10_000, **changes,
         )  # fmt: skip
-        compacted.log.reconfigure(config)
+        compacted.reconfigure(config)
         return compacted
 
     def checkpoint(self) -> dict[tuple[str, int], int]:
@@ -90,7 +90,7 @@ def write(partition: Partition, count: int, *, keys: int = 3) -> None:
 
 
 def size(partition: Partition) -> int:
-    return partition.log.size_bytes
+    return partition.size_bytes
 
 
 def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_says_how_far() -> None:
@@ -102,9 +102,9 @@ def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_says_how_
     assert size(compacted) == before
     cleaning.run(1)
     assert size(compacted) < before / 3
-    active = compacted.log.segments.active.base_offset
+    active = compacted._log.segments.active.base_offset
     assert cleaning.checkpoint() == {A0: active}
-    assert compacted.log.log_end_offset == 100
+    assert compacted.log_end_offset == 100
     cleaning.run()
     assert cleaning.checkpoint() == {A0: active}
 
@@ -138,7 +138,7 @@ def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None
     cleaning = Cleaning()
     for number in range(count):
         compacted = cleaning.world._open(TopicPartition("wide", number))
-        compacted.log.reconfigure(replace(compacted.log.config, cleanup_policy=frozenset({DELETE})))
+        compacted.reconfigure(replace(compacted.config, cleanup_policy=frozenset({DELETE})))
         cleaning.partitions.add(compacted)
     calls = Calls()
     assert at_its_end(calls.counted(cleaning.cleaner._find())) is None
@@ -157,7 +157,7 @@ def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None
 def test_a_log_that_is_not_to_be_compacted_yet_is_left_alone(changes: dict[str, Any]) -> None:
     cleaning = Cleaning()
     compacted = cleaning.compact(A0)
-    compacted.log.reconfigure(replace(compacted.log.config, **changes))
+    compacted.reconfigure(replace(compacted.config, **changes))
     write(compacted, 100)
     before = size(compacted)
     cleaning.run(3 * BACKOFF_MS)
@@ -190,7 +190,7 @@ def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
     corrupt, sound = cleaning.compact(A0), cleaning.compact(A1)
     write(corrupt, 200)
     write(sound, 100)
-    path = corrupt.log.segments[1].log.path
+    path = corrupt._log.segments[1].log.path
     cleaning.world.files.nodes[path].data[70] ^= 1
     before = size(corrupt)
     cleaning.run(10 * BACKOFF_MS)
@@ -222,7 +222,7 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
         started = noted(cleaning)
         cleaning.run(60_000)
         assert compacted.offline is None
-        assert compacted.log.failure is None
+        assert compacted.failure is None
         assert len(started) == 1
         assert cleaning.checkpoint() == {}
         assert cleaning.cleaner.uncleanable_count == (kind != CLEANER_CHECKPOINT)
@@ -337,19 +337,17 @@ def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) 
             steps += 1
         if event == "deleted":
             cleaning.partitions.remove(A0)
-            compacted.log.remove("a-0.deleted")
+            compacted._log.remove("a-0.deleted")
         elif event == "reconfigured":
-            compacted.log.reconfigure(
-                replace(compacted.log.config, cleanup_policy=frozenset({DELETE}))
-            )
+            compacted.reconfigure(replace(compacted.config, cleanup_policy=frozenset({DELETE})))
         elif event == "retention":
-            compacted.log.delete_records_before(
-                compacted.log.segments[-1].base_offset, world.wall()
+            compacted._log.delete_records_before(
+                compacted._log.segments[-1].base_offset, world.wall()
             )
         else:
             cleaning.cleaner.stop()
         cleaning.run(3 * BACKOFF_MS)
-        assert compacted.log.failure is None or event == "deleted"
+        assert compacted.failure is None or event == "deleted"
         left = [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
         assert not left, (event, after)
         if event != "stop":
@@ -359,7 +357,7 @@ def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) 
 
 def values_of(partition: Partition, key: bytes) -> list[bytes | None]:
     found = []
-    for segment in partition.log.segments:
+    for segment in partition._log.segments:
         data = segment.log.read(0, segment.size)
         for position, _ in split_batches(data):
             records = read_records(data, position, max_bytes=1 << 20)
@@ -383,36 +381,36 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
         compacted.append(build_batch([record]), now_ms=world.wall())
 
     write(compacted, 40)
-    stale_at = compacted.log.log_end_offset
+    stale_at = compacted.log_end_offset
     put(b"stale")
     write(compacted, 200, keys=150)
     put(None)
     write(compacted, 40)
-    compacted.log.roll(world.wall())
-    compacted.log.reconfigure(
+    compacted._log.roll(world.wall())
+    compacted.reconfigure(
         replace(
-            compacted.log.config, cleanup_policy=frozenset(policy), segment_bytes=6_000,
+            compacted.config, cleanup_policy=frozenset(policy), segment_bytes=6_000,
             delete_retention_ms=delete_retention_ms,
         )
     )  # fmt: skip
     for _ in range(2):
         steps = 0
-        while compacted.log.segments[0].log.path + CLEANED_SUFFIX not in world.files.nodes:
+        while compacted._log.segments[0].log.path + CLEANED_SUFFIX not in world.files.nodes:
             steps += 1
             assert steps < 1_000, "nothing more is cleaned"
             world.files.settle()
             world.timers.run_next(world.now() + BACKOFF_MS)
             world.timers.run_soon()
-        assert compacted.log.segments[1].end_offset < stale_at
-        compacted.log.delete_records_before(compacted.log.segments[1].base_offset, world.wall())
+        assert compacted._log.segments[1].end_offset < stale_at
+        compacted._log.delete_records_before(compacted._log.segments[1].base_offset, world.wall())
         world.files.settle()
         world.timers.advance(20_000)
     cleaning.run(20_000)
     write(compacted, 40)
-    compacted.log.roll(world.wall())
-    compacted.log.reconfigure(replace(compacted.log.config, min_cleanable_dirty_ratio=0.0))
+    compacted._log.roll(world.wall())
+    compacted.reconfigure(replace(compacted.config, min_cleanable_dirty_ratio=0.0))
     cleaning.run(20_000)
-    assert cleaning.checkpoint() == {A0: compacted.log.segments.active.base_offset}
+    assert cleaning.checkpoint() == {A0: compacted._log.segments.active.base_offset}
     assert b"stale" not in values_of(compacted, b"deleted"), "the deleted key is back"
     assert cleaning.cleaner.uncleanable_count == 0
     assert not [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
@@ -431,7 +429,7 @@ def test_a_new_topic_of_a_deleted_ones_name_starts_uncleaned() -> None:
     write(other, 100)
     cleaning.run()
     assert B0 in cleaning.checkpoint()
-    assert cleaning.checkpoint()[A0] == compacted.log.segments.active.base_offset, (
+    assert cleaning.checkpoint()[A0] == compacted._log.segments.active.base_offset, (
         "it was cleaned again"
     )
 
@@ -497,7 +495,7 @@ def test_l11_coordinators_load_from_compacted_logs_what_they_had_in_memory() -> 
 
 def tombstones(partition: Partition) -> list[int]:
     found = []
-    for segment in partition.log.segments:
+    for segment in partition._log.segments:
         data = segment.log.read(0, segment.size)
         for position, header in split_batches(data):
             if not header.is_control:
@@ -520,7 +518,7 @@ def test_tombstones_of_expired_offsets_are_cleaned_in_the_end() -> None:
     cleaning = Cleaning(world)
     cleaning.compact(OFFSETS, min_cleanable_dirty_ratio=0.0)
     for turn in range(3):
-        compacted.log.roll(world.wall())
+        compacted._log.roll(world.wall())
         producer = world.producer(f"t{turn}")
         world.add(producer, OFFSETS, transactional_id=f"t{turn}")
         value_of(world.commit_offset(producer, turn, transactional_id=f"t{turn}"))

@@ -30,7 +30,7 @@ CLEANER_FIRST, RETENTION_FIRST = FIRST_RETENTION_MS // 10, 10 * FIRST_RETENTION_
 def written(partition: Partition) -> dict[bytes, list[int]]:
     """On which days, by key, as far as it is still there."""
     found: dict[bytes, list[int]] = {}
-    for segment in partition.log.segments:
+    for segment in partition._log.segments:
         data = segment.log.read(0, segment.size)
         for position, _ in split_batches(data):
             for record in read_records(data, position, max_bytes=1 << 20):
@@ -62,9 +62,9 @@ def test_each_policy_does_its_own_and_both_do_both(
     world = kept.world
     cleaning = Cleaning(world, replace(SETTINGS, log_cleaner_backoff_ms=backoff_ms))
     compacted = cleaning.compact(A0)
-    compacted.log.reconfigure(
+    compacted.reconfigure(
         replace(
-            compacted.log.config, cleanup_policy=frozenset(policy), segment_bytes=SEGMENT_BYTES,
+            compacted.config, cleanup_policy=frozenset(policy), segment_bytes=SEGMENT_BYTES,
             retention_ms=3 * DAY_MS + DAY_MS // 2, min_cleanable_dirty_ratio=0.0,
         )
     )  # fmt: skip
@@ -72,18 +72,18 @@ def test_each_policy_does_its_own_and_both_do_both(
         value = bytes((day,)) + VALUE
         pair = [NewRecord(world.wall(), key, value) for key in (b"day %d" % day, b"daily")]
         compacted.append(build_batch(pair), now_ms=world.wall())
-        compacted.log.roll(world.wall())
+        compacted._log.roll(world.wall())
         world.timers.now_ms += DAY_MS
     world.settle(2 * RETENTION_FIRST)
     oldest = 3 if DELETE in policy else 0
     assert written(compacted) == kept_by(policy, oldest)
-    assert (compacted.log.log_start_offset, compacted.log.log_end_offset) == (2 * oldest, 2 * DAYS)
-    expected = {A0: compacted.log.segments.active.base_offset} if COMPACT in policy else {}
+    assert (compacted.log_start_offset, compacted.log_end_offset) == (2 * oldest, 2 * DAYS)
+    expected = {A0: compacted._log.segments.active.base_offset} if COMPACT in policy else {}
     assert cleaning.checkpoint() == expected
     # What has been compacted is as old as before.
     world.timers.now_ms += 2 * DAY_MS
     world.settle(2 * RETENTION_FIRST)
     oldest = 5 if DELETE in policy else 0
-    assert compacted.log.log_start_offset == 2 * oldest
+    assert compacted.log_start_offset == 2 * oldest
     assert written(compacted) == kept_by(policy, oldest)
     assert cleaning.cleaner.uncleanable_count == 0

@@ -14,6 +14,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.slices import Slices, at_its_end
 from oncelog_server.storage.layout import TXN_INDEX_CHECKPOINT
 from tests.server.log.driver import DIRECTORY, Driver
+from tests.server.partition.partitions import held_by
 from tests.server.transaction.world import A0, TXN_LOG, World, value_of
 
 
@@ -62,7 +63,7 @@ def test_a_log_with_nothing_at_its_end_is_loaded(knows_sizes: bool, end_offset: 
         def replay_marker(self, *_: object, committed: bool) -> None:
             raise AssertionError("there is no marker")
 
-    assert at_its_end(loading.replay_log(driver.log, Replayed())) == 1
+    assert at_its_end(loading.replay_log(held_by(driver.log), Replayed())) == 1
     assert met == [0]
 
 
@@ -118,7 +119,7 @@ def code_of(world: World) -> ErrorCode:
 def test_a_shard_is_loaded_in_slices_and_says_so_until_it_is_whole() -> None:
     before = used()
     world = loading_world(before)
-    log = world.partitions[TXN_LOG].log
+    log = world.partitions[TXN_LOG]._log
     world.transactions.lead(world.partitions[TXN_LOG])
     turns = 0
     while world.transactions.runtime.is_loading:

@@ -98,7 +98,7 @@ async def response_of(answer: Answer, version: int = 9) -> ProduceResponse:
 
 
 def ends(broker: Broker, topic: str = "wide") -> set[int]:
-    return {broker.partitions.require(topic, number).log.log_end_offset for number in range(COUNT)}
+    return {broker.partitions.require(topic, number).log_end_offset for number in range(COUNT)}
 
 
 def codes(answer: ProduceResponse) -> set[int]:
@@ -196,7 +196,7 @@ async def test_with_acks_0_a_partition_that_refuses_closes_the_connection_and_ke
     with pytest.raises(ProtocolError, match="acks=0"):
         await response_of(answer)
     assert ends(broker) == {0, 1}
-    assert broker.partitions.require("wide", 7).log.log_end_offset == 0
+    assert broker.partitions.require("wide", 7).log_end_offset == 0
 
 
 async def test_a_client_that_goes_away_meanwhile_has_written_all_or_nothing(broker: Broker) -> None:
@@ -235,8 +235,8 @@ async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
     assert len(codes(found)) > 1, "those whose turn came after the end"
     for number in range(COUNT):
         partition = broker.partitions.require("wide", number)
-        assert not [*partition.log.producers.ongoing_transactions()]
-        assert partition.last_stable_offset == partition.log.log_end_offset
+        assert not [*partition._log.producers.ongoing_transactions()]
+        assert partition.last_stable_offset == partition.log_end_offset
 
 
 async def test_all_partitions_are_added_to_a_transaction_in_one_record(broker: Broker) -> None:
@@ -282,7 +282,7 @@ async def test_two_of_them_are_appended_in_their_order(broker: Broker) -> None:
 def _transaction_records(broker: Broker) -> int:
     topic = broker.metadata.image.topics[TRANSACTION_STATE]
     logs = [
-        broker.partitions.require(topic.name, partition.partition).log
+        broker.partitions.require(topic.name, partition.partition)._log
         for partition in topic.partitions
     ]
     return sum(log.log_end_offset for log in logs)

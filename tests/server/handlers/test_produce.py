@@ -40,4 +40,4 @@ async def test_h51_M30_no_client_id_opens_an_internal_topic(topic: str, client_i
         answer: Any = produce.handle(services, asking, request)
     (refused,) = answer.responses[0].partition_responses
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert found.log.log_end_offset == 0
+    assert found.log_end_offset == 0

@@ -89,7 +89,7 @@ def link_to(markers: RemoteMarkers, broker_id: int = 1) -> MarkerLink:
 
 
 def ends(broker: Broker) -> list[int]:
-    return [broker.partitions.require(*name).log.log_end_offset for name in TOPIC]
+    return [broker.partitions.require(*name).log_end_offset for name in TOPIC]
 
 
 def stable(broker: Broker) -> list[int]:
@@ -120,7 +120,7 @@ async def test_an_abort_is_an_abort_on_the_other_side(
 ) -> None:
     write(broker, (7, 0), TOPIC[0])
     await answered(link_to(markers), work(committed=False), TOPIC[:1])
-    (row,) = broker.partitions.require(*TOPIC[0]).log.aborted_transactions(0, 10)
+    (row,) = broker.partitions.require(*TOPIC[0])._log.aborted_transactions(0, 10)
     assert (row.producer_id, row.first_offset) == (7, 0)
 
 

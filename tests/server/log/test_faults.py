@@ -182,7 +182,7 @@ def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then:
     """An abort, a new leader and a roll while it is refused; another's commit stays visible."""
     errors: list[StorageError] = []
     log = driver.log
-    log.refusals.on_refused = errors.append
+    log.refusals.report_to(errors.append)
     refusing = Refusing(driver.files, kind)
     refusing.begin()
     driver.send(4, 0, 1, transactional=True)
@@ -217,7 +217,7 @@ def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver
     """Less than what was refused fits meanwhile: the disk is still called full."""
     errors: list[StorageError] = []
     log = driver.log
-    log.refusals.on_refused = errors.append
+    log.refusals.report_to(errors.append)
     used = sum(len(node.data) for node in driver.files.nodes.values())
     driver.files.capacity = used + 500
     for _ in range(2):

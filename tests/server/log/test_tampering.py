@@ -22,6 +22,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId, OffsetOutOfRange
 from oncelog_server.log.log import PartitionLog
 from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, SMALL, TOPIC_ID, Driver
+from tests.server.partition.partitions import held_by
 from tests.server.storage.memory_files import FileNode, MemoryFiles
 
 SEGMENTS: Final = 4
@@ -145,7 +146,7 @@ def look(
 
 def replayed(log: PartitionLog) -> Rows:
     shard = Replayed()
-    for _ in replay_log(log, shard):
+    for _ in replay_log(held_by(log), shard):
         pass
     return shard.rows
 

@@ -126,7 +126,7 @@ def test_traffic_is_counted_since_the_start_and_by_topic(world: World) -> None:
 
 def test_bytes_in_never_go_back_where_segments_are_rolled_and_deleted(world: World) -> None:
     producer = world.producer()
-    log = world.partitions[DATA[0]].log
+    log = world.partitions[DATA[0]]._log
     topic = DATA[0].topic
     seen = 0.0
     for sequence in range(5):

@@ -50,6 +50,11 @@ def partition(
     return found
 
 
+def held_by(log: PartitionLog) -> Partition:
+    """A partition that has this log, and neither leads nor follows."""
+    return Partition(NAME, bytes(16), log, lambda _: None)
+
+
 def mark(
     partition: Partition, producer_id: int, *, epoch: int = 0, committed: bool = True,
     coordinator_epoch: int = 0, version: int = 1,

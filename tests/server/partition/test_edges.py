@@ -19,12 +19,12 @@ def test_a_decision_below_the_high_watermark_is_forgotten_before_any_read() -> N
     replica = partition()
     send(replica, 1, 0)
     mark(replica, 1)
-    assert not replica.log.producers.decided
+    assert not replica._log.producers.decided
 
 
 def test_no_request_is_served_before_there_is_a_leader() -> None:
     led = partition()
-    replica = Partition(NAME, bytes(16), led.log, lambda _: None)
+    replica = Partition(NAME, bytes(16), led._log, lambda _: None)
     assert (replica.is_leader, replica.leader_id, replica.leader_epoch, replica.bytes_out) == (
         False,
         -1,

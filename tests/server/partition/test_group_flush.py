@@ -37,9 +37,9 @@ def test_what_is_appended_while_its_round_runs_is_not_acknowledged_by_it() -> No
     sync = files.pending.pop(0)
     replica.append(batch(), now_ms=NOW_MS)
     sync()
-    assert (replica.high_watermark, replica.log.recovery_point) == (1, 1)
+    assert (replica.high_watermark, replica.recovery_point) == (1, 1)
     files.settle()
-    assert (replica.high_watermark, replica.log.recovery_point) == (2, 2)
+    assert (replica.high_watermark, replica.recovery_point) == (2, 2)
 
 
 def test_after_a_failure_the_next_round_serves_later_requests() -> None:
@@ -64,18 +64,18 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
     replica.append(batch(), now_ms=NOW_MS)
     replica.append(batch(), now_ms=NOW_MS)
     first = files.pending.pop(0)
-    replica.log.roll(NOW_MS)
+    replica._log.roll(NOW_MS)
     roll = files.pending.pop(0)
     replica.append(batch(), now_ms=NOW_MS)
     first()
     assert replica.high_watermark == 1
     files.pending.pop(0)()
     assert replica.high_watermark == 3
-    for segment in replica.log.segments:
+    for segment in replica._log.segments:
         node = files.nodes[segment.log.path]
         assert node.durable == node.data, "acknowledged, and no sync has covered it"
     roll()
-    assert replica.log.segments.unsynced == []
+    assert replica._log.segments.unsynced == []
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["synced", "not_synced"])
@@ -100,7 +100,7 @@ def test_a_callback_that_raises_strands_no_other_partition_of_its_round(fails: b
     with pytest.raises(LookupError):
         files.pending.pop(0)()
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR if fails else ErrorCode.NONE]
-    assert [replica.log.recovery_point for replica in replicas[1:]] == [0 if fails else 1] * 3
+    assert [replica.recovery_point for replica in replicas[1:]] == [0 if fails else 1] * 3
     assert [replica.high_watermark for replica in replicas[1:]] == [0 if fails else 1] * 3
     assert all((replica.offline is not None) is fails for replica in replicas[1:])
     files.settle()

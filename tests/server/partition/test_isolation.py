@@ -72,7 +72,7 @@ def test_L4_L5_L14_small_fetches_through_aborted_transactions_in_many_segments()
             expected.append(b"%d" % number)
     for producer_id in range(4):
         mark(replica, producer_id, committed=producer_id == 0)
-    assert len(replica.log.segments) > 5
+    assert len(replica._log.segments) > 5
     for max_bytes in (1, 100, 300, MANY):
         assert read_values(replica, RC, max_bytes) == expected
     whole = read_values(replica, RU)
@@ -95,7 +95,7 @@ def test_L9_records_of_an_open_transaction_are_deleted_and_its_abort_still_comes
     send(replica, 7, 0, 4)
     replica.append(batch(2), now_ms=NOW_MS)
     assert replica.delete_records_before(5, NOW_MS) == 5
-    assert replica.last_stable_offset == replica.log.log_start_offset == 5
+    assert replica.last_stable_offset == replica.log_start_offset == 5
     mark(replica, 7, committed=False)
     assert replica.last_stable_offset == replica.high_watermark == 7
 
@@ -136,12 +136,12 @@ def test_M2_M3_M4_a_stale_marker_changes_nothing() -> None:
     replica = partition()
     send(replica, 7, 0, epoch=3)
     mark(replica, 8, coordinator_epoch=5)
-    end = replica.log.log_end_offset
+    end = replica.log_end_offset
     assert refusal(lambda: mark(replica, 7, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert refusal(lambda: mark(replica, 7, epoch=3, version=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
     fenced = refusal(lambda: mark(replica, 8, coordinator_epoch=4))
     assert fenced is ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert (replica.log.log_end_offset, replica.last_stable_offset) == (end, 0)
+    assert (replica.log_end_offset, replica.last_stable_offset) == (end, 0)
     mark(replica, 7, epoch=3)
     mark(replica, 8, coordinator_epoch=5)
     assert replica.last_stable_offset == replica.high_watermark
@@ -152,14 +152,14 @@ def test_R15_a_marker_that_comes_twice_ends_nothing_twice() -> None:
     send(replica, 7, 0)
     for _ in range(2):
         mark(replica, 7, epoch=1, committed=False, version=2)
-    assert len(replica.log.aborted_transactions(0, 10)) == 1
+    assert len(replica._log.aborted_transactions(0, 10)) == 1
     assert replica.last_stable_offset == replica.high_watermark == 3
 
 
 def test_R16_a_marker_for_a_producer_that_wrote_nothing_here() -> None:
     replica = partition()
     mark(replica, 7, coordinator_epoch=4)
-    entry = replica.log.producers.entry(7)
+    entry = replica._log.producers.entry(7)
     assert entry is not None
     assert (entry.coordinator_epoch, entry.current_txn_first_offset) == (4, -1)
     assert replica.last_stable_offset == 1
@@ -171,7 +171,7 @@ def test_Z15_a_batch_outside_of_the_producers_open_transaction() -> None:
     data = batch(producer_id=7, producer_epoch=0, base_sequence=1)
     code = refusal(lambda: replica.append(data, now_ms=NOW_MS))
     assert code is ErrorCode.INVALID_TXN_STATE
-    assert replica.log.log_end_offset == 1
+    assert replica.log_end_offset == 1
 
 
 def test_a_coordinators_batch_needs_no_sequence() -> None:
@@ -179,4 +179,4 @@ def test_a_coordinators_batch_needs_no_sequence() -> None:
     for _ in range(2):
         data = batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         replica.append(data, now_ms=NOW_MS, origin=Origin.COORDINATOR)
-    assert replica.log.log_end_offset == 2
+    assert replica.log_end_offset == 2

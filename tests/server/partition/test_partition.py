@@ -22,7 +22,7 @@ MANY = 1 << 30
 def test_without_flush_on_ack_what_is_appended_is_committed() -> None:
     replica = partition()
     replica.append(batch(3), now_ms=NOW_MS)
-    assert replica.high_watermark == replica.log.log_end_offset == 3
+    assert replica.high_watermark == replica.log_end_offset == 3
     assert waiter(replica, 3) == [ErrorCode.NONE]
 
 
@@ -95,7 +95,7 @@ def test_a_failed_append_moves_nothing() -> None:
     replica = partition(files)
     files.fail_append(match=".log")
     assert refusal(lambda: replica.append(batch(), now_ms=NOW_MS)) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert (replica.high_watermark, replica.log.log_end_offset) == (0, 0)
+    assert (replica.high_watermark, replica.log_end_offset) == (0, 0)
     replica.append(batch(), now_ms=NOW_MS)
     assert replica.high_watermark == 1
 
@@ -107,9 +107,9 @@ def test_d6_a_leader_epoch_that_the_disk_refuses_is_owed_and_the_append_taken() 
     files.fail_append(match="leader-epoch-checkpoint")
     replica.append(batch(), now_ms=NOW_MS)
     assert replica.high_watermark == 1
-    assert replica.log.refusals.current is not None
-    replica.log.try_again(NOW_MS)
-    assert replica.log.refusals.current is None
+    assert replica._log.refusals.current is not None
+    replica.try_again(NOW_MS)
+    assert replica._log.refusals.current is None
     assert files.exists("topic-0/leader-epoch-checkpoint")
 
 
@@ -123,7 +123,7 @@ def test_S16_a_failed_flush_takes_the_partition_offline_and_no_later_one_brings_
     files.fail_sync()
     files.settle()
     assert first == second == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert (replica.high_watermark, replica.log.recovery_point) == (0, 0)
+    assert (replica.high_watermark, replica.recovery_point) == (0, 0)
     for call in (
         replica.check_leader,
         partial(replica.append, batch(), now_ms=NOW_MS),
@@ -172,8 +172,8 @@ def test_batches_carry_the_leader_epoch_they_were_appended_in() -> None:
     replica.append(batch(2), now_ms=NOW_MS)
     replica.become_leader(0, 3, (0,), (0,))
     replica.append(batch(2), now_ms=NOW_MS)
-    assert replica.log.end_offset_for_epoch(0) == (0, 2)
-    assert replica.log.end_offset_for_epoch(3) == (3, 4)
+    assert replica.end_offset_for_epoch(0) == (0, 2)
+    assert replica.end_offset_for_epoch(3) == (3, 4)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def held(replica: Partition) -> dict[int, tuple[int, int]]:
 def test_a_producer_is_shown_with_its_last_batch_and_its_open_transaction() -> None:
     replica = partition()
     send(replica, 7, 0, count=3, epoch=2)
-    size = replica.log.size_bytes
+    size = replica.size_bytes
     (state,) = describe_producers(replica)
     stamp = state.last_timestamp
     assert state == ProducerState(7, 2, 2, stamp, -1, 0, held_records=3, held_bytes=size)
@@ -34,13 +34,13 @@ def test_a_producer_is_shown_with_its_last_batch_and_its_open_transaction() -> N
 def test_the_first_open_transaction_holds_what_comes_after_it_of_any_producer() -> None:
     replica = partition()
     send(replica, 7, 0)
-    first = replica.log.size_bytes
+    first = replica.size_bytes
     send(replica, 8, 0)
     replica.append(batch(1), now_ms=NOW_MS)
-    everything = replica.log.size_bytes
+    everything = replica.size_bytes
     assert held(replica) == {7: (3, everything), 8: (2, everything - first)}
     mark(replica, 7)
-    assert held(replica) == {8: (3, replica.log.size_bytes - first)}
+    assert held(replica) == {8: (3, replica.size_bytes - first)}
 
 
 def test_l9_what_retention_deleted_is_held_by_no_transaction() -> None:
@@ -48,7 +48,7 @@ def test_l9_what_retention_deleted_is_held_by_no_transaction() -> None:
     send(replica, 7, 0)
     send(replica, 7, 1)
     replica.delete_records_before(1, NOW_MS)
-    assert held(replica)[7] == (1, replica.log.size_bytes // 2)
+    assert held(replica)[7] == (1, replica.size_bytes // 2)
 
 
 def test_bytes_are_counted_across_segments_and_after_a_restart() -> None:
@@ -56,10 +56,10 @@ def test_bytes_are_counted_across_segments_and_after_a_restart() -> None:
     replica = partition(files, segment_bytes=200)
     for sequence in range(6):
         send(replica, 7, sequence)
-    assert len(replica.log.segments) > 2
-    assert held(replica) == {7: (6, replica.log.size_bytes)}
+    assert len(replica._log.segments) > 2
+    assert held(replica) == {7: (6, replica.size_bytes)}
     again = partition(files, segment_bytes=200)
-    assert held(again) == {7: (6, replica.log.size_bytes)}
+    assert held(again) == {7: (6, replica.size_bytes)}
 
 
 def test_nothing_unflushed_is_counted_as_held() -> None:

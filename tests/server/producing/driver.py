@@ -75,7 +75,7 @@ class Broker:
 
     @property
     def ends(self) -> list[int]:
-        return [partition.log.log_end_offset for partition in self.partitions]
+        return [partition.log_end_offset for partition in self.partitions]
 
 
 def codes(appends: list[PartitionAppend]) -> list[ErrorCode]:

@@ -97,7 +97,7 @@ def test_only_acks_all_asks_for_replicas_in_sync(acks: int, code: ErrorCode) -> 
     replica = partition(min_insync_replicas=2, replicas=(0, 1), isr=(0,))
     appends, _ = Broker().produce(batch(), acks=acks, partitions=[replica])
     assert codes(appends) == [code]
-    assert replica.log.log_end_offset == (0 if code else 1)
+    assert replica.log_end_offset == (0 if code else 1)
 
 
 # --- whose batches they are
@@ -195,8 +195,8 @@ def test_R12_a_batch_that_was_looked_up_in_an_earlier_transaction_is_refused() -
     broker.produce(transactional(), adds_partitions=False)
     answer.complete(SUCCESS)
     assert codes(appends) == [ErrorCode.TRANSACTION_ABORTABLE]
-    assert read_all(broker.partitions[0].log) != []
-    assert broker.partitions[0].log.log_end_offset == 1, "the marker alone"
+    assert read_all(broker.partitions[0]._log) != []
+    assert broker.partitions[0].log_end_offset == 1, "the marker alone"
 
 
 def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> None:
@@ -210,7 +210,7 @@ def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> 
     answer.complete(SUCCESS)
     assert later.done
     assert codes(appends) == [NONE, NONE]
-    (record,) = read_all(broker.partitions[0].log)
+    (record,) = read_all(broker.partitions[0]._log)
     assert record.key == b"k0"
     assert len(broker.partitions[0].guards) == 0
 

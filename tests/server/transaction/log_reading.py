@@ -48,7 +48,7 @@ def committed_values(files: MemoryFiles, partition: TopicPartition) -> list[byte
 def read_values(partition: Partition, isolation: Isolation, max_bytes: int = 200) -> list[bytes]:
     """Fetches of `max_bytes` until the end; the client's rule for aborted batches as in KIP-98."""
     values: list[bytes] = []
-    offset = partition.log.log_start_offset
+    offset = partition.log_start_offset
     while True:
         read = partition.read(offset, max_bytes, isolation, at_least_one=True)
         if read.records is None:

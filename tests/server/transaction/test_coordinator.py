@@ -60,7 +60,7 @@ def test_a_marker_carries_the_epoch_of_the_next_transaction_and_the_coordinators
     world = World(leader_epoch=7)
     producer_id, epoch = opened(world, A0)
     value_of(world.end((producer_id, epoch), True))
-    entry = world.partitions[A0].log.producers.entry(producer_id)
+    entry = world.partitions[A0]._log.producers.entry(producer_id)
     assert entry is not None
     assert (entry.producer_epoch, entry.coordinator_epoch) == (epoch + 1, 7)
 
@@ -71,8 +71,8 @@ def test_L7_a_transaction_without_data_ends_with_a_marker_and_no_more() -> None:
     world.add(producer, A0)
     assert value_of(world.end(producer, False)).code is ErrorCode.NONE
     partition = world.partitions[A0]
-    assert (partition.log.log_end_offset, partition.last_stable_offset) == (1, 1)
-    assert partition.log.aborted_transactions(0, 10) == []
+    assert (partition.log_end_offset, partition.last_stable_offset) == (1, 1)
+    assert partition._log.aborted_transactions(0, 10) == []
 
 
 # --- oncelog.flush.on.ack
@@ -88,20 +88,20 @@ def test_no_answer_leaves_before_what_it_promises_is_on_disk() -> None:
 
     append, later = world.produce(producer, A0, 0)
     assert later is not None
-    assert (world.partitions[A0].log.log_end_offset, later.done) == (0, False)  # the add first
+    assert (world.partitions[A0].log_end_offset, later.done) == (0, False)  # the add first
     world.files.settle()
     assert later.done
     assert append.code is ErrorCode.NONE
 
     answer = world.end(producer, True)
     assert isinstance(answer, Deferred)
-    markers = world.partitions[A0].log.log_end_offset
+    markers = world.partitions[A0].log_end_offset
     assert (answer.done, markers) == (False, 1), "M9, M10: PREPARE is not on disk yet"
     world.settle()
     assert value_of(answer).code is ErrorCode.NONE
     assert state(world) is State.COMPLETE_COMMIT
     for name, partition in world.partitions.items():
-        assert partition.high_watermark == partition.log.log_end_offset, name
+        assert partition.high_watermark == partition.log_end_offset, name
 
 
 def test_while_a_decision_is_on_its_way_to_the_disk_the_id_is_busy() -> None:
@@ -153,11 +153,11 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
 ) -> None:
     world = World()
     producer = opened(world, A0, A1, B0)
-    ends = {name: world.partitions[name].log.log_end_offset for name in (A0, A1, B0, TXN_LOG)}
+    ends = {name: world.partitions[name].log_end_offset for name in (A0, A1, B0, TXN_LOG)}
 
     def grown() -> set[int]:
         """How many records there are more, of each partition."""
-        return {world.partitions[name].log.log_end_offset - end for name, end in ends.items()}
+        return {world.partitions[name].log_end_offset - end for name, end in ends.items()}
 
     world.files.fail_append(match="__transaction_state-0/", reason=NO_SPACE)
     refused = value_of(world.end(producer, committed, bumps_epoch=bumps_epoch))
@@ -214,12 +214,12 @@ def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
     world.add(producer, OFFSETS)
     world.commit_offset(producer, 42)
     world.groups.resign(0)
-    end_offset = world.partitions[OFFSETS].log.log_end_offset
+    end_offset = world.partitions[OFFSETS].log_end_offset
     value_of(world.end(producer, True))
     world.settle(10_000)
     assert state(world) is State.PREPARE_COMMIT
     # However often it is tried, nothing is appended to a log that nobody follows.
-    assert world.partitions[OFFSETS].log.log_end_offset == end_offset
+    assert world.partitions[OFFSETS].log_end_offset == end_offset
     world.groups.lead(world.partitions[OFFSETS])
     world.settle(1_000)
     assert state(world) is State.COMPLETE_COMMIT

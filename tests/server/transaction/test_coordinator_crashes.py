@@ -130,7 +130,7 @@ def audit(world: World, client: Client, committed: bool) -> None:
         assert {row[3] for row in own} <= {committed}
         assert world.read(partition) == [b"first"] * committed + [b"second"]
         found = world.partitions[partition]
-        assert found.last_stable_offset == found.high_watermark == found.log.log_end_offset
+        assert found.last_stable_offset == found.high_watermark == found.log_end_offset
     assert world.offset(require_stable=True) == (ErrorCode.NONE, 5 if committed else -1)
     live = world.transactions.owner("t")[1].get("t")
     assert live is not None
@@ -217,7 +217,7 @@ def test_CF_a_crash_loop_in_the_middle_of_the_markers_ends_with_one_effective_ma
     for partition in (A0, B0):
         assert [row[3] for row in world.oracle(partition).completed] == [True]
         assert world.read(partition) == [b"first"]
-        assert world.partitions[partition].log.aborted_transactions(0, 100) == []
+        assert world.partitions[partition]._log.aborted_transactions(0, 100) == []
     assert value_of(world.end(producer, True)).code is ErrorCode.NONE
 
 
@@ -245,20 +245,20 @@ def test_CD_a_completion_that_the_power_takes_is_made_again(
 
     def until_complete_is_written() -> bool:
         if client.asked_to_end:
-            ends.append(world.partitions[TXN_LOG].log.log_end_offset)
+            ends.append(world.partitions[TXN_LOG].log_end_offset)
             if ends[-1] == ends[0] + 1:  # PREPARE came before the first of them
                 raise Stopped("COMPLETE is written")
         return step()
 
     with pytest.raises(Stopped):
         client.run(world, until_complete_is_written)
-    marked = {name: world.partitions[name].log.log_end_offset for name in DATA}
+    marked = {name: world.partitions[name].log_end_offset for name in DATA}
     assert set(marked.values()) == {2}
     world = world.crash(power_loss=NothingIsLeft())
-    assert world.partitions[TXN_LOG].log.log_end_offset == ends[0]
-    assert {name: world.partitions[name].log.log_end_offset for name in DATA} == marked
+    assert world.partitions[TXN_LOG].log_end_offset == ends[0]
+    assert {name: world.partitions[name].log_end_offset for name in DATA} == marked
     assert client.finish(world) == committed
-    assert {world.partitions[name].log.log_end_offset for name in DATA} == {3}
+    assert {world.partitions[name].log_end_offset for name in DATA} == {3}
     assert client.producer is not None
     again = value_of(world.end(client.producer, committed, bumps_epoch=bumps_epoch))
     epoch = client.producer[1] + bumps_epoch
@@ -293,7 +293,7 @@ def test_CI_leadership_that_moves_away_and_back_loads_afresh_with_the_new_epoch(
     world.transactions.lead(partition)
     world.scene.leaderless.clear()
     world.settle(10_000)
-    entry = world.partitions[A0].log.producers.entry(producer[0])
+    entry = world.partitions[A0]._log.producers.entry(producer[0])
     assert entry is not None
     assert entry.coordinator_epoch == 2
     assert [row[3] for row in world.oracle(A0).completed] == [True]

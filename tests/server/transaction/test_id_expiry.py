@@ -117,10 +117,10 @@ def test_x5_ten_thousand_ids_go_in_one_sweep_in_small_batches() -> None:
     slices = []
     goes_on = True
     while goes_on:
-        before = world.partitions[TXN_LOG].log.log_end_offset
+        before = world.partitions[TXN_LOG].log_end_offset
         expired, goes_on = sweeper.step()
         slices.append(expired)
-        assert world.partitions[TXN_LOG].log.log_end_offset - before == expired
+        assert world.partitions[TXN_LOG].log_end_offset - before == expired
     assert sum(slices) == 10_000
     assert max(slices) == TOMBSTONES_PER_STEP
     assert known(world) == {"fresh"}
@@ -136,9 +136,9 @@ def test_x5_long_ids_make_smaller_batches() -> None:
     sizes = []
     goes_on = True
     while goes_on:
-        before = world.partitions[TXN_LOG].log.size_bytes
+        before = world.partitions[TXN_LOG].size_bytes
         _, goes_on = sweeper.step()
-        sizes.append(world.partitions[TXN_LOG].log.size_bytes - before)
+        sizes.append(world.partitions[TXN_LOG].size_bytes - before)
     assert known(world) == set()
     assert max(sizes) < 200_000
 
@@ -189,6 +189,6 @@ def test_a_shard_that_moves_away_during_a_sweep_is_left_alone() -> None:
     world.settle(WEEK_MS)
     assert sweeper.step() == (TOMBSTONES_PER_STEP, True)
     world.transactions.resign(TXN_LOG.partition)
-    end = world.partitions[TXN_LOG].log.log_end_offset
+    end = world.partitions[TXN_LOG].log_end_offset
     assert sweep(sweeper) == 0
-    assert world.partitions[TXN_LOG].log.log_end_offset == end
+    assert world.partitions[TXN_LOG].log_end_offset == end

@@ -76,7 +76,7 @@ def test_a_topic_made_anew_inside_a_transaction_gets_a_harmless_marker(
     assert value_of(world.end(producer, committed)).code is ErrorCode.NONE
     assert state(world) is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT)
     anew = world.partitions[A0]
-    assert anew.last_stable_offset == anew.high_watermark == anew.log.log_end_offset == 1
+    assert anew.last_stable_offset == anew.high_watermark == anew.log_end_offset == 1
     assert world.read(A0) == []
     assert outcomes(world, B0) == [committed]
     world.check()
@@ -112,11 +112,11 @@ def test_Z13_Z14_a_coordinator_that_has_been_replaced_stops_and_promises_nothing
     world.partitions[A1].append_marker(
         producer[0], 0, committed=False, coordinator_epoch=5, transaction_version=0, now_ms=0
     )
-    end = world.partitions[A1].log.log_end_offset
+    end = world.partitions[A1].log_end_offset
     answer = world.end(producer, True)
     assert value_of(answer).code is ErrorCode.NOT_COORDINATOR
     world.settle(60_000)
-    assert world.partitions[A1].log.log_end_offset == end
+    assert world.partitions[A1].log_end_offset == end
     assert world.is_quiet
 
 

@@ -39,7 +39,7 @@ def test_Z3_a_zombie_is_refused_on_an_untouched_partition() -> None:
     world.init()
     append, _ = world.produce(old, B0, 0)
     assert append.code is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert world.partitions[B0].log.log_end_offset == 0
+    assert world.partitions[B0].log_end_offset == 0
 
 
 def test_Z5_offsets_of_a_zombie_change_nothing() -> None:

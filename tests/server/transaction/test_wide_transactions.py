@@ -26,7 +26,7 @@ def world() -> World:
 
 
 def marked(world: World) -> int:
-    return sum(world.partitions[name].log.log_end_offset > 0 for name in WIDE)
+    return sum(world.partitions[name].log_end_offset > 0 for name in WIDE)
 
 
 def test_markers_are_written_in_slices_and_others_are_served_meanwhile(world: World) -> None:

@@ -195,7 +195,7 @@ class World:
         """Its topic is deleted, and another one of its name is made."""
         old = self.partitions.pop(name)
         old.resign()
-        old.log.remove(f"{partition_directory(*name)}.0-delete")
+        old._log.remove(f"{partition_directory(*name)}.0-delete")
         self.partitions[name] = self._open(name)
 
     def lead(self) -> None:
@@ -348,7 +348,7 @@ class World:
     def check(self) -> None:
         """I1, I2 and I4 for every data partition."""
         for name, partition in self.partitions.items():
-            log = partition.log
+            log = partition._log
             assert (
                 log.log_start_offset
                 <= partition.last_stable_offset

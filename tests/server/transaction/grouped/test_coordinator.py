@@ -313,7 +313,7 @@ def audit(world: World) -> bool:
     for partition in DATA:
         assert world.read(partition) == [b"first"] * committed
         found = world.partitions[partition]
-        assert found.last_stable_offset == found.log.log_end_offset
+        assert found.last_stable_offset == found.log_end_offset
         assert set(outcomes(world, partition)) <= {committed}
     assert world.offset(require_stable=True) == (NONE, 5 if committed else -1)
     world.check()
