@@ -304,17 +304,13 @@ class ShardRuntime(Generic[S]):
         code: ErrorCode,
     ) -> R | Deferred[R]:
         """The records are not in the log, or never committed by this broker."""
+        carry_out(self._effects, FAILED, loaded.shard, decision.effects, code)
         if isinstance(decision.response, Park) and isinstance(response, Deferred):
             loaded.shard.unpark(decision.response, response)
-        carry_out(self._effects, FAILED, loaded.shard, decision.effects)
-        if decision.on_failure is not None:
-            return decision.on_failure(code)
         return response if decision.failed is None else decision.failed(code)
 
     def _committed(self, loaded: LoadedShard[S], decision: Decision[R], end_offset: int) -> None:
         """The high watermark has passed the decision's records."""
         if self._replay_at is ReplayAt.COMMIT:
             self._replay(loaded, decision, end_offset - len(decision.records))
-        if decision.on_committed is not None:
-            decision.on_committed()
         carry_out(self._effects, COMMITTED, loaded.shard, decision.effects)

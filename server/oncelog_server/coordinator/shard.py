@@ -39,7 +39,7 @@ class Park(msgspec.Struct, frozen=True):
     """In place of a response that comes later: the shard keeps it under `key`, and an effect of
     another decision releases it."""
 
-    key: tuple[str, ...]
+    key: tuple[str | int, ...]
 
 
 # A frozen value of the coordinator's own.
@@ -52,7 +52,8 @@ class EffectRow(NamedTuple, Generic[S]):
     (without records at once), before the response."""
 
     taken: Callable[[S, Any], None] | None = None
-    failed: Callable[[S, Any], None] | None = None
+    # Also gets the error code.
+    failed: Callable[[S, Any, int], None] | None = None
     committed: Callable[[S, Any], None] | None = None
 
 
@@ -61,13 +62,15 @@ EffectTable = Mapping[type[Effect], EffectRow[S]]
 TAKEN, FAILED, COMMITTED = range(3)
 
 
-def carry_out(table: EffectTable[S], moment: int, shard: S, effects: Iterable[Effect]) -> None:
-    """Do what the effects have in the column of `moment`, in their order. Raise KeyError if one has
-    no row."""
+def carry_out(
+    table: EffectTable[S], moment: int, shard: S, effects: Iterable[Effect], *code: int
+) -> None:
+    """Do what the effects have in the column of `moment`, in their order. `code`: the error of
+    FAILED. Raise KeyError if an effect has no row."""
     for effect in effects:
-        action = table[type(effect)][moment]
+        action: Callable[..., None] | None = table[type(effect)][moment]
         if action is not None:
-            action(shard, effect)
+            action(shard, effect, *code)
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):
@@ -77,14 +80,6 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
     response: R | Deferred[R] | Park
     records: tuple[CoordinatorRecord, ...] = ()
     transaction: TransactionOfRecords | None = None
-    # Called when the records' append failed (argument: the error code) and nothing was applied:
-    # puts soft state (a rebalance) right, and returns the response to give instead, also where
-    # `response` is a Deferred, completed or not.
-    on_failure: Callable[[int], R] | None = None
-    # Called once the records are committed, before the response is released: hands a decision to
-    # those who wait for it elsewhere (the followers' parked SyncGroups). May complete `response`
-    # itself.
-    on_committed: Callable[[], None] | None = None
     effects: tuple[Effect, ...] = ()
     # The response where the append failed, from its error code. None: `response`. It only reads.
     failed: Callable[[int], R] | None = None

@@ -1,4 +1,5 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetDelete: who may write a group's offsets, and the records.
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: which requests may write a group's offsets, and
+the records.
 
 Source: Kafka's OffsetMetadataManager and ClassicGroup.validateOffsetCommit; KIP-447.
 """
@@ -33,8 +34,8 @@ from oncelog_protocol.messages.txn_offset_commit import (
 from oncelog_protocol.types import INT64_MAX
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, TransactionOfRecords
 from oncelog_server.group.classic.group import ClassicGroup
-from oncelog_server.group.classic.rebalance import Rebalance
 from oncelog_server.group.classic.states import GroupState, append_error
+from oncelog_server.group.effects import MemberSeen
 from oncelog_server.group.history import Dismissal, Why
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.offsets import CommittedOffset
@@ -43,7 +44,7 @@ from oncelog_server.group.table import GroupTable
 from oncelog_server.refusal import Refused
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
-# The group has gone on without who asks.
+# The group has gone on without the caller.
 GONE_ON: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -56,13 +57,12 @@ _Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 
 class Commits:
-    """Decides what becomes of offsets."""
+    """Decides commits and deletions of offsets."""
 
-    __slots__ = ("_rebalance", "_table")
+    __slots__ = ("_table",)
 
-    def __init__(self, table: GroupTable, rebalance: Rebalance) -> None:
+    def __init__(self, table: GroupTable) -> None:
         self._table = table
-        self._rebalance = rebalance
 
     # --- plain commits
 
@@ -71,12 +71,12 @@ class Commits:
     ) -> Decision[OffsetCommitResponse]:
         """One record per partition whose metadata is not too large."""
         try:
-            self._check_commit(request, caller)
+            member_id = self._check_commit(request, caller)
         except Refused as refused:
             code = refused.code
             return Decision(_commit_answer(request, lambda _: code))
         retention_ms = request.retention_time_ms
-        # A client may ask for more than there is time.
+        # A client may ask for a time beyond the largest timestamp.
         expires_ms = None if retention_ms == -1 else min(caller.wall_ms + retention_ms, INT64_MAX)
         records = [
             self._record(request.group_id, topic.name, partition, caller, expires_ms)
@@ -84,20 +84,24 @@ class Commits:
             for partition in topic.partitions
             if self._metadata_code(partition) is ErrorCode.NONE
         ]
+        # A commit shows that the member lives.
+        seen = () if member_id is None else (MemberSeen(request.group_id, member_id),)
         return Decision(
             _commit_answer(request, self._metadata_code),
             tuple(records),
-            on_failure=lambda code: _commit_answer(request, lambda _: append_error(code)),
+            effects=seen,
+            failed=lambda code: _commit_answer(request, lambda _: append_error(code)),
         )
 
-    def _check_commit(self, request: OffsetCommitRequest, caller: Caller) -> None:
+    def _check_commit(self, request: OffsetCommitRequest, caller: Caller) -> str | None:
+        """Return the id of the member that commits, None for a commit of no member."""
         if not fits_record(request.group_id):
             raise Refused(ErrorCode.INVALID_GROUP_ID)
         generation_id = request.generation_id_or_member_epoch
         group = self._table.groups.get(request.group_id)
         if group is None:
             if generation_id < 0:
-                return  # A simple group begins with its first offset.
+                return None  # A simple group begins with its first offset.
             if caller.api_version >= _GROUP_NOT_FOUND_SINCE:
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
             raise Refused(ErrorCode.ILLEGAL_GENERATION)
@@ -108,17 +112,14 @@ class Commits:
             generation_id,
             is_transactional=False,
         )
-        member = group.members.get(request.member_id)
-        if member is not None:
-            # A commit shows that the member lives.
-            self._rebalance.restart_session(group, member, caller)
+        return request.member_id if request.member_id in group.members else None
 
     # --- commits in a transaction
 
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, caller: Caller
     ) -> Decision[TxnOffsetCommitResponse]:
-        """As a plain commit, but nothing is seen of it before the transaction's marker."""
+        """As a plain commit, but the offsets are visible only after the transaction's marker."""
         try:
             self._check_txn_commit(request)
         except Refused as refused:
@@ -134,12 +135,12 @@ class Commits:
             _txn_answer(request, self._metadata_code),
             tuple(records),
             transaction=TransactionOfRecords(request.producer_id, request.producer_epoch),
-            on_failure=lambda code: _txn_answer(request, lambda _: append_error(code)),
+            failed=lambda code: _txn_answer(request, lambda _: append_error(code)),
         )
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
-        """Other producers whose transactions hold an offset for one of these partitions. None where
-        the commit would be refused."""
+        """Return other producers whose transactions hold an offset for one of these partitions;
+        none if the commit would be refused."""
         offsets = self._table.offsets
         if not offsets.is_group_in_transaction(request.group_id):
             return frozenset()
@@ -158,7 +159,7 @@ class Commits:
         return frozenset(found - {request.producer_id})
 
     def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
-        """Why the group has gone on without who asks; None where it has not."""
+        """Return why the group has gone on without the caller; None if it has not."""
         try:
             self._check_txn_commit(request)
         except Refused as refused:
@@ -236,7 +237,7 @@ class Commits:
         return Decision(
             OffsetDeleteResponse(topics=[_deleted(group, topic) for topic in request.topics]),
             tuple(dict.fromkeys(records)),
-            on_failure=lambda code: OffsetDeleteResponse(error_code=append_error(code)),
+            failed=lambda code: OffsetDeleteResponse(error_code=append_error(code)),
         )
 
     def _has_offset(self, group_id: str, topic: str, partition: int) -> bool:
@@ -254,9 +255,8 @@ def check_committer(
     *,
     is_transactional: bool,
 ) -> None:
-    """Whether offsets may be written in this name. Raises Refused: UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE.
-    """
+    """Raise Refused unless this member may write offsets: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE."""
     if group.state is GroupState.DEAD:
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if generation_id < 0 and group.state is GroupState.EMPTY:

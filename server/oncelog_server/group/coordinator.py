@@ -1,5 +1,5 @@
-"""The group coordinator of this broker: requests to shards, and one timer for all that is due in
-them."""
+"""The group coordinator of this broker: it passes requests to shards, and has one timer for all
+that is due in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oncelog_server.deferred import Deferred, then
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.history import Dismissal
 from oncelog_server.group.moment import Caller
-from oncelog_server.group.shard import GroupShard
+from oncelog_server.group.shard import EFFECTS, GroupShard
 from oncelog_server.group.views import GroupViews
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
@@ -54,7 +54,7 @@ class GroupCoordinator:
         self.runtime: ShardRuntime[GroupShard] = ShardRuntime(
             replay_at=ReplayAt.APPEND,
             new_shard=lambda index, epoch: GroupShard(config, new_member_id=new_member_id),
-            effects={},
+            effects=EFFECTS,
             on_loaded=self._on_loaded,
             on_unloaded=GroupShard.on_unloaded,
             wall_ms=wall_ms,
@@ -165,7 +165,8 @@ class GroupCoordinator:
         return appended
 
     def follow(self, _old: ClusterImage, _new: ClusterImage, delta: ImageDelta) -> None:
-        """Offsets go with their topic: a new one of its name begins at its own beginning."""
+        """Delete the offsets of deleted topics, so that a recreated topic starts at its first
+        record."""
         if not delta.topics_deleted:
             return
         deleted = frozenset(topic.name for topic in delta.topics_deleted)
@@ -178,7 +179,7 @@ class GroupCoordinator:
     # --- time
 
     def stop(self) -> None:
-        """Nothing of any group falls due any more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""Offsets nobody needs any more: expired, or of deleted topics. In bounded slices.
+"""Offsets that are expired, or of deleted topics. In bounded slices.
 
 Source: Kafka's cleanupGroupMetadata and ClassicGroup.offsetExpirationCondition (KIP-211). An offset
 in an undecided transaction never expires, and keeps its group.
@@ -13,6 +13,7 @@ from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.states import GroupState
+from oncelog_server.group.effects import OffsetsExpired
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.offsets import CommittedOffset, Place
 from oncelog_server.group.records import group_tombstone, offset_tombstone
@@ -28,7 +29,7 @@ class Expiry:
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
-        # The rest of the sweep that is under way, the next group last.
+        # The rest of the current sweep, the next group last.
         self._groups_left: list[str] = []
 
     def schedule(self, at: Moment) -> None:
@@ -58,13 +59,12 @@ class Expiry:
             self.schedule(at)
         if not records:
             return None
+        return Decision(None, tuple(records), effects=(OffsetsExpired(at),))
 
-        def on_failure(code: int) -> None:
-            # The log takes no records now: the next sweep is soon enough.
-            self._groups_left.clear()
-            self.schedule(at)
-
-        return Decision(None, tuple(records), on_failure=on_failure)
+    def postpone(self, effect: OffsetsExpired) -> None:
+        """The log takes no records now: the next sweep is soon enough."""
+        self._groups_left.clear()
+        self.schedule(effect.at)
 
     def _expired_records(
         self, group: ClassicGroup, at: Moment, limit: int
@@ -98,7 +98,7 @@ class Expiry:
                     yield topic, partition
 
     def _expires_ms(self, group: ClassicGroup, committed: CommittedOffset) -> int | None:
-        """When an offset of a topic nobody subscribed to expires; None: not in this state."""
+        """Return when an offset of a topic without subscription expires; None: not yet known."""
         since_ms = committed.commit_timestamp_ms
         if group.protocol_type is not None:
             if group.state is GroupState.EMPTY:

@@ -42,7 +42,7 @@ def describe_groups(
 
 
 def _describe(group: ClassicGroup) -> DescribedGroup:
-    # Metadata and protocol mean something only while everybody agrees on them.
+    # Metadata and protocol mean something only while all members agree on them.
     protocol = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,
@@ -96,13 +96,15 @@ def delete_groups(
             records += offset_tombstones(table, group_id)
             records.append(group_tombstone(group_id))
 
-    def on_failure(code: int) -> list[DeletableGroupResult]:
-        for result in results.values():
-            if not result.error_code:
-                result.error_code = append_error(code)
-        return list(results.values())
+    def failed(code: int) -> list[DeletableGroupResult]:
+        return [
+            DeletableGroupResult(
+                group_id=result.group_id, error_code=result.error_code or append_error(code)
+            )
+            for result in results.values()
+        ]
 
-    return Decision(list(results.values()), tuple(records), on_failure=on_failure)
+    return Decision(list(results.values()), tuple(records), failed=failed)
 
 
 def _delete_code(table: GroupTable, group_id: str) -> ErrorCode:

@@ -7,7 +7,7 @@ memory, and is rebuilt at load from the last record of each group, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from typing import Any
+from typing import Any, Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.group_metadata import (
@@ -30,9 +30,22 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, Park, TransactionOfRecords
+from oncelog_server.coordinator.shard import (
+    CoordinatorRecord,
+    Decision,
+    EffectRow,
+    EffectTable,
+    Park,
+    TransactionOfRecords,
+)
 from oncelog_server.deferred import Deferred
 from oncelog_server.group import listing
+from oncelog_server.group.classic.effects import (
+    AssignmentWritten,
+    GroupCreated,
+    StaticMemberReplaced,
+    SyncReceived,
+)
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.join import Join
 from oncelog_server.group.classic.membership import Membership
@@ -41,6 +54,7 @@ from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.classic.sync import Sync
 from oncelog_server.group.commits import Commits
 from oncelog_server.group.config import GroupConfig
+from oncelog_server.group.effects import MemberSeen, OffsetsExpired
 from oncelog_server.group.expiry import Expiry
 from oncelog_server.group.fetches import fetch_group
 from oncelog_server.group.history import Dismissal, Why
@@ -73,7 +87,7 @@ class GroupShard:
         self._join = Join(self.table, self._rebalance)
         self._sync = Sync(self.table, self._rebalance)
         self._membership = Membership(self.table, self._rebalance)
-        self._commits = Commits(self.table, self._rebalance)
+        self._commits = Commits(self.table)
         self._expiry = Expiry(self.table)
         self._is_loaded = False
 
@@ -157,6 +171,14 @@ class GroupShard:
         """Tombstones for the offsets of topics that are gone, in batches."""
         return self._expiry.on_topics_deleted(topics)
 
+    # --- parked responses: SyncGroup until the assignment is committed
+
+    def park(self, place: Park, answer: Deferred[Any]) -> None:
+        self._sync.park(place, answer)
+
+    def unpark(self, place: Park, answer: Deferred[Any]) -> None:
+        """Nothing to do: a failed assignment has released it (`Sync.assignment_failed`)."""
+
     # --- replay
 
     def replay(
@@ -206,11 +228,6 @@ class GroupShard:
         """The end of a producer's transaction: its offsets are committed, or forgotten."""
         self.table.offsets.end_transaction(producer_id, committed=committed)
 
-    def park(self, place: Park, answer: Deferred[Any]) -> None:
-        raise NotImplementedError
-
-    unpark = park
-
     def on_loaded(self, now_ms: int, wall_ms: int) -> None:
         """The log is replayed: from now on members have to beat, and offsets expire."""
         at = self._at(now_ms, wall_ms)
@@ -224,7 +241,7 @@ class GroupShard:
         self._expiry.schedule(at)
 
     def on_unloaded(self) -> None:
-        """The partition's leader is another broker now: whoever waits gets NOT_COORDINATOR."""
+        """The partition's leader is another broker now: parked requests get NOT_COORDINATOR."""
         for group in list(self.table.groups.values()):
             members = list(group.members.values())
             self.table.drop_group(group, group.current_state_timestamp_ms)
@@ -258,3 +275,22 @@ class GroupShard:
     def _at(self, now_ms: int, wall_ms: int) -> Moment:
         self.table.latest = Moment(now_ms=now_ms, wall_ms=wall_ms)
         return self.table.latest
+
+
+EFFECTS: Final[EffectTable[GroupShard]] = {
+    MemberSeen: EffectRow(taken=lambda shard, effect: shard._rebalance.member_seen(effect)),
+    SyncReceived: EffectRow(taken=lambda shard, effect: shard._rebalance.sync_received(effect)),
+    AssignmentWritten: EffectRow(
+        taken=lambda shard, effect: shard._sync.assignment_taken(effect),
+        failed=lambda shard, effect, code: shard._sync.assignment_failed(effect, code),
+        committed=lambda shard, effect: shard._sync.assignment_committed(effect),
+    ),
+    GroupCreated: EffectRow(
+        failed=lambda shard, effect, code: shard._join.creation_failed(effect, code)
+    ),
+    StaticMemberReplaced: EffectRow(
+        failed=lambda shard, effect, code: shard._join.replacement_failed(effect, code),
+        committed=lambda shard, effect: shard._join.replacement_committed(effect),
+    ),
+    OffsetsExpired: EffectRow(failed=lambda shard, effect, code: shard._expiry.postpone(effect)),
+}

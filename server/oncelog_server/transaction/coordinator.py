@@ -347,7 +347,7 @@ class TransactionCoordinator:
 
         self._timers.call_later(delay_ms, again)
 
-    def _complete_later(self, shard: TransactionShard, effect: CompleteLater) -> None:
+    def _complete_later(self, shard: TransactionShard, effect: CompleteLater, code: int) -> None:
         self._try_again(shard, effect.work, effect.attempt)
 
     def _try_again(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:

@@ -130,7 +130,7 @@ class TransactionShard:
         if effect.record.value is not None:
             self._decided[effect.record] = target
 
-    def take_back(self, effect: Pending) -> None:
+    def take_back(self, effect: Pending, code: int) -> None:
         """The decision failed. An id whose very first record was not written never existed."""
         self._decided.pop(effect.record, None)
         transactional_id = effect.target.transactional_id
@@ -170,7 +170,7 @@ class TransactionShard:
     def expect_generation(self, effect: GenerationPending) -> None:
         self.groups.expect(effect.membership)
 
-    def forget_generation(self, effect: GenerationPending) -> None:
+    def forget_generation(self, effect: GenerationPending, code: int) -> None:
         self.groups.settle(effect.membership)
 
     def note_generation(self, effect: GenerationPending) -> None:
@@ -185,12 +185,10 @@ class TransactionShard:
     # --- parked responses: EndTxn until its transaction is complete
 
     def park(self, place: Park, answer: Deferred[Any]) -> None:
-        (transactional_id,) = place.key
-        self.transactions[transactional_id].waiting.append(answer)
+        self.transactions[str(*place.key)].waiting.append(answer)
 
     def unpark(self, place: Park, answer: Deferred[Any]) -> None:
-        (transactional_id,) = place.key
-        self.transactions[transactional_id].waiting.remove(answer)
+        self.transactions[str(*place.key)].waiting.remove(answer)
 
     # --- replay: live and at load
 

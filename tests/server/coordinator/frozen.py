@@ -18,20 +18,26 @@ R = TypeVar("R")
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), Enum, type)
 
 
-def frozen(value: object, inside: tuple[int, ...] = ()) -> object:
-    """Return `value` with all its parts, by what they hold. A response that is parked is itself, a
-    function is itself, and a part that holds itself is cut there."""
-    if isinstance(value, _PLAIN) or id(value) in inside:
-        return value if isinstance(value, _PLAIN) else id(value)
-    inside = (*inside, id(value))
+def frozen(value: object) -> object:
+    """Return `value` with all its parts, by what they hold. A response that is parked is itself, as
+    a function is; a part that was met before is its number."""
+    return _frozen(value, {})
+
+
+def _frozen(value: object, met: dict[int, int]) -> object:
+    if isinstance(value, _PLAIN):
+        return value
+    if id(value) in met:
+        return met[id(value)]
+    met[id(value)] = len(met)
     if isinstance(value, dict):
-        return tuple((frozen(key, inside), frozen(part, inside)) for key, part in value.items())
+        return tuple((_frozen(key, met), _frozen(part, met)) for key, part in value.items())
     if isinstance(value, list | tuple):
-        return tuple(frozen(part, inside) for part in value)
+        return tuple(_frozen(part, met) for part in value)
     if isinstance(value, set | frozenset):
-        return frozenset(frozen(part, inside) for part in value)
+        return frozenset(_frozen(part, {}) for part in value)
     if isinstance(value, partial):
-        return value.func, frozen(value.args, inside), frozen(value.keywords, inside)
+        return value.func, _frozen(value.args, met), _frozen(value.keywords, met)
     if isinstance(value, Deferred):
         return id(value), value.done
     if callable(value):
@@ -39,12 +45,12 @@ def frozen(value: object, inside: tuple[int, ...] = ()) -> object:
     if isinstance(value, Struct):
         if value.__struct_config__.frozen:
             return value
-        return type(value), tuple(frozen(part, inside) for part in astuple(value))
+        return type(value), tuple(_frozen(part, met) for part in astuple(value))
     names = [*getattr(value, "__dict__", ())]
     for of in type(value).__mro__:
         names += getattr(of, "__slots__", ())
     return type(value), tuple(
-        (name, frozen(getattr(value, name), inside))
+        (name, _frozen(getattr(value, name), met))
         for name in dict.fromkeys(names)
         if hasattr(value, name)
     )

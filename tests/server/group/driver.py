@@ -39,15 +39,24 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from oncelog_server.coordinator.shard import Decision, Park
+from oncelog_server.coordinator.shard import (
+    COMMITTED,
+    FAILED,
+    TAKEN,
+    Decision,
+    Park,
+    carry_out,
+)
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.moment import Caller
-from oncelog_server.group.shard import GroupShard
+from oncelog_server.group.shard import EFFECTS, GroupShard
+from tests.server.coordinator.frozen import reading
 from tests.server.group.entries import Appended, Marker, replay, subscription
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 WALL_MS = 1_700_000_000_000
@@ -93,31 +102,41 @@ class Driver:
         self._names += 1
         return f"{name}-{self._names}"
 
+    def decide(
+        self, decide: Callable[[Q, Caller], Decision[R]], request: Q, caller: Caller
+    ) -> Decision[R]:
+        """A decision that only reads."""
+        self.shard.table.latest = caller
+        return reading(self.shard, decide, request, caller)
+
     def run(self, decision: Decision[R], version: int | None = None) -> Deferred[R]:
         """What the runtime does with a decision."""
         answer: Deferred[R] = Deferred()
         if version is not None:
             answer.on_complete(partial(_encode, version))
+        shard = self.shard
+        carry_out(EFFECTS, TAKEN, shard, decision.effects)
+        response: Any = decision.response
+        if isinstance(decision.response, Park):
+            response = Deferred()
+            shard.park(decision.response, response)
+
+        def fail(code: int) -> None:
+            carry_out(EFFECTS, FAILED, shard, decision.effects, code)
+            answer.complete(response if decision.failed is None else decision.failed(code))
+
         if decision.records and self.append_error is not None:
-            if decision.on_failure is None:
-                raise AssertionError("nobody puts the failed append right")
-            answer.complete(decision.on_failure(self.append_error))
+            fail(self.append_error)
             return answer
         for record in decision.records:
             self.append(Appended(record, decision.transaction))
 
         def release() -> None:
-            if decision.on_committed is not None:
-                decision.on_committed()
-            if isinstance(decision.response, Deferred):
-                decision.response.on_complete(answer.complete)
+            carry_out(EFFECTS, COMMITTED, shard, decision.effects)
+            if isinstance(response, Deferred):
+                response.on_complete(answer.complete)
             else:
-                assert not isinstance(decision.response, Park)
-                answer.complete(decision.response)
-
-        def fail(code: int) -> None:
-            assert decision.on_failure is not None
-            answer.complete(decision.on_failure(code))
+                answer.complete(response)
 
         if decision.records and self.holds_commits:
             self._held.append((release, fail))
@@ -155,14 +174,8 @@ class Driver:
         while (timer := self.shard.next_timer()) is not None and timer <= end_ms:
             self.now_ms = max(self.now_ms, timer)
             for decision in self.shard.expire(self.now_ms, self.wall_ms):
-                self.run_unasked(decision)
+                self.run(decision)
         self.now_ms = end_ms
-
-    def run_unasked(self, decision: Decision[None]) -> None:
-        """A timer's decision: nobody waits for it, so its failure may go unheeded."""
-        if decision.on_failure is None and self.append_error is not None:
-            return
-        self.run(decision)
 
     def caller(self, version: int, client_id: str = "client") -> Caller:
         return Caller(
@@ -235,7 +248,7 @@ class Driver:
                 for name, assignment in (assignments or {}).items()
             ],
         )
-        decision = self.shard.sync_group(request, self.caller(version))
+        decision = self.decide(self.shard.sync_group, request, self.caller(version))
         return self.run(decision, version)
 
     def heartbeat(
@@ -253,7 +266,7 @@ class Driver:
             member_id=member_id,
             group_instance_id=instance,
         )
-        decision = self.shard.heartbeat(request, self.caller(version))
+        decision = self.decide(self.shard.heartbeat, request, self.caller(version))
         return self.run(decision, version).value.error_code
 
     def leave(
@@ -304,7 +317,7 @@ class Driver:
                 for topic, partition, offset in commits
             ],
         )
-        decision = self.shard.offset_commit(request, self.caller(version))
+        decision = self.decide(self.shard.offset_commit, request, self.caller(version))
         response = self.run(decision, version).value
         return [partition.error_code for topic in response.topics for partition in topic.partitions]
 
@@ -342,7 +355,7 @@ class Driver:
                 for commit in commits
             ],
         )
-        decision = self.shard.txn_offset_commit(request, self.caller(version))
+        decision = self.decide(self.shard.txn_offset_commit, request, self.caller(version))
         response = self.run(decision, version).value
         return [partition.error_code for topic in response.topics for partition in topic.partitions]
 
@@ -358,7 +371,9 @@ class Driver:
             group_id=group,
             topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])],
         )
-        decision = self.shard.offset_fetch(request, require_stable=require_stable)
+        decision = reading(
+            self.shard, self.shard.offset_fetch, request, require_stable=require_stable
+        )
         (found,) = self.run(decision).value.topics[0].partitions
         return found.committed_offset, found.error_code
 

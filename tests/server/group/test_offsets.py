@@ -99,7 +99,7 @@ class OffsetsOfGroups(RuleBasedStateMachine):
     @rule(topic=topics)
     def delete_topic(self, topic: str) -> None:
         for decision in self.driver.shard.on_topics_deleted({topic}):
-            self.driver.run_unasked(decision)
+            self.driver.run(decision)
 
     @rule(ms=st.sampled_from([1_000, 700_000, 2 * HOUR_MS]))
     def advance(self, ms: int) -> None:

@@ -108,7 +108,7 @@ class Driver:
         def fail(code: ErrorCode) -> None:
             if isinstance(decision.response, Park):
                 self.shard.unpark(decision.response, response)
-            carry_out(self.effects, FAILED, self.shard, decision.effects)
+            carry_out(self.effects, FAILED, self.shard, decision.effects, code)
             failed: Any = decision.failed
             answer.complete(response if failed is None else failed(code))
 

@@ -1,4 +1,4 @@
-"""JoinGroup: who may be in the group, under which id, and whether that starts a rebalance.
+"""JoinGroup: which members a group has, under which ids, and whether a join starts a rebalance.
 
 Source: Kafka's GroupMetadataManager (classicGroupJoin); KIP-345, static members; KIP-394,
 member ids before memberships.
@@ -14,6 +14,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred
+from oncelog_server.group.classic.effects import GroupCreated, StaticMemberReplaced
 from oncelog_server.group.classic.group import ClassicGroup, join_refusal
 from oncelog_server.group.classic.member import Member, Parked, Protocols
 from oncelog_server.group.classic.rebalance import Rebalance, join_answer
@@ -29,7 +30,7 @@ _SKIP_ASSIGNMENT_SINCE: Final = 9
 
 
 class Join:
-    """Decides JoinGroup requests."""
+    """Decides JoinGroup requests, and carries out their effects."""
 
     __slots__ = ("_rebalance", "_table")
 
@@ -104,22 +105,31 @@ class Join:
         self._table.remove_member(group, member_id)
         records = self._rebalance.complete_if_all_joined(group, caller)
         response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
-        return Decision(response, records, on_failure=lambda _: response)
+        return Decision(response, records)
 
     def _with_new_group(
         self, group: ClassicGroup, decision: Decision[JoinGroupResponse], caller: Caller
     ) -> Decision[JoinGroupResponse]:
-        """The group exists in the log before anybody is told of it, as in Kafka."""
+        """Write the group before any response leaves, as Kafka does."""
 
-        def on_failure(code: int) -> JoinGroupResponse:
-            error = ErrorCode(append_error(code))
-            if group.state is not GroupState.DEAD:
-                self._table.drop_group(group, self._table.latest.wall_ms)
-            for member in group.members.values():
-                group.refuse_parked(member, error, member_id="")
-            return join_refusal(error, caller.api_version)
+        def failed(code: int) -> JoinGroupResponse:
+            return join_refusal(append_error(code), caller.api_version)
 
-        return replace(decision, records=(empty_group_record(group),), on_failure=on_failure)
+        return replace(
+            decision,
+            records=(empty_group_record(group),),
+            effects=(GroupCreated(group.group_id),),
+            failed=failed,
+        )
+
+    def creation_failed(self, effect: GroupCreated, code: int) -> None:
+        """The group never existed; its parked members get the code."""
+        group = self._table.groups.get(effect.group_id)
+        if group is None:
+            return
+        self._table.drop_group(group, self._table.latest.wall_ms)
+        for member in group.members.values():
+            group.refuse_parked(member, ErrorCode(append_error(code)), member_id="")
 
     # --- members without an id
 
@@ -183,7 +193,7 @@ class Join:
         member = group.members[member_id]
         if self._has_to_rebalance(group, member, _protocols(request)):
             return self._rejoin(request, group, member, caller)
-        # The answer of this generation was lost, or a follower joined without need: tell it again.
+        # The response of this generation was lost, or a follower joined without need.
         return Decision(join_answer(group, member_id))
 
     def _has_to_rebalance(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
@@ -229,28 +239,51 @@ class Join:
         if group.state is not GroupState.STABLE or group.select_protocol() != group.protocol_name:
             return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
 
-        def on_committed() -> None:
-            parked = member.awaiting_join
-            # If a rebalance came in between, it has joined that, and is answered at its end.
-            if parked is not None and group.state is GroupState.STABLE:
-                group.take_join(member)
-                # Its session may have ended unheeded while it waited for us.
-                self._rebalance.restart_session(group, member, self._table.latest)
-                response = _keep_answer(group, member_id, old_leader_id, parked.api_version)
-                parked.answer.complete(response)
-
-        def on_failure(code: int) -> JoinGroupResponse:
-            if group.state is not GroupState.DEAD and group.members.get(member_id) is member:
-                group.take_join(member)  # Its answer is what this function returns.
-                group.update(member, *before)
-                again = group.replace_static_member(instance_id, old_member_id)
-                group.history.came_back(old_member_id)
-                self._rebalance.restart_session(group, again, self._table.latest)
-            return join_refusal(append_error(code), caller.api_version)
-
         assignments = {other.member_id: other.assignment for other in group.members.values()}
         records: Records = (group_record(group, assignments),)
-        return Decision(answer, records, on_failure=on_failure, on_committed=on_committed)
+        replaced = StaticMemberReplaced(
+            group.group_id, instance_id, member_id, old_member_id, old_leader_id, *before
+        )
+        return Decision(
+            answer,
+            records,
+            effects=(replaced,),
+            failed=lambda code: join_refusal(append_error(code), caller.api_version),
+        )
+
+    def replacement_committed(self, effect: StaticMemberReplaced) -> None:
+        """The member goes on with the assignment it had."""
+        group = self._table.groups.get(effect.group_id)
+        member = None if group is None else group.members.get(effect.member_id)
+        parked = None if member is None else member.awaiting_join
+        # If a rebalance came in between, it has joined that, and gets its response at the end.
+        if group is None or member is None or parked is None:
+            return
+        if group.state is GroupState.STABLE:
+            group.take_join(member)
+            # Its session may have ended while its response was parked.
+            self._rebalance.restart_session(group, member, self._table.latest)
+            response = _keep_answer(
+                group, effect.member_id, effect.old_leader_id, parked.api_version
+            )
+            parked.answer.complete(response)
+
+    def replacement_failed(self, effect: StaticMemberReplaced, code: int) -> None:
+        """The old member id is back, with its settings."""
+        group = self._table.groups.get(effect.group_id)
+        member = None if group is None else group.members.get(effect.member_id)
+        if group is None or member is None:
+            return
+        group.take_join(member)  # Its response is that of the failed decision.
+        group.update(
+            member,
+            effect.old_protocols,
+            effect.old_rebalance_timeout_ms,
+            effect.old_session_timeout_ms,
+        )
+        again = group.replace_static_member(effect.instance_id, effect.old_member_id)
+        group.history.came_back(effect.old_member_id)
+        self._rebalance.restart_session(group, again, self._table.latest)
 
 
 def _keep_answer(
@@ -261,7 +294,7 @@ def _keep_answer(
     if api_version >= _SKIP_ASSIGNMENT_SINCE:
         response.skip_assignment = member_id == group.leader_id
         return response
-    # An older client would compute a new assignment if it heard that it leads.
+    # An older client computes a new assignment if the response names it as the leader.
     response.members = []
     response.leader = old_leader_id or ""
     return response

@@ -19,6 +19,7 @@ from oncelog_server.coordinator.shard import Decision
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.rebalance import Rebalance
 from oncelog_server.group.classic.states import HEARTBEAT_CODES, GroupState, append_error
+from oncelog_server.group.effects import MemberSeen
 from oncelog_server.group.history import Why, requester
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.table import GroupTable, Records
@@ -28,7 +29,7 @@ _MANY_MEMBERS_SINCE: Final = 3
 
 
 class Membership:
-    """Decides what members say of themselves between rebalances."""
+    """Decides Heartbeat and LeaveGroup requests."""
 
     __slots__ = ("_rebalance", "_table")
 
@@ -37,7 +38,7 @@ class Membership:
         self._rebalance = rebalance
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Decision[HeartbeatResponse]:
-        """Keeps the member's session, and tells it of a rebalance."""
+        """Keep the member's session; the code says whether a rebalance is in progress."""
         if not request.group_id:
             return Decision(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self._table.groups.get(request.group_id)
@@ -49,8 +50,10 @@ class Membership:
                 raise Refused(ErrorCode.ILLEGAL_GENERATION)
         except Refused as refused:
             return Decision(HeartbeatResponse(error_code=refused.code))
-        self._rebalance.restart_session(group, group.members[request.member_id], caller)
-        return Decision(HeartbeatResponse(error_code=HEARTBEAT_CODES[group.state]))
+        return Decision(
+            HeartbeatResponse(error_code=HEARTBEAT_CODES[group.state]),
+            effects=(MemberSeen(request.group_id, request.member_id),),
+        )
 
     def leave_group(
         self, request: LeaveGroupRequest, caller: Caller
@@ -81,7 +84,7 @@ class Membership:
         return Decision(
             response,
             records,
-            on_failure=lambda code: LeaveGroupResponse(error_code=append_error(code)),
+            failed=lambda code: LeaveGroupResponse(error_code=append_error(code)),
         )
 
     def _leave(self, group: ClassicGroup | None, member: MemberIdentity, caller: Caller) -> int:

@@ -1,4 +1,4 @@
-"""How a group gets from one generation to the next: who is waited for, how long, who is left out.
+"""How a group gets from one generation to the next: which members it waits for, and how long.
 
 Source: Kafka's GroupMetadataManager (prepareRebalance, completeClassicGroupJoin,
 expirePendingSync); KIP-134 for the initial delay.
@@ -14,20 +14,23 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.coordinator.shard import Decision
+from oncelog_server.group.classic.effects import SyncReceived
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.member import Member
 from oncelog_server.group.classic.states import GroupEvent, GroupState
+from oncelog_server.group.effects import MemberSeen
 from oncelog_server.group.history import Why, requester
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.records import group_record
 from oncelog_server.group.table import GroupTable, Records, join_key, session_key, sync_key
 
-# A rebalance timeout may be 0; a join phase that nobody joins must not be looked at all the time.
-_NOBODY_JOINED_RETRY_MS: Final = 1_000
+# A rebalance timeout may be 0; a join phase without members must not be looked at all the time.
+_NONE_JOINED_RETRY_MS: Final = 1_000
 
 
 class Rebalance:
-    """What may end a join phase returns the records to append: one if the group is empty now."""
+    """The methods that may end a join phase return the records to append: one if the group is then
+    empty."""
 
     __slots__ = ("_table",)
 
@@ -39,10 +42,15 @@ class Rebalance:
     def restart_session(
         self, group: ClassicGroup, member: Member, at: Moment, timeout_ms: int | None = None
     ) -> None:
-        """The member showed itself: it has its session timeout (or `timeout_ms`) from now."""
+        """The member has its session timeout (or `timeout_ms`) from now."""
         if timeout_ms is None:
             timeout_ms = member.session_timeout_ms
         self._start_session_timer(group, member.member_id, at.now_ms + timeout_ms)
+
+    def member_seen(self, effect: MemberSeen) -> None:
+        """The member's session begins anew."""
+        group = self._table.groups[effect.group_id]
+        self.restart_session(group, group.members[effect.member_id], self._table.latest)
 
     def start_pending_session(
         self, group: ClassicGroup, member_id: str, at: Moment, timeout_ms: int
@@ -66,7 +74,7 @@ class Rebalance:
                 return None
             group.history.departed(member_id, Why.SESSION_TIMED_OUT, at.wall_ms)
             group.remove(member_id)
-            return _decision(self._complete_if_waiting_for_nobody(group, at))
+            return _decision(self._complete_if_none_missing(group, at))
         if member.is_alive_without_heartbeats:
             return None
         group.history.departed(member_id, Why.SESSION_TIMED_OUT, at.wall_ms)
@@ -77,9 +85,9 @@ class Rebalance:
         """A member is out: the others share its work, or the join phase has waited only for it."""
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             return self.prepare(group, at)
-        return self._complete_if_waiting_for_nobody(group, at)
+        return self._complete_if_none_missing(group, at)
 
-    def _complete_if_waiting_for_nobody(self, group: ClassicGroup, at: Moment) -> Records:
+    def _complete_if_none_missing(self, group: ClassicGroup, at: Moment) -> Records:
         if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
             return self.complete_join(group, at)
         return ()
@@ -103,8 +111,8 @@ class Rebalance:
         return self.complete_join(group, at)
 
     def prepare(self, group: ClassicGroup, at: Moment) -> Records:
-        """Everybody has to join again; who waits for an assignment is told so. `at`: the request
-        that is why, where one is."""
+        """All members have to join again; parked SyncGroups get REBALANCE_IN_PROGRESS. `at`: the
+        request that is the cause, if one is."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, at)
         group.pending_sync_members.clear()
@@ -156,7 +164,7 @@ class Rebalance:
         return None
 
     def complete_join(self, group: ClassicGroup, at: Moment) -> Records:
-        """The join phase is over: who did not join is out, unless static; the rest go on."""
+        """The join phase is over: members that did not join are removed, unless static."""
         self._table.timers.cancel(join_key(group.group_id))
         missing = [
             member.member_id
@@ -168,7 +176,7 @@ class Rebalance:
             self._table.remove_member(group, member_id)
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none came back: wait until their sessions end.
-            self._wait_for_joins(group, at, at_least_ms=_NOBODY_JOINED_RETRY_MS)
+            self._wait_for_joins(group, at, at_least_ms=_NONE_JOINED_RETRY_MS)
             return ()
         group.start_next_generation(at.wall_ms)
         if group.state is GroupState.EMPTY:
@@ -193,9 +201,10 @@ class Rebalance:
 
     # --- the sync phase
 
-    def sync_received(self, group: ClassicGroup, member_id: str) -> None:
-        """The member is not waited for any more in the sync phase."""
-        group.pending_sync_members.pop(member_id, None)
+    def sync_received(self, effect: SyncReceived) -> None:
+        """The sync phase does not wait for the member any more."""
+        group = self._table.groups[effect.group_id]
+        group.pending_sync_members.pop(effect.member_id, None)
         if not group.pending_sync_members:
             self._table.timers.cancel(sync_key(group.group_id))
 
@@ -214,13 +223,13 @@ class Rebalance:
         return _decision(self.prepare(group, at))
 
     def refuse_syncs(self, group: ClassicGroup, code: int, at: Moment) -> None:
-        """There will be no assignment in this generation: whoever waits for one gets `code`."""
+        """There will be no assignment in this generation: parked SyncGroups get `code`."""
         for member in group.members.values():
             member.assignment = b""
         self._answer_syncs(group, at, lambda member: SyncGroupResponse(error_code=code))
 
     def assign(self, group: ClassicGroup, assignments: dict[str, bytes], at: Moment) -> None:
-        """The leader's assignment is committed: everybody who waits gets its part."""
+        """The leader's assignment is committed: every parked SyncGroup gets its part."""
         group.transition(GroupEvent.ASSIGNED, at.wall_ms)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
@@ -233,7 +242,7 @@ class Rebalance:
         for member in group.members.values():
             parked, member.awaiting_sync = member.awaiting_sync, None
             if parked is not None:
-                # Its session may have ended unheeded while it waited for us.
+                # Its session may have ended while its response was parked.
                 self.restart_session(group, member, at)
                 waiting.append((parked.answer, answer_for(member)))
         for answer, response in waiting:
@@ -241,7 +250,7 @@ class Rebalance:
 
 
 def join_answer(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-    """The current generation as the member is told of it; the leader gets everybody's metadata."""
+    """Return the current generation for the member; the leader gets the metadata of all members."""
     response = JoinGroupResponse(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's assignment becomes a record, then everybody's answer.
+"""SyncGroup: the leader's assignment becomes a record, then the response of every member.
 
 Source: Kafka's GroupMetadataManager (classicGroupSync).
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from oncelog_server.coordinator.shard import Decision
+from oncelog_server.coordinator.shard import Decision, Park
 from oncelog_server.deferred import Deferred
+from oncelog_server.group.classic.effects import AssignmentWritten, SyncReceived
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.member import Parked
 from oncelog_server.group.classic.rebalance import Rebalance, sync_answer
@@ -20,7 +21,7 @@ from oncelog_server.refusal import Refused
 
 
 class Sync:
-    """Decides SyncGroup requests."""
+    """Decides SyncGroup requests, and carries out their effects."""
 
     __slots__ = ("_rebalance", "_table")
 
@@ -29,64 +30,71 @@ class Sync:
         self._rebalance = rebalance
 
     def sync_group(self, request: SyncGroupRequest, caller: Caller) -> Decision[SyncGroupResponse]:
-        """A follower's answer is parked until the leader's assignment is committed."""
+        """Park the response until the leader's assignment is committed."""
         group = self._table.groups.get(request.group_id)
         try:
             group = _check(request, group)
         except Refused as refused:
             return Decision(SyncGroupResponse(error_code=refused.code))
         member = group.members[request.member_id]
-        self._rebalance.sync_received(group, request.member_id)
+        received = SyncReceived(request.group_id, request.member_id)
         if group.state is GroupState.STABLE:
-            return Decision(sync_answer(group, member))
-        answer: Deferred[SyncGroupResponse] = Deferred()
-        older, member.awaiting_sync = member.awaiting_sync, Parked(answer, caller.api_version)
-        if older is not None:
-            older.answer.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            return Decision(sync_answer(group, member), effects=(received,))
+        parked = Park((request.group_id, request.member_id, caller.api_version))
         if (
             request.member_id != group.leader_id
             or group.writing_generation_id == group.generation_id
         ):
-            return Decision(answer)
-        return self._write_assignment(request, group, answer)
-
-    def _write_assignment(
-        self,
-        request: SyncGroupRequest,
-        group: ClassicGroup,
-        answer: Deferred[SyncGroupResponse],
-    ) -> Decision[SyncGroupResponse]:
+            return Decision(parked, effects=(received,))
         given = {item.member_id: item.assignment for item in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
-        generation_id = group.generation_id
-        group.writing_generation_id = generation_id
-
-        def is_current() -> bool:
-            # Somebody may have joined, or left, since the append.
-            return (
-                group.state is GroupState.COMPLETING_REBALANCE
-                and group.generation_id == generation_id
-            )
-
-        def on_committed() -> None:
-            if is_current():
-                self._rebalance.assign(group, assignments, self._table.latest)
-
-        def on_failure(code: int) -> SyncGroupResponse:
-            error = append_error(code)
-            if is_current():
-                self._rebalance.refuse_syncs(group, error, self._table.latest)
-                latest = self._table.latest
-                # Nobody's request: the last that came was about something else.
-                self._rebalance.prepare(group, latest.without_caller())
-            return SyncGroupResponse(error_code=error)
-
+        written = AssignmentWritten(request.group_id, group.generation_id, assignments)
         return Decision(
-            answer,
+            parked,
             (group_record(group, assignments),),
-            on_failure=on_failure,
-            on_committed=on_committed,
+            effects=(received, written),
+            failed=lambda code: SyncGroupResponse(error_code=append_error(code)),
         )
+
+    # --- effects
+
+    def park(self, place: Park, answer: Deferred[SyncGroupResponse]) -> None:
+        """Keep the response; an older one of the same member ends with a code."""
+        group_id, member_id, api_version = place.key
+        member = self._table.groups[str(group_id)].members[str(member_id)]
+        older, member.awaiting_sync = member.awaiting_sync, Parked(answer, int(api_version))
+        if older is not None:
+            older.answer.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def assignment_taken(self, effect: AssignmentWritten) -> None:
+        """A second SyncGroup of the leader only waits."""
+        self._table.groups[effect.group_id].writing_generation_id = effect.generation_id
+
+    def assignment_committed(self, effect: AssignmentWritten) -> None:
+        """Every parked member gets its part, unless members joined or left since the append."""
+        group = self._current(effect)
+        if group is not None:
+            self._rebalance.assign(group, effect.assignments, self._table.latest)
+
+    def assignment_failed(self, effect: AssignmentWritten, code: int) -> None:
+        """Every parked member gets the code, and all have to join again."""
+        group = self._current(effect)
+        if group is not None:
+            latest = self._table.latest
+            self._rebalance.refuse_syncs(group, append_error(code), latest)
+            # The cause is no request: the last one was about something else.
+            self._rebalance.prepare(group, latest.without_caller())
+
+    def _current(self, effect: AssignmentWritten) -> ClassicGroup | None:
+        """Return the group while it waits for this assignment."""
+        group = self._table.groups.get(effect.group_id)
+        if (
+            group is None
+            or group.state is not GroupState.COMPLETING_REBALANCE
+            or group.generation_id != effect.generation_id
+        ):
+            return None
+        return group
 
 
 def _check(request: SyncGroupRequest, group: ClassicGroup | None) -> ClassicGroup:

@@ -1,0 +1,44 @@
+"""What a decision about a classic group makes happen besides its records, as values. The rows that
+carry them out are in `group/shard.py` (`EFFECTS`)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from oncelog_server.group.classic.member import Protocols
+
+
+class SyncReceived(msgspec.Struct, frozen=True):
+    """The sync phase does not wait for the member any more."""
+
+    group_id: str
+    member_id: str
+
+
+class AssignmentWritten(msgspec.Struct, frozen=True):
+    """The leader's assignment is appended. Committed, every member gets its part; if it fails, all
+    have to join again."""
+
+    group_id: str
+    generation_id: int
+    assignments: dict[str, bytes]
+
+
+class GroupCreated(msgspec.Struct, frozen=True):
+    """The first record of a group. If it fails, the group never existed."""
+
+    group_id: str
+
+
+class StaticMemberReplaced(msgspec.Struct, frozen=True):
+    """A static member came back to a stable group under a new member id. Committed, it goes on with
+    the assignment it had; if that fails, the old member id is back, with its settings."""
+
+    group_id: str
+    instance_id: str
+    member_id: str
+    old_member_id: str
+    old_leader_id: str | None
+    old_protocols: Protocols
+    old_rebalance_timeout_ms: int
+    old_session_timeout_ms: int
