@@ -187,7 +187,7 @@ def programs(page: Path) -> list[str]:
 @each_page
 def test_every_program_is_python(page: Path) -> None:
     for program in programs(page):
-        ast.parse(program)
+        assert ast.parse(program).body
 
 
 def test_the_programs_of_the_readme_write_what_they_say(tmp_path: Path) -> None:

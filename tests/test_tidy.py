@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import re
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from oncelog_protocol.apis import APIS
+from tests.assertions import asserting, bare_tests, called_by, functions
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {
@@ -35,6 +37,20 @@ BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc
 BANNED_CLASS = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Misc)$")
 # Kafka's own words, which its users know.
 OF_KAFKA = {"ReplicaManager", "replica_manager", "test_replica_manager"}
+
+# What a test may call instead of asserting: it fails the test, and stands in this file.
+CHECKS = {
+    "audit": "tests/copiers/running.py",
+    "check_invariants": "tests/server/log/driver.py",
+    "check_visible": "tests/spark/record_commit/conftest.py",
+    "eventually": "tests/client/reading.py",
+    "go_on": "tests/spark/faults/line.py",
+    "poll_until": "tests/client/reading.py",
+    "random_folder": "tests/faults/recoveries.py",
+    "settled": "tests/client/cli/conftest.py",
+    "visible": "tests/spark/record_commit/conftest.py",
+    "wait_until": "tests/conformance/waiting.py",
+}
 
 # What touches the machine, and may therefore call open(): everything else gets bytes or a Files.
 MAY_OPEN = {
@@ -79,6 +95,21 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(path)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _without_collections() -> Iterator[None]:
+    """All syntax trees stay for the whole module: looking through them for garbage takes four
+    fifths of its time."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
 def tracked_files() -> list[Path]:
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -113,13 +144,61 @@ def test_files_have_at_most_600_lines() -> None:
 def test_functions_have_at_most_60_lines_and_handlers_80() -> None:
     offences = []
     for path in source_files():
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 size = (node.end_lineno or node.lineno) - node.lineno + 1
                 handler = path.parent.name == "handlers" and node.name == "handle"
                 if size > (HANDLER_LINES if handler else FUNCTION_LINES):
                     offences.append(f"{shown(path)}:{node.lineno}: {node.name} has {size}")
     refuse(offences, "functions too long: a noun is missing")
+
+
+@cache
+def with_bare_tests() -> dict[Path, dict[str, set[str]]]:
+    """Return the tests that assert nothing themselves, by their file, with what they call."""
+    found = {
+        path: bare_tests(parsed(path)) for path in source_files() if path.name.startswith("test_")
+    }
+    return {path: tests for path, tests in found.items() if tests}
+
+
+def test_every_test_asserts_something() -> None:
+    offences = [
+        f"{shown(path)}: {name} calls {', '.join(sorted(called))}"
+        for path in with_bare_tests()
+        for name, called in bare_tests(parsed(path), CHECKS.keys()).items()
+    ]
+    refuse(offences, "tests that assert nothing and call none of CHECKS")
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_what_a_test_may_call_instead_of_asserting_fails_it(name: str) -> None:
+    module = parsed(ROOT / CHECKS[name])
+    # A limit of time fails too.
+    assert name in asserting(module) or "timeout" in called_by(functions(module)[name])
+    # Directly, or in a function beside the test.
+    assert any(
+        name in called_by_any
+        for path in with_bare_tests()
+        for called_by_any in [set(called_by(parsed(path)))]
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "is_bare"),
+    [
+        ("assert x", False),
+        ("with pytest.raises(ValueError): f()", False),
+        ("check(x)", False),
+        ("local()", False),
+        ("g(x)", True),
+        ("raise ValueError", True),
+        ("pass", True),
+    ],
+)
+def test_a_test_without_a_promise_is_found(body: str, is_bare: bool) -> None:
+    module = ast.parse(f"def test_a():\n    {body}\ndef local():\n    raise AssertionError\n")
+    assert ("test_a" in bare_tests(module, {"check"})) is is_bare
 
 
 def test_no_module_or_class_is_named_after_nothing() -> None:
@@ -130,7 +209,7 @@ def test_no_module_or_class_is_named_after_nothing() -> None:
         and BANNED_NAMES & {path.stem, path.parent.name, *path.stem.split("_")}
     ]
     for path in source_files():
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if not isinstance(node, ast.ClassDef) or node.name in OF_KAFKA:
                 continue
             if BANNED_CLASS.search(node.name):
@@ -143,7 +222,7 @@ def test_only_edges_open_files() -> None:
     for module, path in package_modules():
         if any(module == edge or module.startswith(f"{edge}.") for edge in MAY_OPEN):
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if not isinstance(node, ast.Call):
                 continue
             called = ast.unparse(node.func)
@@ -158,7 +237,7 @@ def test_only_the_clock_module_reads_the_wall_clock() -> None:
     for module, path in package_modules():
         if module in {"oncelog_server.clock", "oncelog_client.io.clock"}:
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Attribute):
                 named = ast.unparse(node)
                 if named in {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now"}:
@@ -171,7 +250,7 @@ def test_only_one_module_draws_random_numbers() -> None:
     drawing = {"oncelog_server.environment", "oncelog_client.io.randomness"}
     offences = []
     for module, path in package_modules():
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Import):
                 named = {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

@@ -46,7 +46,9 @@ def entries() -> list[Entry]:
 def test_a_request_can_be_decoded(entry: Entry) -> None:
     header, position = read_request_header(entry.request)
     api = APIS[header.api_key]
-    decode(api.request, header.api_version, memoryview(entry.request)[position:])
+    body = entry.request[position:]
+    request = decode(api.request, header.api_version, memoryview(body))
+    assert encode(request, header.api_version) == body
 
 
 def test_the_error_code_of_an_answer_stands_where_the_entry_says() -> None:

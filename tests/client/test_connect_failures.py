@@ -261,6 +261,8 @@ def test_a_consumer_recovers_from_an_address_that_cannot_be_one(address: tuple[s
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES)
 def test_a_wrong_bootstrap_server_beside_a_right_one_does_no_harm(address: tuple[str, int]) -> None:
+    broker = ScriptedBroker()
+
     async def scenario() -> None:
         admin = Admin([SERVER, "other:1"])
         object.__setattr__(admin.config, "bootstrap_servers", (address, ADDRESS))
@@ -268,7 +270,10 @@ def test_a_wrong_bootstrap_server_beside_a_right_one_does_no_harm(address: tuple
         await admin.close()
 
     for seed in range(5):
-        simulated(ScriptedBroker(), scenario, seed)
+        broker.attempts.clear()
+        simulated(broker, scenario, seed)
+        assert ADDRESS in broker.attempts
+    assert broker.counts[ApiKey.METADATA] >= 5
 
 
 def test_errors_survive_the_way_to_another_process() -> None:

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from oncelog_client import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from oncelog_client import (
+    Admin,
+    Consumer,
+    KafkaError,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+)
 from tests.broker import Oncelog
 from tests.client.conftest import QUICK
 from tests.client.reading import DEADLINE_S, read, read_values
@@ -112,3 +120,5 @@ async def test_closing_does_not_wait_for_a_broker_that_is_gone(broker: Oncelog) 
     async with asyncio.timeout(DEADLINE_S):  # far below what a request or a block waits
         await consumer.close(timeout_ms=200)
         await producer.close(timeout_ms=200)
+    with pytest.raises(KafkaError, match="closed"):
+        await producer.begin_transaction()

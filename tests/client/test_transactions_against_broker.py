@@ -93,12 +93,21 @@ async def test_whatever_ends_the_block_aborts(
     assert await read_decided(bootstrap, topic) == [b"committed"]
 
 
-async def test_empty_transactions_are_nothing(transactional: Producer) -> None:
+async def test_empty_transactions_are_nothing(
+    bootstrap: str, transactional: Producer, topic: str
+) -> None:
     for _ in range(3):
         async with transactional.transaction():
             pass
     await transactional.begin_transaction()
     await transactional.abort_transaction()
+    async with transactional.transaction():
+        await transactional.send(topic, b"one", partition=0)
+    assert await read_decided(bootstrap, topic) == [b"one"]
+    # The record, and one marker behind it: none of the others left one.
+    async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
+        place = TopicPartition(topic, 0)
+        assert (await consumer.end_offsets([place]))[place] == 2
 
 
 async def test_the_end_for_committed_readers_is_the_last_stable_offset(

@@ -33,13 +33,21 @@ async def test_it_goes_on_after_more_than_the_socket_takes_at_once(
 
 
 async def test_memory_that_was_full_is_given_back(bootstrap: str, topic: str) -> None:
+    place, count = TopicPartition(topic, 0), 200
     async with (
+        Admin(bootstrap) as admin,
         Producer(bootstrap, acks=0, enable_idempotence=False, buffer_memory=20_000) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        for _ in range(200):
-            await producer.send(topic, b"x" * 1_000)
+        await admin.list_offsets({place: "latest"})  # led: none of them is lost
+        for _ in range(count):
+            await producer.send(topic, b"x" * 1_000, partition=0)
         await producer.flush()
+
+        async def all_is_there() -> bool:
+            return (await admin.list_offsets({place: "latest"}))[place].offset == count
+
+        await eventually(all_is_there)
 
 
 async def test_its_connection_is_not_idle(bootstrap: str, topic: str) -> None:

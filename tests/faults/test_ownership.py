@@ -108,13 +108,22 @@ def test_a_directory_of_another_program_is_refused_and_not_touched(new: Oncelog,
         assert words in said, said
 
 
+def is_owned(broker: Oncelog) -> bool:
+    """Whether the directory is the running broker's, as it says of itself."""
+    with Wire(broker.address) as wire:
+        create(wire, "orders")
+        write(wire, "orders", 1)
+    return (broker.data / "meta.properties").exists() and (broker.data / "orders-0").is_dir()
+
+
 def test_a_new_volume_is_empty(new: Oncelog) -> None:
     """Of a file system's root, and after a start that ended before it wrote anything."""
     new.data.mkdir()
     (new.data / "lost+found").mkdir()
     (new.data / ".lock").touch()
     with new:
-        pass
+        assert is_owned(new)
+    assert (new.data / "lost+found").is_dir()
 
 
 @pytest.mark.parametrize("left", ["an empty store", "a store of nothing"])
@@ -128,7 +137,7 @@ def test_a_first_start_that_was_cut_short_is_begun_anew(new: Oncelog, left: str)
         shutil.copy2(other.data / STORE, new.data)
         empty_store(new.data / STORE, keep=("cluster", "features"))
     with new:
-        pass
+        assert is_owned(new)
 
 
 def _filled(broker: Oncelog) -> None:

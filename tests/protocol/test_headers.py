@@ -105,9 +105,11 @@ def test_noise_is_a_header_or_refused(api: tuple[int, int], noise: bytes) -> Non
     start = b"".join(number.to_bytes(2, "big") for number in api)
     for read in (read_request_header, lambda raw: read_response_header(*api, raw)):
         try:
-            read(start + noise)
+            header, position = read(start + noise)
         except ProtocolError:
             continue
+        assert isinstance(header, RequestHeader | int)
+        assert 4 <= position <= len(start + noise)
 
 
 @pytest.mark.parametrize("size", [b"\xff\xfe", b"\x80\0", b"\x7f\xff"])

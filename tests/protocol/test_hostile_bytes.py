@@ -52,7 +52,8 @@ def test_h23_h24_every_corrupt_byte_is_refused_or_understood(cls: type[Any], ver
         corrupt = bytearray(raw)
         for value in range(256):
             corrupt[position] = value
-            try_decode(cls, version, corrupt)
+            message = try_decode(cls, version, corrupt)
+            assert message is None or type(message) is cls
 
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
@@ -78,7 +79,9 @@ def test_bytes_after_the_message_are_refused(cls: type[Any], version: int) -> No
 @settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(case=st.sampled_from(CASES), raw=st.binary(max_size=300))
 def test_noise_is_refused_or_understood(case: tuple[type[Any], int], raw: bytes) -> None:
-    try_decode(*case, raw)
+    cls, version = case
+    message = try_decode(cls, version, raw)
+    assert message is None or type(message) is cls
 
 
 BOMBS = (

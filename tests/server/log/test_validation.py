@@ -242,7 +242,9 @@ def test_what_a_coordinator_made_is_checked_for_its_size_alone() -> None:
 
 
 def test_k6_the_last_ms_that_a_record_may_be_ahead_is_accepted() -> None:
-    Driver(DEFAULT).plain(1, timestamp=NOW_MS + HOUR_MS)
+    driver = Driver(DEFAULT)
+    driver.plain(1, timestamp=NOW_MS + HOUR_MS)
+    assert driver.log.log_end_offset == 1
 
 
 def test_an_unknown_codec_in_the_settings_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,13 +188,14 @@ def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest() 
 
 
 def test_what_asks_for_nothing_is_not_refused() -> None:
-    load_settings(
+    loaded = load_settings(
         assignments=[
             "authorizer.class.name=",
             "ssl.client.auth=none",
             "remote.log.storage.system.enable=false",
         ]
     )
+    assert replace(loaded.settings, given={}) == Settings()
 
 
 def test_passwords_are_never_shown() -> None:

@@ -19,9 +19,24 @@ from oncelog_client.spark.requirements import (
 )
 
 
-@pytest.mark.parametrize("version", ["4.2.0", "4.2.1", "4.3.0", "4.10.0.dev1", "5.0.0"])
-def test_pyspark_from_4_2_on_will_do(version: str) -> None:
-    check_pyspark(version)
+@pytest.mark.parametrize(
+    ("version", "will_do"),
+    [
+        ("4.1.4", False),
+        ("4.2.0", True),
+        ("4.2.1", True),
+        ("4.3.0", True),
+        ("4.10.0.dev1", True),
+        ("5.0.0", True),
+    ],
+)
+def test_pyspark_from_4_2_on_will_do(version: str, will_do: bool) -> None:
+    try:
+        check_pyspark(version)
+    except UnsupportedSpark:
+        assert not will_do
+    else:
+        assert will_do
 
 
 @pytest.mark.parametrize("version", ["3.5.9", "4.0.0", "4.1.4"])

@@ -22,6 +22,10 @@ VALUE, TOPIC = Column("value", "binary"), Column("topic", "string")
 )
 def test_taken(columns: list[Column], topic: str | None) -> None:
     check_columns(columns, topic)
+    # The same without the value is refused: the columns were looked at.
+    without = [column for column in columns if column.name != "value"]
+    with pytest.raises(SinkError, match="a column 'value' is needed"):
+        check_columns(without, topic)
 
 
 @pytest.mark.parametrize(
