@@ -1,4 +1,4 @@
-"""`python -m oncelog_client.spark`: can this machine run the data source, and if not, why not."""
+"""`python -m oncelog_client.spark`: check that this machine can run the data source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-# Each check imports what it needs: this program is for machines where something is missing.
+# Each check imports what it needs: the program runs on machines where packages are missing.
 
 
 def _python() -> str:
@@ -46,7 +46,7 @@ CHECKS: Final[tuple[Callable[[], str], ...]] = (_python, _pyarrow, _pyspark, _ja
 
 
 def _failure(check: Callable[[], str]) -> str:
-    """Print what a check found; return what is missing, "" if nothing is."""
+    """Print what a check found. Return what is missing, or an empty string."""
     try:
         click.echo(check())
     except ModuleNotFoundError as error:
@@ -61,7 +61,7 @@ def _failure(check: Callable[[], str]) -> str:
 
 
 def main() -> int:
-    """The exit code: 1 if something is missing."""
+    """Run all checks. Return the exit code: 1 if something is missing."""
     failures: dict[str, None] = {}
     for check in CHECKS:
         failure = _failure(check)

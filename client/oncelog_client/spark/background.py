@@ -1,5 +1,5 @@
-"""The async client for Spark's synchronous calls: one event loop a process, in a thread of its own,
-with clients that stay connected from one micro-batch to the next."""
+"""The async client behind Spark's synchronous calls: one event loop for each process, in its own
+thread, with clients that stay connected from one micro-batch to the next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Background:
         threading.Thread(target=self._loop.run_forever, name="oncelog", daemon=True).start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """What `work` returns or raises. Raises TimeoutError, and cancels it, after so long."""
+        """Return what `work` returns. After `timeout_s` seconds cancel it and raise
+        TimeoutError."""
         waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return waiting.result(timeout_s)
@@ -43,9 +44,9 @@ class Background:
             raise TimeoutError(f"no result after {timeout_s:g} s") from None
 
     async def client(self, key: Hashable, make: Callable[[], C]) -> C:
-        """The client of that key, made and started at first use. Called on the loop.
+        """Return the client of `key`, made and started at first use. Call it on the loop.
 
-        Raises what its `start` raises; the next caller tries again.
+        Raise what `start` raises; the next call starts a new client.
         """
         async with self._starting.setdefault(key, asyncio.Lock()):
             found: C | None = self._clients.get(key)
@@ -61,7 +62,8 @@ _lock = threading.Lock()
 
 
 def background() -> Background:
-    """This process's. Spark forks its Python workers: what the parent had is not usable here."""
+    """Return the background of this process. A Python worker of Spark is a fork: the threads and
+    sockets of its parent are of no use to it."""
     pid = os.getpid()
     with _lock:
         found = _backgrounds.get(pid)

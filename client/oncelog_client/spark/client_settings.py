@@ -1,7 +1,8 @@
-"""Options `kafka.*` as settings of our clients: Java's names, refusals as Spark's own connector.
+"""Options `kafka.*` as settings of our clients: Java's names, and the same options refused as by
+Spark's own connector.
 
-One `ClientSetup` says all that a client is made of; it is hashable, for the caches of connected
-clients, and picklable, for the way to the executors.
+A `ClientSetup` holds all that a client is made from. It is hashable, as the key of a cache of
+connected clients, and picklable, because executors receive it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _TYPES: Final[Mapping[Kind, Mapping[str, Any]]] = {
     "producer": get_type_hints(ProducerSettings),
 }
 _CLIENT_ID: Final = "oncelog-spark"
-# A task reads one partition, a range that is known: what it asks for will be read. Measured, 1 KB
-# records: a third faster than by 1 MiB, and no slower than by 16.
+# A task reads a known range of one partition, so a large fetch is never wasted. Measured with
+# records of 1 KB: a third faster than 1 MiB, as fast as 16 MiB.
 _FETCH_BYTES: Final = 4 << 20
 
-# What can never be honoured, with the reason. The first five, and both serializers, are refused by
-# Spark's own connector too.
+# Options that are always refused, with the reason. Spark's own connector refuses those of the
+# source and both serializers, too.
 _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     "source": {
         "auto.offset.reset": "is not supported: use startingOffsets, which holds for new queries;"
@@ -52,17 +53,17 @@ _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
         "transaction.two.phase.commit.enable": "is not supported: the sink says when",
     },
 }
-# Values of the sink that would make exactly-once a lie.
+# The values without which the sink is not exactly-once.
 _NEEDED: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "acks": (frozenset({"all", "-1"}), "exactly-once needs acks=all"),
     "enable.idempotence": (frozenset({"true"}), "exactly-once needs idempotence"),
 }
-# Settings of a secured connection: to leave them out silently would be worse than an error.
+# Settings of a secured connection. Ignoring them would send data in the clear.
 _SECURITY: Final = ("sasl.", "ssl.", "security.")
 _PLAINTEXT: Final = ("security.protocol", "PLAINTEXT")
-# Java's settings for the level of each compression; ours is one for all.
+# Java has a level for each compression type, our client one for all.
 _LEVELS: Final = frozenset(f"compression.{codec}.level" for codec in ("gzip", "lz4", "zstd"))
-# Consumer settings about a group: the source assigns partitions itself and joins none.
+# Consumer settings about a group. The source joins no group: it assigns partitions itself.
 _GROUP: Final = frozenset(
     {
         "auto.commit.interval.ms",
@@ -76,12 +77,12 @@ _GROUP: Final = frozenset(
         "session.timeout.ms",
     }
 )
-# Ours by another way, or of no use to a consumer that is given ranges of offsets.
+# Settings without use for a consumer that reads given ranges of offsets.
 _OWN: Final = frozenset({"allow.auto.create.topics", "exclude.internal.topics"})
 
 
 class ClientSetup(NamedTuple):
-    """What a client is made of: `Admin(setup.bootstrap_servers, **setup.keywords)`."""
+    """The arguments of a client: `Admin(setup.bootstrap_servers, **setup.keywords)`."""
 
     bootstrap_servers: str
     settings: tuple[tuple[str, Any], ...] = ()
@@ -91,12 +92,12 @@ class ClientSetup(NamedTuple):
         return dict(self.settings)
 
     def having(self, **settings: Any) -> ClientSetup:
-        """With other values for some settings."""
+        """Return a copy with other values for some settings."""
         return self._replace(settings=tuple(sorted({**self.keywords, **settings}.items())))
 
 
 def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
-    """The setup of a client of that kind, for a source or a sink. Raises OptionError.
+    """Return the setup of a client of a source or a sink. Raise OptionError.
 
     Defaults that are not the client's own: `isolation_level` is read_committed (Spark's connector
     reads uncommitted), `client_id` is oncelog-spark, `max_partition_fetch_bytes` is 4 MiB.
@@ -121,7 +122,7 @@ def client_setup(options: Options, side: Side, kind: Kind) -> ClientSetup:
 
 
 def remarks(options: Options, side: Side) -> tuple[str, ...]:
-    """A sentence about each `kafka.*` setting that has no effect, for the log."""
+    """Return a sentence for the log about each `kafka.*` setting without effect."""
     sentences = []
     if side == "source" and "groupIdPrefix" in options:
         sentences.append("groupIdPrefix has no effect: the source joins no consumer group")
@@ -167,7 +168,7 @@ def _typed(option: str, text: str, wanted: Any) -> Any:
 
 
 def _check(kind: Kind, servers: str, values: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """By the rules of the client itself, naming the option instead of the client's setting."""
+    """Check `values` by the rules of the client. The error names the option, not the setting."""
     try:
         if kind == "admin":
             admin_config(servers, cast(AdminSettings, values))

@@ -1,4 +1,4 @@
-"""What Spark asks for by `format("oncelog")`: readers and writers, batch and streaming."""
+"""The readers and writers of `format("oncelog")`, batch and streaming."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 class OncelogDataSource(DataSource):
     """Options and columns are those of Spark's own Kafka connector.
 
-    Runs in Python processes of the driver, never in the user's own. Raises UnsupportedSpark on a
-    PySpark that is too old; not earlier, as Spark looks at every source when it looks for one:
-    which is also why readers and writers are imported no earlier than they are asked for.
+    Spark runs it in Python processes of the driver, never in the user's process. Spark loads every
+    data source when it looks for one: so readers and writers are imported at first use, and only
+    then an old PySpark raises UnsupportedSpark.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         check_pyspark()
         super().__init__(options)
-        # Spark pickles it for the processes that plan and commit.
+        # Spark pickles this object for the processes that plan and commit.
         self._worker = PromptWorker()
         be_prompt()
 

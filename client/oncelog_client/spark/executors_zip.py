@@ -1,4 +1,4 @@
-"""What executors need of oncelog, as one file for `--py-files`, where they have it not installed.
+"""Make a zip for `--py-files`, for executors on which oncelog is not installed.
 
     python -m oncelog_client.spark.executors_zip oncelog-executors.zip
 
@@ -19,7 +19,7 @@ import click
 
 from .extensions import ABI_FILE, EXTENSIONS, FOLDER, abi
 
-# Our packages, and what of them is for people and tests.
+# Our packages, and the modules in them that an executor does not import.
 PACKAGES: Final = ("oncelog", "oncelog_client", "oncelog_protocol", "pyspark_oncelog")
 LEFT_OUT: Final = (
     "oncelog/__main__.py",
@@ -34,17 +34,19 @@ from oncelog_client.spark.extensions import load
 
 load(__name__, __file__)
 '''
-# The same packages make the same file.
+# A constant time: the same packages make the same file.
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def write_executors_zip(path: Path) -> None:
-    """For executors with the same Python version and kind of machine as this one; with others,
-    they need the extensions installed, and say so."""
+    """Write the zip. Its C extensions fit executors with this Python version and kind of machine;
+    others need them installed, and raise an ImportError that says so."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         for package in PACKAGES:
             for name, file in _files(package):
-                if not any(name == one or name.startswith(f"{one}/") for one in LEFT_OUT):
+                if not any(
+                    name == left_out or name.startswith(f"{left_out}/") for left_out in LEFT_OUT
+                ):
                     _add(zipped, name, file.read_bytes())
         for extension in EXTENSIONS:
             _add(zipped, f"{extension}/__init__.py", STAND_IN.encode())
@@ -56,7 +58,7 @@ def write_executors_zip(path: Path) -> None:
 
 
 def _files(package: str) -> Iterator[tuple[str, Path]]:
-    """Each file of an installed package, with its name in the zip."""
+    """Yield each file of an installed package with its name in the zip."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(f"{package} is not installed")
@@ -67,7 +69,7 @@ def _files(package: str) -> Iterator[tuple[str, Path]]:
 
 
 def _papers(package: str) -> Iterator[tuple[str, bytes]]:
-    """Its licence, and its version, which it may ask for."""
+    """Yield the license of a package, and the version that it may look up."""
     for file in importlib.metadata.distribution(package).files or ():
         if ".dist-info/" in str(file) and (file.name == "METADATA" or "licenses" in file.parts):
             yield file.as_posix(), file.read_binary()

@@ -1,7 +1,9 @@
-"""On an executor: C extensions out of the zip of `executors_zip`, where Python cannot import them.
+"""C extensions on an executor that come in the zip of `executors_zip`. Python cannot import them
+from a zip.
 
-The zip has a stand-in for each of them, which calls `load`. One that is installed beside is taken
-before the one in the zip, which is unpacked next to it, once for all processes of the executor.
+The zip has a stand-in for each extension, which calls `load`. `load` prefers an installed
+extension. Otherwise it unpacks the one of the zip next to the zip, once for all processes of the
+executor.
 """
 
 from __future__ import annotations
@@ -20,19 +22,19 @@ from typing import Final
 
 EXTENSIONS: Final = ("cramjam", "crc32c")
 FOLDER: Final = "extensions"
-# In that folder: for which interpreter and machine they are, as in the names of their files.
+# This file names the interpreter and the kind of machine that the extensions are made for.
 ABI_FILE: Final = f"{FOLDER}/ABI"
 
 
 def abi() -> str:
-    """Such as `cpython-311-x86_64-linux-gnu`."""
+    """Return the interpreter and kind of machine, such as `cpython-311-x86_64-linux-gnu`."""
     return str(sysconfig.get_config_var("SOABI"))
 
 
 def load(name: str, stand_in: str) -> None:
-    """Put the extension in the place of its stand-in, whose file is inside the zip.
+    """Replace a stand-in, whose file is inside the zip, by the extension.
 
-    Raises ImportError: nobody has installed it, and the zip is for another kind of machine.
+    Raise ImportError if it is not installed and the zip is for another kind of machine.
     """
     archive = _archive(Path(stand_in))
     beside = [entry for entry in sys.path if Path(entry).absolute() != archive]
@@ -58,13 +60,15 @@ def _unpacked(archive: Path, name: str) -> Path:
                 f"{archive.name} brings {name} for {made_for}, this executor is {abi()}:"
                 f" make the zip on such a machine, or pip install {' '.join(EXTENSIONS)} here"
             )
-        members = [one for one in zipped.infolist() if one.filename.startswith(f"{FOLDER}/")]
+        members = [
+            member for member in zipped.infolist() if member.filename.startswith(f"{FOLDER}/")
+        ]
         content = zlib.crc32(repr([member.CRC for member in members]).encode())
         target = archive.with_name(f"{archive.name}.{content:08x}")
         if not target.is_dir():
             fresh = Path(tempfile.mkdtemp(prefix=f"{FOLDER}-", dir=archive.parent))
             zipped.extractall(fresh, members)
-            # Whole, or not there: many processes come here at once.
+            # The rename is atomic: several processes of the executor unpack at the same time.
             try:
                 os.rename(fresh, target)
             except OSError:

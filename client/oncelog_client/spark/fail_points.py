@@ -1,8 +1,9 @@
-"""`ONCELOG_SPARK_FAIL_DIR`: where a test has put a file with the name of a fail point, the process
-that comes to that point first does what is written in it. Without the variable: nothing.
+"""Fail points for tests. `ONCELOG_SPARK_FAIL_DIR` names a folder; without it nothing happens.
 
-An empty file ends the process as if killed; `stop` pauses it until somebody sends SIGCONT. The file
-is renamed to `<name>.<process id>`: nobody else comes upon it, and the test learns who did.
+A test puts a file there with the name of a fail point. The first process that comes to the point
+does what the file says: an empty file ends the process as if killed, `stop` pauses it until a
+SIGCONT. The process renames the file to `<name>.<process id>`, so that no other process finds it
+and the test learns which process did.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ STOP: Final = "stop"
 
 
 def fail_at(name: str) -> None:
-    """Come to the fail point `name`. A file meets one process, however many come at once."""
+    """Come to the fail point `name`. Of several processes at once, one finds the file."""
     folder = os.environ.get(FAIL_DIR)
     if folder is None:
         return
@@ -29,8 +30,8 @@ def fail_at(name: str) -> None:
     except FileNotFoundError:
         return
     if taken.read_text() == STOP:
-        # To this thread: sent to the process it might be taken by another one, and this one would
-        # run on until that is scheduled.
+        # To this thread. A signal to the process may be handled in another thread, and this one
+        # would run on until that is scheduled.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     else:
         os._exit(EXIT_STATUS)

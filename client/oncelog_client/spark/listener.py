@@ -1,4 +1,4 @@
-"""Tells of each micro-batch, as Spark sees it: lag and rates by partition."""
+"""A listener that reports each micro-batch as Spark sees it: lag and rates by partition."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 def print_line(batch: BatchProgress) -> None:
-    """A line on stderr."""
+    """Print a line on stderr."""
     sys.stderr.write(progress_line(batch) + "\n")
     sys.stderr.flush()
 
 
 class ProgressListener(StreamingQueryListener):
-    """`spark.streams.addListener(ProgressListener())`: a line on stderr for each micro-batch of
-    each query, or whatever `report` does with it.
+    """`spark.streams.addListener(ProgressListener())` prints a line on stderr for each micro-batch
+    of each query. `report` replaces the printing.
 
-    `report` is called in a thread of the driver's Python, after the batch is in the commit log;
-    what it raises is logged by Spark and does no harm to the query.
+    Spark calls `report` in a thread of the driver's Python, after the batch is in the commit log.
+    Spark logs what `report` raises; the query goes on.
     """
 
     def __init__(self, report: Callable[[BatchProgress], None] = print_line) -> None:
         self._report = report
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing yet."""
+        """Do nothing: there is no progress yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         self._report(batch_progress(json.loads(event.progress.json)))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing new."""
+        """Do nothing: there is no progress."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Spark tells whoever waits for the query why it ended."""
+        """Do nothing: `awaitTermination` raises the reason."""

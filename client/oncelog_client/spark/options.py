@@ -1,6 +1,6 @@
 """The options of `format("oncelog")`: names in any case, values as text, read with a type.
 
-Names and defaults are those of Spark's own Kafka connector; what is ours is marked so in OPTIONS.
+Names and defaults are those of Spark's own Kafka connector. OPTIONS marks our own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oncelog_protocol.secret import HIDDEN, displayed
 
 KAFKA_PREFIX: Final = "kafka."
 
-# What each option is for. A name that is not here has no effect, and `remarks` says so.
+# Option -> where it has an effect. `remarks` warns of names that are not here.
 OPTIONS: Final[Mapping[str, str]] = {
     # Which partitions.
     "subscribe": "source",
@@ -74,9 +74,9 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 class OptionError(ValueError):
-    """An option that is missing, or whose value cannot be honoured. Names the option, its value and
-    what is wanted. A value that is secret, or looks so, is not in it: it would come into the logs
-    of the driver, into notebooks and bug reports."""
+    """An option is missing, or its value is refused. The message names the option, its value and
+    what is wanted. It leaves out a value that is, or may be, a secret: messages end in the logs of
+    the driver, in notebooks and bug reports."""
 
     def __init__(self, name: str, value: str | None, wanted: str) -> None:
         shown = None if value is None else displayed(name, value)
@@ -91,9 +91,9 @@ class OptionError(ValueError):
 
 
 class Options:
-    """Options as Spark hands them over. Every method raises OptionError.
+    """The options as Spark passes them. Every method may raise OptionError.
 
-    Picklable and never changed: a reader carries it to the executors.
+    Picklable and immutable: a reader takes it to the executors.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -104,7 +104,7 @@ class Options:
 
     @property
     def kafka(self) -> dict[str, str]:
-        """The settings of Kafka's clients: those with the prefix `kafka.`, without it."""
+        """The settings of Kafka's clients: the options `kafka.*` without the prefix."""
         return {
             name.removeprefix(KAFKA_PREFIX): value
             for name, value in self._values.items()
@@ -113,7 +113,7 @@ class Options:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """A sentence about each option that does not exist, with the nearest one that does."""
+        """Return a sentence about each unknown option, with the most similar known name."""
         sentences = []
         for name in sorted(self._values):
             if name in _SPELLING or name.startswith((KAFKA_PREFIX, "__")):
@@ -124,19 +124,19 @@ class Options:
         return tuple(sentences)
 
     def text(self, name: str) -> str | None:
-        """The value without spaces at its ends, None where the option was not given."""
+        """Return the value without spaces at its ends, None if the option is missing."""
         value = self._values.get(name.lower())
         return None if value is None else value.strip()
 
     def required(self, name: str) -> str:
-        """A value that must be there and not be empty."""
+        """Return the value; raise OptionError if it is missing or empty."""
         value = self.text(name)
         if not value:
             raise OptionError(name, value, "is needed")
         return value
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
-        """One of `choices`, whatever its case."""
+        """Return the one of `choices` that the value is, in any case."""
         value = self.text(name)
         if value is None:
             return default
@@ -149,12 +149,12 @@ class Options:
         return default if value is None else read_boolean(name, value)
 
     def integer(self, name: str, *, least: int) -> int | None:
-        """A whole number of `least` or more; None where the option was not given."""
+        """Return a whole number of `least` or more, None if the option is missing."""
         value = self.text(name)
         return None if value is None else read_integer(name, value, least=least)
 
     def duration_ms(self, name: str, default_ms: int) -> int:
-        """Milliseconds of `"15m"`, `"30s"`, `"250ms"`; a number alone is in milliseconds."""
+        """Return a time such as `"15m"`, `"30s"`, `"250ms"` in ms; a plain number is in ms."""
         value = self.text(name)
         if value is None:
             return default_ms
@@ -165,20 +165,20 @@ class Options:
         return int(int(found[1]) * unit)
 
     def json_object(self, name: str, shown: str) -> dict[str, Any] | None:
-        """A JSON object; `shown` is how it should look, for the error."""
+        """Return the value as a JSON object. The error shows `shown` as an example."""
         value = self.text(name)
         return None if value is None else read_json_object(name, value, shown)
 
 
 def read_boolean(name: str, value: str) -> bool:
-    """`true` or `false`, as Scala reads them. Raises OptionError."""
+    """Return `true` or `false` in any case, as Scala reads them. Raise OptionError."""
     if value.lower() not in _BOOLEANS:
         raise OptionError(name, value, "is neither true nor false")
     return _BOOLEANS[value.lower()]
 
 
 def read_integer(name: str, value: str, *, least: int | None = None) -> int:
-    """A whole number of at most 64 bits. Raises OptionError."""
+    """Return a whole number of at most 64 bits. Raise OptionError."""
     if not _WHOLE.fullmatch(value) or len(value) > 20 or not -(1 << 63) <= int(value) < 1 << 63:
         raise OptionError(name, value, "is no whole number")
     if least is not None and int(value) < least:
@@ -187,7 +187,7 @@ def read_integer(name: str, value: str, *, least: int | None = None) -> int:
 
 
 def read_json_object(name: str, value: str, shown: str) -> dict[str, Any]:
-    """A JSON object without repeated names. Raises OptionError."""
+    """Return a JSON object without repeated names. Raise OptionError."""
     try:
         found = json.loads(value, object_pairs_hook=_without_repeats)
     except ValueError as error:

@@ -1,5 +1,5 @@
-"""What Spark tells of a micro-batch, by partition: how far it got, how far behind, how fast; and
-the same as one line for a terminal."""
+"""The progress of a micro-batch by partition, from Spark's report: offsets, lag and rate; and the
+same as one line for a terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ANONYMOUS: Final = "query"
 
 
 class PartitionProgress(NamedTuple):
-    """One partition in one micro-batch: [`start`, `end`) was read when the next record to come
-    had the offset `latest`; None where Spark did not ask, as for a batch that is repeated. Offsets
-    without a visible record count: markers, aborted records."""
+    """One partition in one micro-batch, which read the offsets [`start`, `end`). `latest` is the
+    end of the partition at that time; None if Spark did not ask for it, as for a repeated batch.
+    All counts are of offsets: markers and aborted records are among them."""
 
     topic: str
     partition: int
@@ -29,20 +29,20 @@ class PartitionProgress(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Offsets that were there and not yet read; None where that is not known."""
+        """Offsets that were there and not yet read, None if unknown."""
         return None if self.latest is None else max(self.latest - self.end, 0)
 
     @property
     def rate(self) -> float:
-        """Offsets a second of the whole micro-batch; 0 for one that took no time."""
+        """Offsets a second of the whole micro-batch, 0 if it took no time."""
         return (self.end - self.start) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One micro-batch of a query, and the partitions of all its sources that read topics.
+    """One micro-batch of a query, with the partitions of all its oncelog and Kafka sources.
 
-    `seconds` is its whole time, from the look for new offsets to the entry in the commit log.
+    `seconds` is its duration, from the request for new offsets to the entry in the commit log.
     """
 
     query: str
@@ -53,7 +53,7 @@ class BatchProgress:
 
     @property
     def lags(self) -> tuple[int, ...]:
-        """Of the partitions where it is known."""
+        """The lags of the partitions whose lag is known."""
         return tuple(partition.lag for partition in self.partitions if partition.lag is not None)
 
     @property
@@ -61,8 +61,8 @@ class BatchProgress:
         return self.rows / self.seconds if self.seconds else 0.0
 
     def metrics(self) -> dict[str, str]:
-        """What Spark's own Kafka connector has in `sources[].metrics`, under its names; empty
-        where no lag is known."""
+        """Return the metrics that Spark's own Kafka connector has in `sources[].metrics`, under the
+        same names; none if no lag is known."""
         if not self.lags:
             return {}
         return {
@@ -73,7 +73,7 @@ class BatchProgress:
 
 
 def batch_progress(progress: Mapping[str, Any]) -> BatchProgress:
-    """From the JSON of a StreamingQueryProgress. Sources of other formats have no partitions."""
+    """Read the JSON of a StreamingQueryProgress. Sources of other formats have no partitions."""
     seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
     partitions = [
         partition
@@ -90,7 +90,7 @@ def batch_progress(progress: Mapping[str, Any]) -> BatchProgress:
 
 
 def progress_line(batch: BatchProgress) -> str:
-    """Query, batch, rows, rows a second, time, and the lag with the partition that has most."""
+    """Return query, batch, rows, rows a second, time, lag, and the partition with most lag."""
     line = (
         f"{batch.query}: batch {batch.batch_id}, {batch.rows:,} rows"
         f" in {batch.seconds:.2f} s ({batch.rows_per_second:,.0f}/s)"
@@ -107,7 +107,7 @@ def _partitions(source: Mapping[str, Any], seconds: float) -> list[PartitionProg
     ends = _offsets(source.get("endOffset"))
     starts = _offsets(source.get("startOffset")) or _offsets(source.get("endOffset"), carried_start)
     latest = _offsets(source.get("latestOffset"))
-    # A partition that came into being after the batch was planned is in `latest` alone.
+    # A partition that is newer than the plan of the batch is in `latest` alone.
     return [
         PartitionProgress(
             *end,
@@ -124,8 +124,8 @@ def _offsets(
     text: str | Mapping[str, Any] | None,
     read: Callable[[Mapping[str, Any]], dict[TopicPartition, int] | None] = from_json,
 ) -> dict[TopicPartition, int]:
-    """By partition; empty where it is anything else: an offset of another format, or the place that
-    a query begins at, which is no offset yet."""
+    """Return offsets by partition. None for anything else: an offset of another format, or the
+    start of a query, which has no offsets yet."""
     try:
         document = json.loads(text) if isinstance(text, str) else text
         return (read(document) if isinstance(document, Mapping) else None) or {}

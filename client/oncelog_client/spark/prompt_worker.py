@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does at each use, so that small tasks do not wait for it."""
+"""What a Python worker of Spark does at each use, so that small tasks need not wait."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from . import worker_heap, worker_socket
 
 
 def be_prompt() -> None:
-    """Nothing in a process that is no worker of Spark's."""
+    """Prepare this process; do nothing if it is no worker of Spark."""
     worker_socket.acknowledge_at_once()
     worker_heap.settle()
 
 
 class PromptWorker:
-    """Part of what is pickled for a worker: the one that unpickles it is prompt."""
+    """An object to be pickled for a worker: unpickling it calls `be_prompt` there."""
 
     def __reduce__(self) -> tuple[Callable[[], PromptWorker], tuple[()]]:
         return _arrived, ()

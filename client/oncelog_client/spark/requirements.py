@@ -1,8 +1,8 @@
-"""What the data source needs of its surroundings, with messages that say how to get it.
+"""The requirements of the data source, with messages that say how to meet them.
 
     python -m oncelog_client.spark
 
-says of this machine what is there and what is not.
+checks this machine.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 class UnsupportedSpark(Exception):
-    """This PySpark cannot run the data source."""
+    """This PySpark is too old for the data source."""
 
 
 class UnreadyWorkers(Exception):
-    """Spark would run another Python than this one: it says DATA_SOURCE_NOT_FOUND, and not why."""
+    """Spark would run its workers with a Python without oncelog. Spark itself would only report
+    DATA_SOURCE_NOT_FOUND."""
 
 
 class MissingJava(Exception):
-    """There is no Java, or an old one: PySpark says JAVA_GATEWAY_EXITED, and not why."""
+    """There is no Java, or an old one. PySpark itself would only report JAVA_GATEWAY_EXITED."""
 
 
 def check_pyspark(version: str = pyspark.__version__) -> None:
-    """Raises UnsupportedSpark before 4.2: limits of `latestOffset` and splitting for
-    `Trigger.AvailableNow` came with it."""
+    """Raise UnsupportedSpark before 4.2, which brought limits for `latestOffset` and
+    `Trigger.AvailableNow` for Python sources."""
     numbers = tuple(int(part) for part in version.split(".")[:2])
     if numbers < OLDEST_PYSPARK:
         wanted = ".".join(map(str, OLDEST_PYSPARK))
@@ -54,8 +55,8 @@ def check_pyspark(version: str = pyspark.__version__) -> None:
 
 
 def check_workers(environment: Mapping[str, str] = os.environ) -> str:
-    """The Python that Spark runs its workers with: it must have oncelog, too, on the driver's
-    machine. Raises UnreadyWorkers."""
+    """Return the Python of Spark's workers on the driver's machine. Raise UnreadyWorkers if it has
+    no oncelog."""
     python = environment.get("PYSPARK_PYTHON") or "python3"
     found = shutil.which(python, path=environment.get("PATH", "")) or ""
     code = "import importlib.util as u; assert u.find_spec('pyspark_oncelog')"
@@ -68,7 +69,7 @@ def check_workers(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def check_java(environment: Mapping[str, str] = os.environ) -> int:
-    """The major version of the Java that PySpark will start. Raises MissingJava."""
+    """Return the major version of the Java that PySpark starts. Raise MissingJava."""
     java, place = _find_java(environment)
     said = _version(java) if java else ""
     found = _JAVA_VERSION.search(said)
@@ -89,7 +90,7 @@ def _runs(python: str, code: str, environment: Mapping[str, str]) -> bool:
 
 
 def _find_java(environment: Mapping[str, str]) -> tuple[str | None, str]:
-    """Where PySpark's own scripts look: in JAVA_HOME, and only without it on the PATH."""
+    """Look where PySpark's scripts look: in JAVA_HOME; on the PATH only if that is not set."""
     home = environment.get("JAVA_HOME")
     if home:
         return shutil.which("java", path=str(Path(home, "bin"))), f"in JAVA_HOME={home}"
@@ -97,7 +98,7 @@ def _find_java(environment: Mapping[str, str]) -> tuple[str | None, str]:
 
 
 def _version(java: str) -> str:
-    """What it says of itself; macOS has a `java` that only says that there is none."""
+    """Return the output of `java -version`. The `java` of macOS may be a stub without a version."""
     try:
         return subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False

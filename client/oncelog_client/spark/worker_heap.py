@@ -1,8 +1,8 @@
-"""What a Python worker of Spark keeps from one task to the next.
+"""The heap that a Python worker of Spark keeps from one task to the next.
 
-After each use a worker collects garbage, and looks for it among some fifty thousand objects of
-imported modules that never are any: 8 to 17 ms of a processor in each of the four processes that a
-micro-batch goes through, while the next of them waits for that processor.
+After each use a worker collects garbage. The collector walks some fifty thousand objects of
+imported modules, none of which is garbage: 8 to 17 ms of a processor in each of the four processes
+that a micro-batch goes through, one after the other.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ import gc
 import os
 from typing import Final
 
-# In the environment of workers that are used again.
+# In the environment of reused workers.
 _REUSED: Final = "SPARK_REUSE_WORKER"
 
-# How many full collections there had been when something last arrived, and whether that is over.
+# The number of full collections at the last arrival, and whether the heap is frozen.
 _collected: int | None = None
 _is_settled = False
 
 
 def settle() -> None:
-    """At the second use of a reused worker, take what is there out of every later collection: all
-    is imported by then, and what the first use has left was collected. Once only: what is taken out
-    and becomes garbage later is never freed.
+    """Freeze the heap at the second use of a reused worker, so that no later collection walks it.
 
-    A use has several arrivals, and ends with a full collection by Spark: the first arrival that
-    finds another one since is in the second use.
+    By then everything is imported, and the garbage of the first use is collected. The freeze
+    happens once, because frozen objects are never freed. A use has several arrivals and ends with a
+    full collection by Spark, so the first arrival after a full collection is in the second use.
     """
     global _collected, _is_settled
     if _is_settled or _REUSED not in os.environ:

@@ -1,9 +1,9 @@
-"""The connection between Spark's JVM and a Python worker, for tasks that shall not wait for it.
+"""The connection between Spark's JVM and a Python worker, without its delay of 40 ms.
 
-The JVM sends a task in several small pieces, and its kernel holds each of them back until the one
-before is acknowledged (Nagle's algorithm), which the worker's kernel puts off for 40 ms, as it
-hopes for data to send along. That is more than a small task takes. The JVM's side is not ours, but
-this one may acknowledge at once, and need not hold its own pieces back either.
+The JVM sends a task in several small pieces. Its kernel holds a piece back until the one before is
+acknowledged (Nagle's algorithm), and the worker's kernel delays the acknowledgment by 40 ms. That
+is more than a small task takes. We cannot change the JVM, but the worker can acknowledge at once
+and send its own pieces without delay.
 
 Not needed with `spark.python.unix.domain.socket.enabled`.
 """
@@ -21,8 +21,8 @@ _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 def acknowledge_at_once() -> int:
-    """For every TCP connection of this process, as Spark does not say which one is its own; how
-    many there were. Does nothing where the system has no such option."""
+    """Acknowledge at once on every TCP connection of this process, because Spark does not say which
+    is its own. Return how many there are, 0 if the system has no such option."""
     option = getattr(socket, "TCP_QUICKACK", None)
     if option is None or not _FILES.exists():
         return 0
@@ -39,6 +39,6 @@ def _is_prompt(file: int, option: int) -> bool:
             connection.setsockopt(socket.IPPROTO_TCP, option, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:
-        # Closed meanwhile.
+        # The file was closed meanwhile.
         return False
     return True

@@ -183,7 +183,7 @@ async def test_what_is_not_there_is_named_in_time(address: str) -> None:
     with pytest.raises(KafkaError, match="no-such-topic"):
         rows(read_range(settings(address, 500), TopicPartition("no-such-topic", 0), 0, 1, ALL))
     (port,) = free_ports(1)
-    with pytest.raises(RetriableError, match=r"kafkaConsumer\.pollTimeoutMs.*no broker answers"):
+    with pytest.raises(RetriableError, match=r"kafkaConsumer\.pollTimeoutMs.*no broker responds"):
         rows(read_range(settings(f"127.0.0.1:{port}", 500), TopicPartition("t", 0), 0, 1, ALL))
 
 

@@ -1,5 +1,5 @@
-"""Step 3, after a task or the commit has failed for good: what was written is given up, so that
-readers do not wait for it; unless it was decided, or a newer driver has come."""
+"""Step 3, after a task or the commit has failed for good: abort what was written, so that readers
+do not wait for it. Nothing is aborted if the batch was decided or a newer driver has taken over."""
 
 from __future__ import annotations
 
@@ -48,15 +48,17 @@ _RETURNED: Final = Returned(committed=False)
 
 
 def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
-    """`messages`: None for a partition whose task has failed.
+    """`messages`: one for each task, None if the task has failed.
 
-    Without any other nothing is done, and what tasks that were killed have left open stays so until
-    the next planning, or until it times out. Which generation is this driver's is known from
-    messages only. To end what is open of the newest one would often hit a newer driver, as its
-    coming is what makes all tasks of an older one fail.
+    The messages alone say which generation is this driver's. Without any, nothing is done: the
+    transactions of killed tasks stay open until the next planning or their timeout. Aborting those
+    of the newest generation instead would often hit a newer driver, because its arrival is what
+    makes all tasks of an older one fail.
     """
     known = [message for message in messages if message is not None and not message.skipped]
-    members = tuple(one.member.transactional_id for one in known if one.member is not None)
+    members = tuple(
+        message.member.transactional_id for message in known if message.member is not None
+    )
     if not known:
         return _OVER, _RETURNED
     plan = known[0].plan
@@ -65,7 +67,7 @@ def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
 
 
 def step(state: Aborting, answer: Answer) -> Next:
-    """Whatever goes wrong is left to the next generation, or to the transactions' time-outs."""
+    """Give up on any problem: the next generation aborts the rest, or the transactions time out."""
     following = _TABLE.get((state.phase, type(answer)))
     return (_OVER, _RETURNED) if following is None else following(state, answer)
 
@@ -76,7 +78,7 @@ def _read(state: Aborting, answer: Stored) -> Next:
         return _members(state, answer)
     if _is_settled(state, answer):
         return _OVER, _RETURNED
-    # A commit that is still on its way must not find the parent as it was.
+    # Fence the parent first, so that a commit in flight is refused.
     fence = Fence(Step.ABORT_FENCE, state.plan.generation)
     return replace(state, phase=Phase.FENCE), fence
 
@@ -91,11 +93,15 @@ def _read_again(state: Aborting, answer: Stored) -> Next:
 
 
 def _members(state: Aborting, answer: Stored) -> Next:
-    """All of this generation, also of tasks that failed and left no message, where another one has
-    left one."""
+    """Return the open transactions of this generation, also of tasks that failed and left no
+    message."""
     plan = state.plan
     assert plan is not None
-    left = [one for one in answer.open_ids if generation_of(plan.sink_id, one) == plan.generation]
+    left = [
+        transactional_id
+        for transactional_id in answer.open_ids
+        if generation_of(plan.sink_id, transactional_id) == plan.generation
+    ]
     ids = tuple(dict.fromkeys((*state.members, *left)))
     if not ids:
         return _OVER, _RETURNED
@@ -104,7 +110,7 @@ def _members(state: Aborting, answer: Stored) -> Next:
 
 
 def _is_settled(state: Aborting, answer: Stored) -> bool:
-    """Decided, or somebody else's business."""
+    """The batch was decided, or a newer driver has taken over."""
     stored = answer.state
     return (
         stored is None

@@ -1,4 +1,4 @@
-"""Whether a query may write to a sink, and which of its batches are done."""
+"""The rule that admits a query to a sink, and the number of its batches that are done."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ def admit(
     *,
     is_version: bool = False,
 ) -> int | Refusal:
-    """The number of batches that are done: those below it are skipped. `query_id` and `batch_id`
-    are None while they are not known. `is_version`: `batch_id` is a txnVersion, and any that was
-    written may be asked for again.
+    """Return the number of batches that are done: those below it are skipped. `query_id` and
+    `batch_id` are None if unknown. `is_version`: `batch_id` is a txnVersion, and a version that was
+    written may be written again: it is skipped.
 
-    A stream asks for no batch again but the last one, where Spark does not know that it is done.
-    One before that comes from a checkpoint that has gone back in time: what is planned anew need
-    not end where the batch did that was committed under the same number, so to skip it would lose
-    what lies between.
+    A stream repeats at most the last batch, if Spark does not know that it is done. An earlier one
+    comes from a checkpoint that has gone back in time. Its new plan may end elsewhere than the
+    batch that was committed under the same number, and skipping it would lose the rows between.
 
-    Batch numbers of two queries are never compared: a query that takes a sink over begins at its
-    batch 0, so one that is further on is not new, and has lost the sink to somebody else.
+    Batch numbers of two queries are never compared. A query that takes a sink over begins at its
+    batch 0; one that is further on is not new, and has lost the sink to another query.
     """
     if stored is None:
         return 0
@@ -42,6 +41,6 @@ def admit(
 
 
 def admit_task(plan: Plan, query_id: str | None, batch_id: int | None) -> int | Refusal:
-    """The same on an executor, by what the plan says of the state."""
+    """Apply the rule on an executor, to the state in the plan."""
     stored = SinkState(plan.owner, plan.generation, plan.done)
     return admit(plan.sink_id, stored, query_id, batch_id, plan.adopts, is_version=plan.is_version)

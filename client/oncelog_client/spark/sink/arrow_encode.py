@@ -1,6 +1,6 @@
 """Rows of a sink -> encoded records, batch by batch and partition by partition.
 
-Everything is done on whole columns: no row becomes a Python object.
+All work is done on whole columns: no row becomes a Python object.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .varint_column import TABLE_LIMIT, counting, varints
 
 _INT64: Final = pa.int64()
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-# What a record takes besides key, value and headers, at most: three int32 lengths, offset delta,
-# attributes, and the timestamp delta, which is 0.
+# The most bytes of a record besides key, value and headers: three int32 lengths, offset delta,
+# attributes, and a timestamp delta of 0.
 _RECORD_OVERHEAD: Final = 22
-# More bytes than this in one go would come near the int32 offsets of Arrow's columns.
+# Far below the int32 offsets of Arrow's columns.
 _MOST_BYTES: Final = 1 << 29
 _ATTRIBUTES_AND_TIMESTAMP_DELTA: Final = b"\0\0"
 _NO_HEADERS: Final = b"\0"
 
-# Spark's own connector says the same.
+# The texts of Spark's own connector.
 _NO_TOPIC: Final = (
     "topic option required when no 'topic' attribute is present."
     " Use the topic option for setting a topic."
@@ -39,19 +39,19 @@ _NULL_TOPIC: Final = (
 
 
 class RowError(ValueError):
-    """A row, or all of them, that cannot be written."""
+    """A row, or a column, cannot be written."""
 
 
 class RowEncoder:
-    """The columns are Spark's: `value`, and perhaps `key` (strings or binary), `topic`,
-    `partition`, `headers`; others are left alone. One for each task.
+    """The encoder of one task. The columns are Spark's: `value` and optionally `key` (strings or
+    binary), `topic`, `partition`, `headers`. Other columns are ignored.
 
-    `topic` overrides the column. `batch_size` as in Kafka's producer: what a batch may hold, in
-    bytes, and for how many bytes rows without a key stay with a partition; `draw(n)` gives a number
-    in 0..n-1 for the choice of the next.
+    `topic` overrides the column. `batch_size`, in bytes, limits a batch, and rows without a key
+    stay with a partition for as many bytes, as in Kafka's producer. `draw(n)` returns a random
+    number in 0..n-1, which chooses the next partition.
 
-    With a producer: `topics(rows)`, `partitions_for` those that are new, `partitions_now` for those
-    that are `outgrown(rows, ...)`, `encode(rows, ...)`, and `send_encoded` of each.
+    Use with a producer: `topics(rows)`; `partitions_for` each new topic; `partitions_now` for each
+    of `outgrown(rows, ...)`; `encode(rows, ...)`; `send_encoded` of each batch.
     """
 
     def __init__(self, topic: str | None, batch_size: int, draw: Callable[[int], int]) -> None:
@@ -60,12 +60,12 @@ class RowEncoder:
         self._sticky = StickyPartitions(batch_size, draw)
 
     def topics(self, rows: pa.RecordBatch) -> list[str]:
-        """The topics that these rows go to. Raises RowError for a row without one."""
+        """Return the topics of these rows. Raise RowError for a row without one."""
         return self._topics_of(rows)[0] if rows.num_rows else []
 
     def outgrown(self, rows: pa.RecordBatch, partition_counts: Mapping[str, int]) -> list[str]:
-        """The topics that rows give a partition beyond their count: they may have grown since that
-        was asked for."""
+        """Return the topics for which a row names a partition beyond the known count: they may
+        have more partitions by now."""
         column = _column(rows, "partition")
         if column is None or column.null_count == len(column):
             return []
@@ -77,11 +77,11 @@ class RowEncoder:
     def encode(
         self, rows: pa.RecordBatch, partition_counts: Mapping[str, int], timestamp_ms: int
     ) -> Iterator[tuple[TopicPartition, EncodedRecords]]:
-        """The rows as batches, those of a partition in the order of the rows.
+        """Yield the rows as batches; those of a partition keep the order of the rows.
 
-        `partition_counts` says how many partitions each of `topics(rows)` has; `timestamp_ms` is
-        that of every record. Raises RowError for a row without a topic, for a partition that its
-        topic has not, for a header without a key, and for a column of the wrong type.
+        `partition_counts` has the number of partitions of each of `topics(rows)`; every record gets
+        `timestamp_ms`. Raise RowError for a row without a topic, a partition that the topic does
+        not have, a header without a key, or a column of the wrong type.
         """
         if rows.nbytes > _MOST_BYTES and rows.num_rows > 1:
             half = rows.num_rows // 2
@@ -116,10 +116,10 @@ class RowEncoder:
                 partition = TopicPartition(topics[number >> 32], number & 0xFFFFFFFF)
             yield partition, EncodedRecords(body, end - start, timestamp_ms, timestamp_ms)
 
-    # -- where to
+    # -- topics and partitions
 
     def _topics_of(self, rows: pa.RecordBatch) -> tuple[list[str], pa.Array]:
-        """The topics, and for each row which of them."""
+        """Return the topics, and the index of its topic for each row."""
         if self._topic is not None:
             return [self._topic], pa.repeat(pa.scalar(0, _INT64), rows.num_rows)
         column = _column(rows, "topic")
@@ -139,7 +139,7 @@ class RowEncoder:
         codes: pa.Array,
         counts: Sequence[int],
     ) -> pa.Array:
-        """The partition of each row, as int32."""
+        """Return the partition of each row, as int32."""
         count_of_row = pa.scalar(counts[0], _INT64)
         if len(topics) > 1:
             count_of_row = pc.take(pa.array(counts, _INT64), codes)
@@ -170,7 +170,7 @@ class RowEncoder:
         codes: pa.Array,
         counts: Sequence[int],
     ) -> pa.Array:
-        """The sticky partitions, where `free`."""
+        """Return the sticky partitions of the rows that are `free`."""
         found = None
         for code, (topic, count) in enumerate(zip(topics, counts, strict=True)):
             here = free if len(topics) == 1 else pc.and_(free, pc.equal(codes, code))
@@ -197,7 +197,8 @@ class RowEncoder:
             )
 
     def _cuts(self, sizes: pa.Array, run_ends: Sequence[int]) -> list[tuple[int, int]]:
-        """From which row to which the batches go; none goes over the end of a run."""
+        """Return the first and last row of each batch. A batch lies within a run of one
+        partition."""
         sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
         cuts = []
         start = before = 0
@@ -223,19 +224,19 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _binary(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """A column as binary; all nulls where there is none."""
+    """Return a column as binary, all nulls if it is missing."""
     column = _column(rows, name)
     if column is None or pa.types.is_null(column.type):
         return pa.nulls(rows.num_rows, pa.binary())
     try:
         return pc.cast(_plain(column), pa.binary())
     except pa.ArrowNotImplementedError:
-        # What Arrow says names its kernels; the column is what the user knows.
+        # Arrow's error names its kernels; the user knows the column.
         raise RowError(f"column {name} is {column.type}, not a string or binary") from None
 
 
 def _headers(rows: pa.RecordBatch) -> pa.Array:
-    """The end of each record: the header count and the headers."""
+    """Return the end of each record: the header count and the headers."""
     column = _column(rows, "headers")
     if column is None or column.null_count == len(column):
         return pa.repeat(pa.scalar(_NO_HEADERS, pa.binary()), rows.num_rows)
@@ -248,7 +249,7 @@ def _headers(rows: pa.RecordBatch) -> pa.Array:
     encoded = _joined(varints(pc.binary_length(names)), names, _length(values), values)
     counts = pc.fill_null(pc.list_value_length(lists), 0)
     ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
-    # The headers of a row are next to each other: its bytes go to where those of its last one end.
+    # The headers of a row are adjacent: the bytes of a row end where its last header ends.
     offsets = pa.Array.from_buffers(pa.int32(), len(encoded) + 1, [None, encoded.buffers()[1]])
     offsets = pc.take(offsets, ends)
     buffers = [None, offsets.buffers()[1], encoded.buffers()[2]]
@@ -256,7 +257,7 @@ def _headers(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _length(column: pa.Array) -> pa.Array:
-    """The varint before a key or value: its length, -1 for null."""
+    """Return the varint before a key or value: its length, -1 for null."""
     return varints(pc.fill_null(pc.binary_length(column), -1))
 
 
@@ -268,7 +269,7 @@ def _sum_of_lengths(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def _joined(*columns: pa.Array) -> pa.Array:
-    """Row by row one after the other, nulls as nothing."""
+    """Concatenate the columns row by row; a null adds nothing."""
     return pc.binary_join_element_wise(
         *columns, pa.scalar(b"", pa.binary()), null_handling="replace", null_replacement=""
     )
@@ -277,7 +278,7 @@ def _joined(*columns: pa.Array) -> pa.Array:
 def _bodies(
     key: pa.Array, value: pa.Array, headers: pa.Array, cuts: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, memoryview]]:
-    """Each cut with its records as bytes; offset deltas begin at 0 in each."""
+    """Yield each cut with its records as bytes; offset deltas start at 0 in each."""
     deltas = pa.concat_arrays([counting(end - start) for start, end in cuts])
     before = pa.scalar(_ATTRIBUTES_AND_TIMESTAMP_DELTA, pa.binary())
     columns: list[Any] = [deltas, _length(key), key, _length(value), value, headers]

@@ -1,4 +1,4 @@
-"""Step 1, a task attempt: whether it writes at all, and what it leaves for the driver."""
+"""Step 1, a task attempt: the decision to write, to skip or to refuse."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .refusals import Refusal, unknown_query
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What Spark tells a task. All but the partition comes by names that Spark does not promise:
-    None where it is missing. Safety depends on none of them; without `batch_id` a batch that is
-    done is written again, and not committed."""
+    """The properties of a task. All but the partition have names that Spark does not promise: a
+    missing one is None. Safety depends on none of them: without `batch_id` a batch that is done is
+    written again, and not committed."""
 
     partition: int
     query_id: str | None = None
@@ -22,14 +22,14 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write the rows, in a transaction of the attempt's own that is begun at the first one."""
+    """Write the rows in a transaction of the attempt, which begins at the first row."""
 
     query_id: str | None
 
 
 def begin(plan: Plan, attempt: Attempt) -> Write | TaskMessage | Refusal:
-    """Write, or the message of a batch that is done, or why there is nothing to be written: a
-    stream's batch that is not the last one that was done is none that Spark repeats."""
+    """Return Write, the message of a batch that is done, or a refusal: Spark repeats no batch of a
+    stream before the last one that is done."""
     query_id = plan.query_id or attempt.query_id
     batch_id = attempt.batch_id if plan.batch_id is None else plan.batch_id
     if query_id is None and plan.is_kept:

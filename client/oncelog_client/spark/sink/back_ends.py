@@ -1,4 +1,4 @@
-"""Which back-end a batch has. Tasks ask here too: nothing of the driver's is imported."""
+"""The back-end of a batch. Tasks import this module, so it imports nothing of the driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sink_options import SinkOptions
 def back_end(
     options: SinkOptions, kind: CommitKind, sink_id: str, *, is_kept: bool = True
 ) -> BackEnd:
-    """`is_kept`: as `Plan.is_kept`."""
+    """Return the back-end of a kind of commit. `is_kept`: as `Plan.is_kept`."""
     timeout_ms = options.transaction_timeout_ms
     if kind is CommitKind.GROUP:
         from .group_commit import GroupCommit

@@ -1,8 +1,8 @@
 """`df.write.format("oncelog").mode("append")`, also inside foreachBatch.
 
-With txnAppId and txnVersion a version is written once, however often it is asked for: they are to a
-batch write what query id and batch number are to a stream. Without them it is atomic, and not
-recognised when it is repeated.
+With txnAppId and txnVersion a version is written once, however often the write is repeated: they
+correspond to the query id and batch number of a stream. Without them a write is atomic, but a
+repetition writes its rows again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Messages = list[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Spark pickles it for the tasks, and takes a copy of it for the commit."""
+    """The writer. Spark pickles it for the tasks, and commits with a copy."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -43,7 +43,7 @@ class BatchWriter(DataSourceArrowWriter):
         kind = driver.commit_kind(options)
         if options.sink_id is None:
             driver.check_timeout(options)
-            # Used once, and nothing is kept of it: whatever there is under this name is its own.
+            # The name is used once and no state is kept: everything under it belongs to this write.
             return Plan(f"spark-write-{uuid.uuid4()}", kind, 1, None, None, 0)
         app_id, version = options.txn_app_id, options.txn_version
         return driver.plan(options, Intent(options.sink_id, kind, app_id, version, options.adopts))

@@ -1,4 +1,4 @@
-"""What the checkpoint of a query tells, where the driver's Python can read it as a file."""
+"""The checkpoint of a query, if the driver's Python can read it as files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def query_id(location: str | None) -> str | None:
-    """The id of the query, from the file `metadata`; None where it cannot be read."""
+    """Return the id of the query from the file `metadata`, None if it cannot be read."""
     text = _read(location, "metadata")
     if text is None:
         return None
@@ -27,22 +27,24 @@ def query_id(location: str | None) -> str | None:
 
 
 def noted_batch(location: str | None) -> int | None:
-    """The newest batch that the query has begun, by its files in `offsets`; None where they cannot
-    be read."""
+    """Return the newest batch that the query has begun, by its files in `offsets`; None if they
+    cannot be read."""
     folder = None if location is None else _path(location)
     if folder is None:
         return None
     try:
-        numbers = [int(one.name) for one in (folder / "offsets").iterdir() if one.name.isdecimal()]
+        numbers = [
+            int(file.name) for file in (folder / "offsets").iterdir() if file.name.isdecimal()
+        ]
     except OSError:
         return None
     return max(numbers, default=None)
 
 
 def source_end(location: str | None, batch_id: int) -> str | None:
-    """Where a batch ends in its sources, as JSON text, from the file `offsets/<batchId>`. None
-    where it cannot be read, or where two sources have read a partition to different ends: to begin
-    a query at one of them would double rows or lose some."""
+    """Return where a batch ends in its sources, as JSON text, from the file `offsets/<batchId>`.
+    None if it cannot be read, or if two sources have read a partition to different ends: a query
+    that begins at one of them would repeat or lose rows."""
     text = _read(location, f"offsets/{batch_id}")
     try:
         found = None if text is None else of_checkpoint(text)
@@ -54,7 +56,7 @@ def source_end(location: str | None, batch_id: int) -> str | None:
 
 @lru_cache
 def _tell_of_two_ends(found: str) -> None:
-    """Once a process."""
+    """Warn, once in a process."""
     _log.warning(
         "%s: where the batch ended is not kept with the sink, so that startingOffsets=sink:..."
         " cannot go on from there",
@@ -73,7 +75,7 @@ def _read(location: str | None, name: str) -> str | None:
 
 
 def _path(location: str) -> Path | None:
-    """A local path, or a URL with the scheme `file`; None for another file system."""
+    """Return the path of a local path or a `file:` URL, None for another file system."""
     parts = urlsplit(location)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))

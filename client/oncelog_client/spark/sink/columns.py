@@ -1,4 +1,4 @@
-"""Which columns a sink takes: those of Spark's own Kafka sink, by its rules. Others are ignored."""
+"""The columns of a sink: those of Spark's own Kafka sink, by its rules. Others are ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .refusals import SinkError
 
 
 class Column(NamedTuple):
-    """`type`: as Spark's `simpleString` shows it."""
+    """One column of the rows. `type` is written as by Spark's `simpleString`."""
 
     name: str
     type: str
@@ -26,7 +26,7 @@ TYPES: Final = {
 
 
 def check_columns(columns: Iterable[Column], topic: str | None) -> None:
-    """`topic`: the option. Raises SinkError."""
+    """Check the columns of the rows. `topic` is the option. Raise SinkError."""
     given = {column.name: column.type for column in columns}
     if "value" not in given:
         raise SinkError(f"a column 'value' is needed; there are {_names(given)}")

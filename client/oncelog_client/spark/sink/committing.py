@@ -1,7 +1,7 @@
-"""Step 2, the commit: in a Python process of the driver that knows nothing but the tasks' messages.
+"""Step 2, the commit, in a Python process of the driver that has only the tasks' messages.
 
-One look, then an end for attempts that did not win, then the state into the parent's transaction,
-then one decision over all members. Whoever is fenced, or whose member is gone, commits nothing.
+Read the state, abort the attempts that did not win, put the state into the parent's transaction,
+then decide all members at once. If the driver is fenced, or a member is gone, nothing is committed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Committing:
-    """`skips`: a task has found the batch done and written nothing."""
+    """The state of a commit. `skips`: a task has found the batch done and written nothing."""
 
     phase: Phase
     decide: Decide | None = None
@@ -70,11 +70,11 @@ _OVER: Final = Committing(Phase.OVER)
 def begin(
     messages: Sequence[TaskMessage | None], batch_id: int | None, source_end: str | None = None
 ) -> Next:
-    """`messages`: one of each Spark partition. `batch_id`: None for a batch write that is not
-    counted. `source_end`: where the batch ends in its sources, as JSON text."""
+    """Begin a commit. `messages`: one from each Spark partition. `batch_id`: None for a batch write
+    that is not counted. `source_end`: where the batch ends in its sources, as JSON text."""
     known = [message for message in messages if message is not None]
-    plans = {one.plan for one in known}
-    queries = {one.query_id for one in known}
+    plans = {message.plan for message in known}
+    queries = {message.query_id for message in known}
     if len(known) < len(messages) or len(plans) != 1 or len(queries) != 1:
         return _OVER, Raised(
             Refusal(
@@ -84,27 +84,27 @@ def begin(
             )
         )
     plan, query_id = known[0].plan, known[0].query_id
-    skips = any(one.skipped for one in known)
+    skips = any(message.skipped for message in known)
     if skips and (plan.is_version or not plan.is_kept):
         return _OVER, Returned(committed=False)
-    members = tuple(one.member for one in known if one.member is not None)
+    members = tuple(message.member for message in known if message.member is not None)
     if not plan.is_kept:
         if not members:
             return _OVER, Returned(committed=False)
-        # Nothing is kept of it, so the first of them decides for all.
+        # No state is kept, so the first member is the parent.
         decide = Decide(Step.COMMIT_DECIDE, members[0], members[1:], None)
         return Committing(Phase.READ, decide, plan), Look(Step.COMMIT_READ, stable=True)
     if query_id is None or batch_id is None:
         return _OVER, Raised(unknown_query(plan.sink_id))
     assert plan.parent is not None
-    rows = sum(one.rows for one in known)
+    rows = sum(message.rows for message in known)
     state = SinkState(query_id, plan.generation, batch_id + 1, rows, source_end)
     decide = Decide(Step.COMMIT_DECIDE, plan.parent, members, state, batch_id)
     return Committing(Phase.READ, decide, plan, None, skips), Look(Step.COMMIT_READ, stable=True)
 
 
 def step(state: Committing, answer: Answer) -> Next:
-    """Raises LookupError for an answer that does not belong to the command."""
+    """Return the next state and command. Raise LookupError if `answer` does not fit the command."""
     return _TABLE[state.phase, type(answer)](state, answer)
 
 
@@ -125,7 +125,7 @@ def _read(state: Committing, answer: Stored) -> Next:
     assert decide.batch_id is not None
     if decide.batch_id < done:
         return state, _repeated(plan, stored, decide.batch_id, decide.state.source_end)
-    # A batch of which a part was skipped is never decided: somebody has taken the state back.
+    # A batch of which a part was skipped is never decided: the state was set back meanwhile.
     is_driver = stored is not None and stored.generation == plan.generation and not state.skips
     if not is_driver or answer.unfinished is not None:
         return state, Raised(fenced(plan, stored))
@@ -135,8 +135,8 @@ def _read(state: Committing, answer: Stored) -> Next:
 def _repeated(
     plan: Plan, stored: SinkState | None, batch_id: int, source_end: str | None
 ) -> Returned | Raised:
-    """A batch that is done. Of a stream it is the last one, and must be the same as then: the same
-    number may stand for other offsets, where the checkpoint has gone back in time."""
+    """Return the outcome for a batch that is done. A stream repeats the last batch, which must have
+    the same source end: after a checkpoint that has gone back in time it may have another."""
     if plan.is_version or stored is None or None in (stored.source_end, source_end):
         return Returned(committed=False)
     assert stored.source_end is not None
@@ -147,18 +147,19 @@ def _repeated(
 
 
 def _losers(decide: Decide, plan: Plan, open_ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Transactions of this generation that no message names."""
-    winners = {one.transactional_id for one in (decide.parent, *decide.members)}
+    """Return the transactions of this generation that no message names."""
+    winners = {member.transactional_id for member in (decide.parent, *decide.members)}
     return tuple(
-        one
-        for one in open_ids
-        if one not in winners and generation_of(plan.sink_id, one) == plan.generation
+        transactional_id
+        for transactional_id in open_ids
+        if transactional_id not in winners
+        and generation_of(plan.sink_id, transactional_id) == plan.generation
     )
 
 
 def _end_losers(state: Committing, losers: tuple[str, ...]) -> Next:
-    """What they have open holds the last stable offset back, in some of the batch's partitions and
-    not in others: open beyond the decision, they would let a reader see a part of the batch."""
+    """Abort the losers before the decision. They hold back the last stable offset in some of the
+    batch's partitions: left open, they would let a reader see a part of the batch."""
     assert state.plan is not None
     if not losers:
         return _cleared(state)

@@ -1,7 +1,7 @@
-"""The driver's part at work: machines and a back-end, with the fail points around each step.
+"""The driver at work: it runs the machines on a back-end, with the fail points around each step.
 
-Planning and commit run in different processes. What a process keeps is its generation of a sink,
-and connections; either may be gone the next time.
+Planning and commit run in different processes. A process keeps its generation of a sink and its
+connections; the next call may come to another process.
 """
 
 from __future__ import annotations
@@ -32,32 +32,34 @@ from .steps import Answer, Generation, Outcome, Planned, Raised, Returned
 
 _log: Final = logging.getLogger(__name__)
 
-# Beyond the time-outs of the calls themselves, which say more.
+# Above the timeouts of the calls themselves, whose errors say more.
 CALL_TIMEOUT_S: Final = 600
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
 _generations: Final[dict[tuple[int, str, str], Generation]] = {}
-_told_of_long_ends: Final[set[tuple[int, str]]] = set()
-# Which sinks were told how they commit.
-_told: Final[set[tuple[int, str, str]]] = set()
+_logged_kinds_of_long_ends: Final[set[tuple[int, str]]] = set()
+# Sinks whose kind of commit was logged.
+_logged_kinds: Final[set[tuple[int, str, str]]] = set()
 
 S = TypeVar("S")
 
 
 def commit_kind(options: SinkOptions) -> CommitKind:
-    """By the option sinkProtocol, or by what the broker announces. Raises SinkError, KafkaError."""
+    """Return the kind of commit: the option sinkProtocol, or what the broker announces. Raise
+    SinkError or KafkaError."""
     return background().run(_commit_kind(options), CALL_TIMEOUT_S)
 
 
 def check_timeout(options: SinkOptions) -> None:
-    """Before anything is written: would the broker take the transactions? Raises SinkError."""
+    """Raise SinkError if the broker would refuse the transactions for their timeout."""
     most_ms = background().run(_longest_timeout_ms(options.admin), CALL_TIMEOUT_S)
     if most_ms is not None and options.transaction_timeout_ms > most_ms:
         raise timeout_too_long(options.transaction_timeout_ms, most_ms)
 
 
 async def _longest_timeout_ms(setup: ClientSetup) -> int | None:
-    """None where it cannot be learnt: the broker then says so at the first transaction."""
+    """Return the broker's limit, None if it cannot be read. The broker then checks at the first
+    transaction."""
     admin = await _admin(setup)
     with suppress(KafkaError):
         cluster = await admin.describe_cluster()
@@ -90,11 +92,11 @@ async def _commit_kind(options: SinkOptions) -> CommitKind:
 
 
 def plan(options: SinkOptions, intent: Intent) -> Plan:
-    """Step 0. Raises SinkError, KafkaError, TimeoutError."""
+    """Plan a batch (step 0). Raise SinkError, KafkaError or TimeoutError."""
     key = (os.getpid(), options.admin.bootstrap_servers, intent.sink_id)
     begun = _generations.pop(key, None)
     if begun is None:
-        _tell_kind(options, intent, key)
+        _log_kind(options, intent, key)
         for sentence in options.remarks:
             _log.warning("sink %s: %s", intent.sink_id, sentence)
         check_timeout(options)
@@ -119,10 +121,11 @@ def plan(options: SinkOptions, intent: Intent) -> Plan:
     return outcome.plan
 
 
-def _tell_kind(options: SinkOptions, intent: Intent, key: tuple[int, str, str]) -> None:
-    """Spark's Python workers show no more than warnings: one where the broker has decided it."""
-    if options.forced is None and intent.kind is CommitKind.RECORD and key not in _told:
-        _told.add(key)
+def _log_kind(options: SinkOptions, intent: Intent, key: tuple[int, str, str]) -> None:
+    """Log how a sink commits: as a warning if the broker has decided it, because Spark's Python
+    workers show only warnings."""
+    if options.forced is None and intent.kind is CommitKind.RECORD and key not in _logged_kinds:
+        _logged_kinds.add(key)
         _log.warning(
             "sink %s commits by record: the broker does not announce %s",
             intent.sink_id,
@@ -149,7 +152,8 @@ def commit(
     batch_id: int | None,
     source_end: str | None,
 ) -> bool:
-    """Step 2; whether it was this call that committed. Raises SinkError, KafkaError."""
+    """Commit a batch (step 2). Return whether this call has committed. Raise SinkError or
+    KafkaError."""
     _warn_of_slow_tasks(options, messages)
     begun = committing.begin(messages, batch_id, source_end)
     _warn_of_long_end(begun[0])
@@ -163,8 +167,8 @@ def commit(
     were_skipped = any(message.skipped for message in messages if message is not None)
     if options.txn_version is not None and not outcome.committed and not were_skipped:
         _log.warning(
-            "txnVersion %d of txnAppId %s is skipped, and its rows are given up: somebody else has"
-            " written it meanwhile",
+            "txnVersion %d of txnAppId %s is skipped, and its rows are aborted: another write of it"
+            " was committed first",
             options.txn_version,
             options.txn_app_id,
         )
@@ -185,21 +189,21 @@ def _committed(
 def abort(
     options: SinkOptions, messages: Sequence[TaskMessage | None], batch_id: int | None
 ) -> None:
-    """Step 3. Raises SinkError, KafkaError."""
+    """Abort a batch (step 3). Raise SinkError or KafkaError."""
     begun = aborting.begin(messages, batch_id)
     performer = _back_end_of(options, messages)
     _run(performer, begun, aborting.step, lambda _: f"batch {batch_id}: aborted")
 
 
 def _warn_of_long_end(begun: committing.Committing) -> None:
-    """Once a process and sink. The topic of A-record has room for any."""
+    """Warn once for each process and sink. The topic of A-record has room for any length."""
     plan, decide = begun.plan, begun.decide
     if plan is None or plan.kind is CommitKind.RECORD or decide is None or decide.state is None:
         return
     key = (os.getpid(), plan.sink_id)
-    if key in _told_of_long_ends or not kept(decide.state).is_end_too_long:
+    if key in _logged_kinds_of_long_ends or not kept(decide.state).is_end_too_long:
         return
-    _told_of_long_ends.add(key)
+    _logged_kinds_of_long_ends.add(key)
     _log.warning(
         "sink %s: where the batch ended in its sources is not kept, as for so many partitions that"
         " is longer than the %d bytes that a broker keeps with an offset. If the checkpoint is"
@@ -236,7 +240,8 @@ def _run(
     step: Callable[[S, Answer], tuple[S, Any]],
     said: Callable[[Outcome], str],
 ) -> Outcome:
-    """To the machine's outcome; `said` is what the log then says. Raises SinkError for Raised."""
+    """Run a machine to its outcome and log what `said` returns for it. Raise SinkError for
+    Raised."""
     started_ms, steps = monotonic_ms(), 0
     state, command = begun
     while not isinstance(command, Planned | Returned | Raised):

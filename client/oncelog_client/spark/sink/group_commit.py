@@ -41,13 +41,14 @@ from .steps import (
     Stored,
 )
 
-# So long a decision without an answer is asked about again, beyond the time of one call.
+# How long a decision without a response is repeated, beyond the time of one call.
 PATIENCE_MS: Final = 120_000
 _ASK_AGAIN_S: Final = 0.2
 
 
 class GroupCommit:
-    """`setup`: of an admin client. Every command but Decide is one round trip, or none."""
+    """The back-end. `setup` makes an admin client. Every command but Decide takes at most one round
+    trip."""
 
     def __init__(self, setup: ClientSetup, sink_id: str, transaction_timeout_ms: int) -> None:
         self._setup = setup
@@ -93,7 +94,7 @@ class GroupCommit:
         if found is None and STATE_PARTITION in offsets:
             raise SinkError(written_by_another(self._sink_id, CommitKind.RECORD))
         state: SinkState | None = None if found is None else decode(found, self._sink_id)
-        return Stored(state, tuple(one.transactional_id for one in open_now))
+        return Stored(state, tuple(transaction.transactional_id for transaction in open_now))
 
     async def _fence(self, admin: Admin, fence: Fence) -> Answer:
         group = TransactionGroup(self._sink_id, fence.generation)
@@ -121,19 +122,21 @@ class GroupCommit:
         try:
             await admin.stage_group_offsets(self._sink_id, parent, {SINK_PARTITION: encode(state)})
         except (FencedInGroupError, GroupCommitError):
-            # Fenced, or its transactional id has got another producer id since.
+            # Fenced, or its transactional id has another producer id by now.
             return Outdated()
         return Done()
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        """Idempotent, and no danger to what is decided: that is in the log, and a member with
-        another epoch is refused by a decision that comes late."""
+        """Abort by InitProducerId. Idempotent and safe: what is decided is in the log, and a late
+        decision is refused because the member's epoch has changed."""
         group = TransactionGroup(self._sink_id, abort.generation)
         try:
             await asyncio.gather(
                 *(
-                    admin.init_producer(one, group, transaction_timeout_ms=self._timeout_ms)
-                    for one in abort.transactional_ids
+                    admin.init_producer(
+                        transactional_id, group, transaction_timeout_ms=self._timeout_ms
+                    )
+                    for transactional_id in abort.transactional_ids
                 )
             )
         except FencedInGroupError:
@@ -163,7 +166,7 @@ class GroupCommit:
             await asyncio.sleep(_ASK_AGAIN_S)
 
     async def _why(self, admin: Admin, error: GroupCommitError) -> str:
-        """What the coordinator remembers of the member, for people."""
+        """Return what the coordinator knows of the member, for the error."""
         try:
             found = (await admin.describe_transactions([error.member]))[error.member]
         except KafkaError:

@@ -1,11 +1,10 @@
 """Transactional ids of task attempts: `<sinkId>/<generation>/<process>.<number>`.
 
-An id is given to at most one attempt of a batch, whatever Spark does (retries, another attempt of
-the stage, speculation): each Python worker process has ids of its own, and runs one task at a time.
-PySpark does not tell a task the attempt of its stage, so the driver cannot give ids to partitions.
-The ids are used again by the batches that follow in the same process. Spark ends processes that are
-idle for a minute: with longer triggers every batch has new ones, and the broker keeps each for
-days.
+At most one attempt of a batch has an id, whatever Spark does (retries, another attempt of the
+stage, speculation): each Python worker process has its own ids and runs one task at a time. The
+driver cannot give ids to partitions, because PySpark does not tell a task the attempt of its stage.
+Later batches in the same process use the ids again. Spark ends processes that are idle for a
+minute: with longer triggers every batch has new ids, and the broker keeps each for days.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from .messages import Plan
 
 @dataclass(frozen=True, slots=True)
 class ProcessIds:
-    """The ids of one process for one sink. `process`: a name that no other process has. `used`: how
-    many the newest batch has taken here; `late`: how many went to attempts of older batches."""
+    """The ids of one process for one sink. `process`: a name that no other process has. `used`: the
+    number of ids that the newest batch has taken here; `late`: those of older batches."""
 
     process: str
     generation: int = 0
@@ -27,11 +26,11 @@ class ProcessIds:
     late: int = 0
 
     def take(self, plan: Plan) -> tuple[ProcessIds, str]:
-        """An id for an attempt of a planned batch.
+        """Return an id for an attempt of a planned batch, and the ids after it.
 
-        A newer batch is planned when everything before it is done: ids begin anew. An attempt of an
-        older one comes after its batch was decided: it may hold an id for ever, so that is never
-        used again.
+        A newer batch is planned after everything before it is done, so its ids start anew. An
+        attempt of an older batch comes after the decision and may hold its id forever, so that id
+        is never used again.
         """
         batch, newest = (plan.generation, plan.done), (self.generation, self.done)
         if batch < newest:
@@ -47,7 +46,7 @@ def member_id(plan: Plan, name: str) -> str:
 
 
 def generation_of(sink_id: str, transactional_id: str) -> int | None:
-    """The generation of a task attempt's id; None for an id that is none of this sink."""
+    """Return the generation of a task attempt's id, None for an id of another sink."""
     if not transactional_id.startswith(f"{sink_id}/"):
         return None
     number, slash, name = transactional_id[len(sink_id) + 1 :].partition("/")

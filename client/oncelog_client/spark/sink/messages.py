@@ -1,5 +1,5 @@
-"""What travels between driver and executors: the plan of a batch out, a message of each task
-back."""
+"""The values between driver and executors: the plan of a batch goes out, a message of each task
+comes back."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from oncelog_client.values import TransactionMember
 
 
 class CommitKind(StrEnum):
-    """How a batch is decided: by one EndTxn for all its transactions (oncelog), or by a record,
-    after which each is ended (any broker)."""
+    """How a batch is decided: by one EndTxn for all its transactions (oncelog), or by a record
+    before each is ended (any broker)."""
 
     GROUP = "group"
     RECORD = "record"
@@ -19,11 +19,11 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is to be planned. `query_id` and `batch_id` where they are known before the tasks are:
-    of a stream, the former if its checkpoint can be read; of a batch write, txnAppId and
+    """A batch to be planned. `query_id` and `batch_id` are None if unknown before the tasks run: a
+    stream has the query id if its checkpoint can be read; a batch write has txnAppId and
     txnVersion. `adopts`: a new query may take the sink over (`onNewCheckpoint=adopt`).
-    `noted_batch`: the newest that the checkpoint of a stream notes, which tells whether it is new,
-    or older than the sink.
+    `noted_batch`: the newest batch in the checkpoint of a stream, which shows that the stream is
+    new, or older than the sink.
     """
 
     sink_id: str
@@ -35,7 +35,7 @@ class Intent:
 
     @property
     def number(self) -> int | None:
-        """The batch, as far as it is known."""
+        """The number of the batch, None if unknown."""
         return self.noted_batch if self.batch_id is None else self.batch_id
 
     @property
@@ -46,12 +46,12 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One batch, as planned: it goes to every task inside the pickled writer.
+    """The plan of one batch, which goes to every task inside the pickled writer.
 
-    `parent`: the driver's own producer, None where nothing is kept of the batch (a batch write
-    without txnAppId). `owner` and `done`: the query of the durable state, whose batches below
-    `done` are done. `query_id` and `batch_id`: this one's own where they are known before the tasks
-    are; otherwise Spark tells the tasks. `adopts`: a new query may take the sink over.
+    `parent`: the driver's own producer, None if no state is kept (a batch write without txnAppId).
+    `owner` and `done`: the query of the durable state, whose batches below `done` are done.
+    `query_id` and `batch_id`: those of this batch, None if only the tasks will know them.
+    `adopts`: a new query may take the sink over.
     """
 
     sink_id: str
@@ -77,9 +77,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TaskMessage:
-    """What one task attempt has left for the driver to decide. `member`: its transaction, None if
-    it is empty. `skipped`: the batch was done already. `duration_ms`: from the transaction's
-    beginning to its hand-over."""
+    """The result of one task attempt, for the driver to decide. `member`: its transaction, None if
+    it is empty. `skipped`: the batch was done before. `duration_ms`: from the beginning of the
+    transaction to its hand-over."""
 
     plan: Plan
     query_id: str | None

@@ -1,15 +1,15 @@
 """Step 0, planning: once a batch, in a Python process of the driver.
 
-A process that has begun the generation goes on with it, as long as the batch that it planned last
-is done and nobody has come since; otherwise it begins another one: fence, then read, then make the
-generation durable. The fence comes before the read that counts: after it no older decision can
+A process that has begun the generation goes on with it while the batch that it planned last is done
+and no newer generation exists. Otherwise it begins another generation: fence, read, make the
+generation durable. The read that counts comes after the fence, because then no older decision can
 appear. Two processes of one driver may take turns, and a process may vanish: that costs another
 generation, and nothing else.
 
 The parent's transactions keep its epoch (EndTxn v4), so with A-group every batch begins with a new
-one: a request of the batch before, or of OPEN, that the network still holds would otherwise be one
-of this batch. A late TxnOffsetCommit would take the state back, a late EndTxn would commit the
-state without the members.
+epoch. Otherwise a delayed request of the batch before, or of OPEN, would count for this batch: a
+late TxnOffsetCommit would set the state back, a late EndTxn would commit the state without the
+members.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ class Phase(Enum):
 class Planning:
     intent: Intent
     phase: Phase
-    # What this process began before.
+    # The generation that this process has begun before.
     begun: Generation | None = None
-    # What it is beginning.
+    # The generation that it is beginning.
     number: int = 0
     parent: TransactionMember | None = None
     stored: SinkState | None = None
     open_ids: tuple[str, ...] = ()
     done: int = 0
     takeovers: int = 0
-    # Fences refused one after the other.
+    # The number of consecutive refused fences.
     refused: int = 0
 
 
@@ -82,24 +82,24 @@ Next = tuple[Planning, Command | Planned | Raised]
 
 
 def begin(intent: Intent, begun: Generation | None) -> Next:
-    """`begun`: the generation that this process has of this sink."""
+    """Begin to plan. `begun`: the generation of the sink that this process has."""
     return Planning(intent, Phase.READ, begun), Look(Step.PLAN_READ, stable=False)
 
 
 def step(state: Planning, answer: Answer) -> Next:
-    """Raises LookupError for an answer that does not belong to the command."""
+    """Return the next state and command. Raise LookupError if `answer` does not fit the command."""
     return _TABLE[state.phase, type(answer)](state, answer)
 
 
 def _read(state: Planning, answer: Stored) -> Next:
-    """Not fenced yet: what is read here may be old, but a batch that is done stays done, and a
-    query that may not write must not fence the one that may."""
+    """Decide before the fence. The state may be stale, but a batch that is done stays done, and a
+    query that may not write must not fence the query that may."""
     stored, intent = answer.state, state.intent
     done = _admitted(intent, stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
     if intent.batch_id is not None and intent.batch_id < done:
-        # A batch write that is done. Nothing will be decided: no generation is needed.
+        # A batch write that is done: nothing will be decided, so no generation is needed.
         skipping = _plan(intent, stored, 0 if stored is None else stored.generation, None, done)
         return state, Planned(skipping, None)
     begun = state.begun
@@ -107,7 +107,7 @@ def _read(state: Planning, answer: Stored) -> Next:
         begun is not None
         and stored is not None
         and stored.generation == begun.number
-        # What was planned last is done, so nothing of it is on its way any more.
+        # The batch planned last is done, so no request of it is in flight.
         and stored.offset > begun.planned
         and answer.unfinished is None
     ):
@@ -115,8 +115,8 @@ def _read(state: Planning, answer: Stored) -> Next:
         state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)
         return _opened(state)
     newest = 0 if stored is None else stored.generation
-    # Where generations are refused that the state does not know, it was lost: find the next one, in
-    # growing steps. Small ones at first, as there are no more than 31 bits for the sink's life.
+    # If the brokers refuse generations that the state does not have, the state was lost. Search for
+    # the next one in growing steps, small at first: the generations of a sink have 31 bits.
     step = 1 << min(state.refused, MOST_DOUBLINGS)
     return _fence(state, max(newest + 1, state.number + step - 1))
 
@@ -134,7 +134,7 @@ def _fenced(state: Planning, answer: Fenced) -> Next:
 def _read_again(state: Planning, answer: Stored) -> Next:
     stored, intent = answer.state, state.intent
     if stored is not None and stored.generation >= state.number:
-        # Two drivers guessed the same number, and the other one was quicker.
+        # Two drivers chose the same number, and the other was faster.
         return _taken_over(replace(state, number=stored.generation), stored.generation + 1)
     done = _admitted(intent, stored)
     if isinstance(done, Refusal):
@@ -160,7 +160,7 @@ def _admitted(intent: Intent, stored: SinkState | None) -> int | Refusal:
 
 
 def _rolled_forward(state: Planning, answer: Done) -> Next:
-    """The batch is done now: who may follow is decided anew."""
+    """The batch is done now: admit the query again."""
     done = _admitted(state.intent, state.stored)
     if isinstance(done, Refusal):
         return state, Raised(done)
@@ -176,7 +176,7 @@ def _open(state: Planning) -> Next:
         state.number,
         state.done,
         0 if stored is None else stored.rows,
-        # Kept also where a new query takes over: its source may still ask for it.
+        # Kept for a new query too: its source may still need it.
         None if stored is None else stored.source_end,
         is_end_too_long=stored is not None and stored.is_end_too_long,
         is_planner_known=intent.query_id is not None,
@@ -202,12 +202,12 @@ def _renewed(state: Planning, answer: Fenced) -> Next:
 
 
 def _clean(state: Planning) -> Next:
-    """No task of this batch has begun: whatever is open belongs to nobody any more. Ids of newer
+    """Abort what is open: no task of this batch has begun, so nothing of it is in use. Ids of newer
     generations are never touched."""
     left = tuple(
-        one
-        for one in state.open_ids
-        if (number := generation_of(state.intent.sink_id, one)) is not None
+        transactional_id
+        for transactional_id in state.open_ids
+        if (number := generation_of(state.intent.sink_id, transactional_id)) is not None
         and number <= state.number
     )
     if left:
@@ -257,8 +257,8 @@ def _refused(state: Planning, answer: Outdated) -> Next:
 
 
 def _taken_over(state: Planning, number: int | None) -> Next:
-    """Somebody else has begun a generation at the same time: another one, unless this goes on for
-    too long."""
+    """Begin another generation, because another driver has begun one at the same time. Give up
+    after MOST_TAKEOVERS."""
     state = replace(state, takeovers=state.takeovers + 1, begun=None)
     if state.takeovers > MOST_TAKEOVERS:
         return state, Raised(contended(state.intent.sink_id, state.takeovers))

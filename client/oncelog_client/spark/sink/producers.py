@@ -1,7 +1,7 @@
 """The producers of a Python worker, kept from one batch to the next with their connections.
 
-Each belongs to a transactional id, and ids are used again (`ids`). Those of an older generation
-never are, nor is a producer whose task has failed. Those that nobody takes any more are closed.
+Each belongs to a transactional id, and ids are used again (`ids`). A producer of an older
+generation is never used again, nor one whose task has failed. Idle producers are closed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .task_producer import TaskProducer
 
 Key = tuple[int, ClientSetup, str]
 
-# A producer that nobody has taken for so long is closed when another one is taken: its sink may
-# have been the last batch's, or had more tasks then.
+# A producer that is idle for this long is closed when another is taken: its sink has ended, or has
+# fewer tasks now.
 IDLE_MS: Final = 5 * 60_000
-# No more than so many wait for sinks other than the one that takes one now.
+# The most idle producers of other sinks than the one that takes a producer.
 MOST_OF_OTHERS: Final = 64
 
 
 class Taken(NamedTuple):
-    """A producer that is an attempt's until it is given back or dropped."""
+    """A producer in use by an attempt, until it is given back or dropped."""
 
     key: Key
     transactional_id: str
@@ -44,8 +44,8 @@ class _Idle(NamedTuple):
 
 
 class _Sink:
-    """What a process has for one sink. The ids stay when no producer does: they are a few numbers,
-    and with others in their place the broker would keep both."""
+    """The ids and idle producers of one sink in this process. The ids outlive the producers: they
+    are a few numbers, and with new ids the broker would keep the old and the new."""
 
     def __init__(self) -> None:
         self.ids = ProcessIds(uuid.uuid4().hex[:12])
@@ -56,9 +56,10 @@ _sinks: Final[dict[Key, _Sink]] = {}
 
 
 async def take(setup: ClientSetup, plan: Plan) -> Taken:
-    """One with an id for this attempt, connected. Raises RetriableError without a broker."""
+    """Return a connected producer with an id for this attempt. Raise RetriableError without a
+    broker."""
     key = (os.getpid(), setup, plan.sink_id)
-    # A sink that is used once has an id for each attempt, and nothing is kept of it.
+    # A sink that is used once has an id for each attempt, and its producers are not kept.
     sink = _sinks.setdefault(key, _Sink()) if plan.is_kept else _Sink()
     is_newer = plan.generation > sink.ids.generation
     sink.ids, transactional_id = sink.ids.take(plan)
@@ -67,7 +68,7 @@ async def take(setup: ClientSetup, plan: Plan) -> Taken:
     if is_newer:
         unused += sink.idle.values()
         sink.idle = {}
-    await asyncio.gather(*(_close(one.producer) for one in unused))
+    await asyncio.gather(*(_close(entry.producer) for entry in unused))
     if idle is not None:
         return Taken(key, transactional_id, idle.producer)
     made = setup.having(transactional_id=transactional_id)
@@ -77,10 +78,10 @@ async def take(setup: ClientSetup, plan: Plan) -> Taken:
 
 
 def _pop_unused(taking: _Sink, now_ms: float) -> list[_Idle]:
-    """Those that have been idle for long, and beyond their number the longest of other sinks."""
-    # A fork has its parent's, which are none of its own.
+    """Remove and return producers that are idle for too long, and the oldest of too many."""
+    # A fork has a copy of its parent's producers, which it must not use.
     own = [sink for (pid, *_), sink in _sinks.items() if pid == os.getpid()]
-    idle = [(one.since_ms, name, sink) for sink in own for name, one in sink.idle.items()]
+    idle = [(entry.since_ms, name, sink) for sink in own for name, entry in sink.idle.items()]
     idle.sort(key=itemgetter(0))
     excess = sum(sink is not taking for *_, sink in idle) - MOST_OF_OTHERS
     found = []
@@ -93,7 +94,7 @@ def _pop_unused(taking: _Sink, now_ms: float) -> list[_Idle]:
 
 
 async def give_back(taken: Taken, plan: Plan) -> None:
-    """Its transaction was handed over. A sink that is used once needs it no more."""
+    """Keep a producer after its hand-over; close that of a sink that is used once."""
     if plan.is_kept:
         idle = _Idle(taken.producer, monotonic_ms())
         _sinks[taken.key].idle[taken.transactional_id] = idle
@@ -102,7 +103,7 @@ async def give_back(taken: Taken, plan: Plan) -> None:
 
 
 async def drop(taken: Taken) -> None:
-    """It has failed: what it has in hand is given up."""
+    """Close a producer that has failed, without waiting for what it has in flight."""
     await _close(taken.producer)
 
 

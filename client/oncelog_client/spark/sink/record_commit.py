@@ -1,8 +1,9 @@
-"""A-record: a batch is decided by a record in a compacted topic, then each of its transactions is
-ended, then another record says so. For any broker that speaks Kafka's protocol.
+"""A-record, for any broker that speaks Kafka's protocol: a record in a compacted topic decides a
+batch, then each of its transactions is ended, then another record marks the batch as done.
 
-Between the two records readers may see a part of the batch; whoever plans next finishes it. Its
-transactions must still be open then: with two-phase commit (KIP-939) they are, whenever that is.
+Between the two records readers may see a part of the batch. If the driver dies there, the next
+planning finishes the batch. Its transactions must still be open then: with two-phase commit
+(KIP-939) they have no timeout.
 """
 
 from __future__ import annotations
@@ -62,23 +63,24 @@ from .steps import (
     Stored,
 )
 
-# The driver's own transactions hold two records: what one has left open is aborted after that.
+# The driver's own transactions hold two records. One that is left open is aborted after this time.
 PARENT_TIMEOUT_MS: Final = 60_000
 _ASK_AGAIN_S: Final = 0.01
 
 _log = logging.getLogger(__name__)
 
-# Per process: how far each sink's log was read, what a broker was found to have, and which sinks
-# were told.
+# For each process: each sink's log as read so far, the features of a broker, and the sinks that
+# were warned.
 _logs: dict[tuple[ClientSetup, str], RecordLog] = {}
 _two_phase: dict[ClientSetup, bool] = {}
 _checked: set[tuple[ClientSetup, str]] = set()
-_told: set[tuple[ClientSetup, str]] = set()
+_warned: set[tuple[ClientSetup, str]] = set()
 
 
 class RecordCommit:
-    """`setup`: of an admin client. `transaction_timeout_ms`: of the tasks' transactions, where
-    they have one. `is_kept`: as `Plan.is_kept`; without it the log of states is left alone."""
+    """The back-end. `setup` makes an admin client. `transaction_timeout_ms`: of the tasks'
+    transactions, if they have one. `is_kept`: as `Plan.is_kept`; if False, the log of states is not
+    used."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class RecordCommit:
         self._sink_id = sink_id
         self._timeout_ms = transaction_timeout_ms
         self._is_kept = is_kept
-        # Who had which open transaction when the commit began.
+        # The open transactions by id when the commit began.
         self._open: dict[str, TransactionMember | None] = {}
 
     # -- tasks
@@ -105,8 +107,8 @@ class RecordCommit:
         await producer.begin_transaction()
 
     async def _init_member(self, admin: Admin, transactional_id: str) -> TransactionMember:
-        """Without a timeout where the broker allows it and somebody will plan again: what a driver
-        leaves open of a write that is used once, nobody else would ever end."""
+        """Initialize a task's transaction: without a timeout if the broker allows it and another
+        planning will follow. After a write that is used once, only a timeout ends what is open."""
         if self._is_kept and _two_phase.get(self._setup, True):
             try:
                 member = await admin.init_producer(transactional_id, two_phase_commit=True)
@@ -161,8 +163,8 @@ class RecordCommit:
         return Stored(log.entry.state, open_ids, log.entry.unfinished)
 
     async def _read(self, admin: Admin, *, stable: bool) -> RecordLog:
-        """The rest of the log. `stable`: until nothing of the sink is open in it; on Kafka a
-        transaction is answered before its marker is in the log. Raises TimedOutError."""
+        """Read the rest of the log. `stable`: until nothing of the sink is open in it, because
+        Kafka responds to EndTxn before the marker is in the log. Raise TimedOutError."""
         key = (self._setup, self._sink_id)
         deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
         while True:
@@ -182,14 +184,14 @@ class RecordCommit:
                 states=["Ongoing"], transactional_id_pattern=f"{re.escape(prefix)}.*"
             )
         except UnsupportedVersionError:
-            # Before KIP-1152 there are no patterns.
+            # A broker without KIP-1152 has no patterns.
             found = await admin.list_transactions(states=["Ongoing"])
-        ids = (one.transactional_id for one in found)
-        return tuple(one for one in ids if one.startswith(prefix))
+        ids = (transaction.transactional_id for transaction in found)
+        return tuple(name for name in ids if name.startswith(prefix))
 
     async def _check_topic(self, admin: Admin) -> None:
-        """Once a process: that the state topic is there, and keeps what is in it. Raises
-        SinkError."""
+        """Create the state topic if it is missing, and check, once in a process, that it is
+        compacted. Raise SinkError."""
         key = (self._setup, STATE_PARTITION.topic)
         if key in _checked:
             return
@@ -209,8 +211,8 @@ class RecordCommit:
         _checked.add(key)
 
     async def _check_kind(self, admin: Admin) -> None:
-        """Raises SinkError for a sink that was written by A-group: its batches are not counted
-        here."""
+        """Raise SinkError for a sink that was written by A-group, which counts its batches
+        elsewhere."""
         offsets = await admin.list_group_offsets(self._sink_id, [SINK_PARTITION])
         if SINK_PARTITION in offsets:
             raise SinkError(written_by_another(self._sink_id, CommitKind.GROUP))
@@ -222,17 +224,17 @@ class RecordCommit:
         if log.entry is not None and log.entry.state.generation > fence.generation:
             return Outdated()
         if fence.step is Step.PLAN_FENCE:
-            await self._tell_what_is_not_covered(admin)
+            await self._warn_of_lost_transactions(admin)
         timeout_ms = min(self._timeout_ms, PARENT_TIMEOUT_MS)
         return Fenced(await admin.init_producer(self._sink_id, transaction_timeout_ms=timeout_ms))
 
-    async def _tell_what_is_not_covered(self, admin: Admin) -> None:
+    async def _warn_of_lost_transactions(self, admin: Admin) -> None:
         key = (self._setup, self._sink_id)
-        if key in _told:
+        if key in _warned:
             return
         if self._setup not in _two_phase:
             await self._init_member(admin, f"{self._sink_id}/0/two-phase")
-        _told.add(key)
+        _warned.add(key)
         if not _two_phase[self._setup]:
             _log.warning(
                 "sink %s: the broker has no two-phase commit (KIP-939). If it or the driver is away"
@@ -244,10 +246,14 @@ class RecordCommit:
             )
 
     async def _abort_open(self, admin: Admin, abort: AbortOpen) -> Answer:
-        """Idempotent, and no danger to what is decided: ids of a generation that has decided
-        something are only given up before its next decision, or by those who have carried it
-        out."""
-        await asyncio.gather(*(self._init_member(admin, one) for one in abort.transactional_ids))
+        """Abort by InitProducerId. Idempotent and safe: the ids of a generation that has decided a
+        batch are aborted only before its next decision, or after the batch is done."""
+        await asyncio.gather(
+            *(
+                self._init_member(admin, transactional_id)
+                for transactional_id in abort.transactional_ids
+            )
+        )
         return Done()
 
     # -- a decision
@@ -293,7 +299,7 @@ class RecordCommit:
     async def _check(
         self, admin: Admin, members: tuple[TransactionMember, ...]
     ) -> Done | MemberGone:
-        """As the commit's look has found them, where it has."""
+        """Check the members against what Look has found, if it has run."""
         unknown = [member[0] for member in members if member.transactional_id not in self._open]
         holders = {**self._open, **await _holders(admin, unknown)}
         for member in members:
@@ -310,7 +316,8 @@ class RecordCommit:
     async def _append(
         self, admin: Admin, parent: TransactionMember, entry: Entry, *, is_done: bool
     ) -> Done | Outdated | OutcomeUnknown:
-        """`is_done`: the batch counts, so the group's offset goes with it, for whoever looks."""
+        """Append a record in a transaction of the parent. `is_done`: the batch is done, so the
+        group's offset is committed with it, for tools that show it."""
         key = (self._setup, self._sink_id)
         log = _logs.get(key, RecordLog())
         sequence = log.first_sequence(parent)
@@ -326,7 +333,7 @@ class RecordCommit:
         except ProducerFencedError:
             return Outdated()
         except (CommitOutcomeUnknown, RetriableError):
-            # What of it has left may yet arrive.
+            # A request in flight may still arrive.
             return OutcomeUnknown()
         newest = (parent.producer_id, parent.producer_epoch, sequence)
         _logs[key] = replace(log, entry=entry, newest=newest)
@@ -343,9 +350,9 @@ async def _create_topic(admin: Admin) -> None:
 
 
 async def _cleanup_policy(admin: Admin) -> str | None:
-    """Return the setting of the state topic. A Kafka broker may learn of a topic some milliseconds
-    after the controller has created it: until default_api_timeout_ms an unknown topic is asked for
-    again. Raises KafkaError."""
+    """Return cleanup.policy of the state topic, None if it is unknown. A Kafka broker may learn of
+    a topic some milliseconds after the controller has created it, so an unknown topic is retried
+    until default_api_timeout_ms. Raise KafkaError."""
     place = ConfigResource(ResourceType.TOPIC, STATE_PARTITION.topic)
     deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
     while True:
@@ -359,12 +366,14 @@ async def _cleanup_policy(admin: Admin) -> str | None:
 
 
 async def _holders(admin: Admin, ids: Iterable[str]) -> dict[str, TransactionMember | None]:
-    """Who has a transaction open under each id: None for nobody."""
+    """Return the producer with an open transaction for each id, None if there is none."""
     names = list(ids)
     found = await asyncio.gather(*(_described(admin, name) for name in names))
     return {
-        name: None if one is None or one.state != "Ongoing" else _member(one)
-        for name, one in zip(names, found, strict=True)
+        name: None
+        if description is None or description.state != "Ongoing"
+        else _member(description)
+        for name, description in zip(names, found, strict=True)
     }
 
 

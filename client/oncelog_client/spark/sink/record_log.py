@@ -1,8 +1,8 @@
-"""The state topic as one sink reads it: its own newest record that is committed, what of it is
-open, and which sequence number comes next.
+"""The state topic as one sink reads it: its newest committed record, its open records, and the next
+sequence number.
 
-The topic is read as it is, with open transactions and markers: a sink must not wait for a driver of
-another one that died inside a transaction.
+The topic is read with open transactions and markers: a sink must not wait for the driver of another
+sink that died inside a transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .record_state import Entry, decode
 STATE_PARTITION: Final = TopicPartition(STATE_TOPIC, 0)
 STATE_TOPIC_CONFIGS: Final[Mapping[str, str | None]] = {
     "cleanup.policy": "compact",
-    # Small segments: compaction keeps up with two records a batch, and reading takes no time.
+    # Small segments: compaction keeps up with two records a batch, and a read is short.
     "segment.bytes": str(1 << 20),
     "min.cleanable.dirty.ratio": "0.1",
 }
@@ -29,7 +29,7 @@ STATE_TOPIC_CONFIGS: Final[Mapping[str, str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A record in a transaction that is open as far as the log was read."""
+    """A record in a transaction that is open at the end of what was read."""
 
     producer_id: int
     entry: Entry | None
@@ -46,15 +46,15 @@ class RecordLog:
     newest: tuple[int, int, int] | None = None
 
     def first_sequence(self, parent: TransactionMember) -> int:
-        """Of the next batch that the parent appends."""
+        """Return the first sequence number of the next batch that the parent appends."""
         if self.newest is None or self.newest[:2] != parent[1:]:
             return 0
         return add_to_sequence(self.newest[2], 1)
 
 
 def read_on(log: RecordLog, sink_id: str, batches: Iterable[LoggedBatch]) -> RecordLog:
-    """With the batches that follow. Where the topic has begun anew (it was deleted), so does the
-    log. Raises StateUnreadable."""
+    """Return the log with the batches that follow. If the topic was deleted and created again, the
+    log starts anew. Raise StateUnreadable."""
     for batch in batches:
         if batch.base_offset < log.next_offset:
             log = RecordLog()
@@ -71,7 +71,7 @@ def _read(log: RecordLog, sink_id: str, batch: LoggedBatch) -> RecordLog:
         return log
     entry = None if values[-1] is None else decode(values[-1], sink_id)
     if not batch.is_transactional:
-        # An operator's, by hand.
+        # A record of an operator, outside a transaction.
         return replace(log, entry=entry)
     pending = (*log.pending, Pending(batch.producer_id, entry))
     newest = (batch.producer_id, batch.producer_epoch, batch.last_sequence)
@@ -79,9 +79,9 @@ def _read(log: RecordLog, sink_id: str, batch: LoggedBatch) -> RecordLog:
 
 
 def _ended(log: RecordLog, producer_id: int, *, committed: bool) -> RecordLog:
-    """What is aborted never was; of what is committed together the last one holds."""
-    ended = [one.entry for one in log.pending if one.producer_id == producer_id]
+    """Drop aborted records; of records that are committed together the last one counts."""
+    ended = [record.entry for record in log.pending if record.producer_id == producer_id]
     if not ended:
         return log
-    pending = tuple(one for one in log.pending if one.producer_id != producer_id)
+    pending = tuple(record for record in log.pending if record.producer_id != producer_id)
     return replace(log, pending=pending, entry=ended[-1] if committed else log.entry)

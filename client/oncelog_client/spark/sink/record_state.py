@@ -1,7 +1,7 @@
-"""What A-record keeps of a sink: the value of its newest record in the state topic.
+"""The state of a sink in A-record: the value of its newest record in the state topic.
 
-Every record is the whole state, so that compaction, which keeps the newest of a key, keeps enough.
-OPEN begins a generation, COMMIT decides a batch, DONE says that a decision was carried out.
+Every record has the whole state, because compaction keeps only the newest record of a key. OPEN
+begins a generation, COMMIT decides a batch, DONE marks a decision as carried out.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`state`: of the last batch that is done. `unfinished`: a decision that may not have been
-    carried out, with the state that holds once it is."""
+    """The content of a record. `state`: of the last batch that is done. `unfinished`: a decision
+    that may not be carried out yet, with the state after it."""
 
     state: SinkState
     unfinished: Unfinished | None = None
 
 
 def encode(entry: Entry) -> bytes:
-    """A record's value: JSON, for whoever reads the topic by eye too."""
+    """Return a record's value: JSON, which an operator can read in the topic."""
     found = _state(entry.state)
     if entry.unfinished is not None:
         members = [list(member) for member in entry.unfinished.members]
@@ -51,7 +51,7 @@ def _state(state: SinkState) -> dict[str, Any]:
 
 
 def decode(value: bytes, sink_id: str) -> Entry:
-    """Raises StateUnreadable for what is none of ours, or of a newer release."""
+    """Read a record's value. Raise StateUnreadable for a foreign record or a newer release."""
     try:
         found = json.loads(value)
         if found["format"] != FORMAT:

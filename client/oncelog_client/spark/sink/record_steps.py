@@ -1,9 +1,9 @@
 """A decision of A-record, step by step: look at the members, write COMMIT, end each member, write
 DONE. `RollForward` begins in the middle.
 
-`step(state, answer) -> (state, command)`, until the command is an outcome: what the driver's
-machines hear of it. Before COMMIT is durable nothing is decided; after it everything is, and
-nothing but EndTxn of each member and DONE can follow, whoever does it.
+`step(state, answer) -> (state, command)`, until the command is an outcome, which the driver's
+machines get as an answer. Before COMMIT is durable nothing is decided. After it everything is, and
+only EndTxn of each member and DONE can follow, from this driver or a newer one.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Phase(Enum):
     CHECK = "check"
     COMMIT = "commit"
     END = "end"
-    WHO_IS_LOST = "who is lost"
+    CHECKING_PARENT = "checking the parent"
     DONE = "done"
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """`members`: those to be ended. `before`: what the log says now; `after`: what it says in the
-    end, None where nothing is kept. `is_decided`: COMMIT is durable."""
+    """The state of a decision. `members`: to be ended. `before`: the state in the log now; `after`:
+    the state at the end, None if no state is kept. `is_decided`: COMMIT is durable."""
 
     phase: Phase
     parent: TransactionMember
@@ -57,15 +57,16 @@ class Deciding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Whether each is open, with exactly that producer and epoch -> Done | MemberGone."""
+    """Check that each member is open with exactly its producer id and epoch
+    -> Done | MemberGone."""
 
     members: tuple[TransactionMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One transaction of the parent with this record; with the group's offset, where a batch is
-    done -> Done | Outdated | OutcomeUnknown."""
+    """Append the record in a transaction of the parent; with the group's offset if a batch is done
+    -> Done | Outdated | OutcomeUnknown."""
 
     step: Step
     parent: TransactionMember
@@ -74,8 +75,8 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class EndMembers:
-    """EndTxn(commit) of each, all at once; one that was committed before is ended
-    -> Done | MemberGone | OutcomeUnknown."""
+    """EndTxn(commit) of each member, all at once; a member that was committed before counts as
+    ended -> Done | MemberGone | OutcomeUnknown."""
 
     step: Step
     members: tuple[TransactionMember, ...]
@@ -83,7 +84,7 @@ class EndMembers:
 
 @dataclass(frozen=True, slots=True)
 class CheckParent:
-    """Whether it is still the driver -> Done | Outdated."""
+    """Check that the parent is still the driver -> Done | Outdated."""
 
     parent: TransactionMember
 
@@ -96,7 +97,7 @@ Command = Check | Append | EndMembers | CheckParent
 
 @dataclass(frozen=True, slots=True)
 class DecidedMemberLost:
-    """A member was decided to be committed, and the broker has aborted it."""
+    """The commit of a member was decided, but the broker has aborted it."""
 
     member: str
     detail: str
@@ -108,7 +109,7 @@ Next = tuple[Deciding, Command | Outcome]
 
 
 def begin(asked: Decide | RollForward, before: SinkState | None) -> Next:
-    """`before`: the state as it was read before this decision."""
+    """Begin a decision. `before`: the state as read before it."""
     if isinstance(asked, RollForward):
         members, after = asked.unfinished.members, asked.unfinished.state
         state = Deciding(Phase.END, asked.parent, members, before, after, is_decided=True)
@@ -121,13 +122,14 @@ def begin(asked: Decide | RollForward, before: SinkState | None) -> Next:
 
 
 def step(state: Deciding, answer: Answer) -> Next:
-    """Raises LookupError for an answer that does not belong to the command."""
+    """Return the next state and command. Raise LookupError if `answer` does not fit the command."""
     return _TABLE[state.phase, type(answer)](state, answer)
 
 
 def _checked(state: Deciding, answer: Done) -> Next:
     if state.after is None:
-        # Nothing is kept of it: whoever dies now leaves a part of it open, to time out.
+        # No state is kept: if the driver dies now, the rest of the batch stays open until it times
+        # out.
         return _end(state)
     assert state.before is not None
     entry = Entry(state.before, Unfinished(state.members, state.after))
@@ -153,12 +155,12 @@ def _say_done(state: Deciding) -> Next:
 
 
 def _gone(state: Deciding, answer: MemberGone) -> Next:
-    """Before COMMIT nothing has happened. After it, there are two ways to lose a member: a newer
-    driver, which fences first, has committed it and used its id again; or the broker has aborted
+    """Before COMMIT nothing has happened. After it a member is gone for one of two reasons: a newer
+    driver, which fences first, has committed it and reused its id; or the broker has aborted
     it."""
     if not state.is_decided:
         return _over(state, answer)
-    state = replace(state, phase=Phase.WHO_IS_LOST, lost=answer)
+    state = replace(state, phase=Phase.CHECKING_PARENT, lost=answer)
     return state, CheckParent(state.parent)
 
 
@@ -180,8 +182,8 @@ _TABLE: Final[dict[tuple[Phase, type[Outcome]], Callable[..., Next]]] = {
     (Phase.END, Done): _ended,
     (Phase.END, MemberGone): _gone,
     (Phase.END, OutcomeUnknown): _over,
-    (Phase.WHO_IS_LOST, Done): _is_lost,
-    (Phase.WHO_IS_LOST, Outdated): _over,
+    (Phase.CHECKING_PARENT, Done): _is_lost,
+    (Phase.CHECKING_PARENT, Outdated): _over,
     (Phase.DONE, Done): _over,
     (Phase.DONE, Outdated): _over,
     (Phase.DONE, OutcomeUnknown): _over,

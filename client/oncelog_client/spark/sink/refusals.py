@@ -1,4 +1,4 @@
-"""Why a sink does not write: kinds, and messages that say what to do."""
+"""The reasons for which a sink does not write, and messages that say what to do."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Refusal:
 
 
 class SinkError(Exception):
-    """A batch is not written, or not known to be. `reason` is None where the broker or an option
-    is to blame."""
+    """A batch is not written, or its outcome is unknown. `reason` is None if the cause is the
+    broker or an option."""
 
     def __init__(self, message: str, reason: Reason | None = None) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class SinkError(Exception):
 def new_checkpoint(
     sink_id: str, owner: str, done: str, source_end: str | None, query_id: str, batch_id: int | None
 ) -> Refusal:
-    """The state is another query's."""
+    """Refuse a query: the state belongs to another query."""
     if batch_id:
         hint = (
             f"Query {query_id} is at batch {batch_id}, so it is not new. If an old checkpoint was"
@@ -67,7 +67,7 @@ def new_checkpoint(
 
 
 def old_checkpoint(sink_id: str, stored: SinkState, batch_id: int) -> Refusal:
-    """Spark asks for a batch before the last one that is committed."""
+    """Refuse a batch before the last one that is committed."""
     return Refusal(
         Reason.OLD_CHECKPOINT,
         f"sink {sink_id} has committed {stored.last_batch} of query {stored.query_id}"
@@ -81,7 +81,7 @@ def old_checkpoint(sink_id: str, stored: SinkState, batch_id: int) -> Refusal:
 def planned_otherwise(
     sink_id: str, stored: SinkState, batch_id: int, source_end: str | None
 ) -> Refusal:
-    """Spark repeats the last batch, and it is another one. Both ends are known."""
+    """Refuse a repetition of the last batch with another source end. Both ends are known."""
     return Refusal(
         Reason.OLD_CHECKPOINT,
         f"sink {sink_id} has committed batch {batch_id} of query {stored.query_id}; its sources"
@@ -104,7 +104,7 @@ def _newer_checkpoint(sink_id: str) -> str:
 
 
 def written_by_another(sink_id: str, kind: str) -> str:
-    """The state is kept where a commit of another kind has it: batches would be counted anew."""
+    """Refuse a sink whose state is kept by the other kind of commit: batches would start at 0."""
     return (
         f"sink {sink_id} was written with sinkProtocol={kind}, and its state is kept there: go on"
         f" with sinkProtocol={kind}, or give this query another sinkId"
@@ -121,7 +121,7 @@ def unknown_query(sink_id: str) -> Refusal:
 
 
 def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
-    """`stored`: what was found, None where it was not looked at or is gone."""
+    """Explain a fence. `stored`: the state that was found, None if it was not read or is lost."""
     if stored is None or stored.generation == plan.generation:
         return Refusal(
             Reason.FENCED,
@@ -132,16 +132,16 @@ def fenced(plan: Plan, stored: SinkState | None) -> Refusal:
         )
     asked = "Is the query running twice?"
     if stored.is_planner_known:
-        who = f"query {stored.query_id} in generation {stored.generation}"
+        successor = f"query {stored.query_id} in generation {stored.generation}"
     else:
-        who = (
+        successor = (
             f"generation {stored.generation}, begun by a query that is not known, as its"
             " checkpointLocation cannot be read,"
         )
         asked = "Is the query running twice, or has another one the same sinkId?"
     return Refusal(
         Reason.FENCED,
-        f"another driver owns sink {plan.sink_id}: {who} has taken it over from generation"
+        f"another driver owns sink {plan.sink_id}: {successor} has taken it over from generation"
         f" {plan.generation}. Nothing of this batch was committed. {asked}",
     )
 
@@ -164,7 +164,7 @@ def member_gone(sink_id: str, batch: str, member: str, detail: str) -> Refusal:
 
 
 def timed_out(timeout_ms: int, duration_ms: int | None = None) -> str:
-    """The detail of a member that is gone."""
+    """Return the detail of a member that is gone."""
     took = "" if duration_ms is None else f", its task took {duration_ms} ms"
     return (
         f"timed out after {timeout_ms} ms{took}: kafka.transaction.timeout.ms must be longer than"

@@ -1,5 +1,5 @@
-"""Which partition each row of an Arrow batch goes to: the choice of `partitioner`, for many rows at
-once. Keyed rows by murmur2 of the key, rows without a key stick to a partition for about a batch.
+"""The partitions of the rows of an Arrow batch: the choice of `partitioner`, for many rows at once.
+Keyed rows go by murmur2 of the key; rows without a key stay with a partition for about a batch.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _SEED: Final = 0x9747B28C
 _M: Final = pa.scalar(0x5BD1E995, pa.uint32())
 _SHIFTS: Final = {bits: pa.scalar(bits, pa.uint32()) for bits in (13, 15, 24)}
 _POSITIVE: Final = pa.scalar(0x7FFFFFFF, pa.uint32())
-# So few keys of one length are hashed sooner one by one.
+# Up to this many keys of one length are hashed faster in a loop.
 _FEW: Final = 8
 
 
 def partitions_for_keys(keys: pa.Array, counts: pa.Array | pa.Scalar) -> pa.Array:
-    """`partition_for_key` for each of the keys (binary, none of them null) among so many partitions
-    (int64: one count for all, or one for each)."""
+    """Return `partition_for_key` of each key (binary, not null). `counts` (int64): the number of
+    partitions, one for all keys or one for each."""
     hashes = pc.cast(pc.bit_wise_and(murmur2_of_all(keys), _POSITIVE), pa.int64())
     rest = pc.subtract(hashes, pc.multiply(pc.divide(hashes, counts), counts))
     return pc.cast(rest, pa.int32())
 
 
 def murmur2_of_all(keys: pa.Array) -> pa.Array:
-    """`murmur2` of each of the keys (binary, none of them null), as uint32."""
+    """Return `murmur2` of each key (binary, not null), as uint32."""
     lengths = pc.binary_length(keys)
     least, most = pc.min_max(lengths).values()
     if least == most:
@@ -70,19 +70,19 @@ def _murmur2_of_one_length(keys: pa.Array, length: int) -> pa.Array:
 class StickyPartitions:
     """The partitions of rows without a key, topic by topic.
 
-    `draw(n)` gives a number in 0..n-1. As in KIP-480 another partition is drawn once a batch has
-    been given to one; what waits where (KIP-794) does not matter here.
+    `draw(n)` returns a random number in 0..n-1. As in KIP-480, another partition is drawn when one
+    has got the bytes of a batch. The queues of the partitions (KIP-794) do not matter here.
     """
 
     def __init__(self, batch_size: int, draw: Callable[[int], int]) -> None:
         self._batch_size = max(batch_size, 1)
         self._draw = draw
-        # Topic -> its partition now, and how many bytes that has been given.
+        # Topic -> its current partition, and the bytes that this has got.
         self._now: dict[str, tuple[int, int]] = {}
 
     def partitions(self, topic: str, sizes: pa.Array, count: int) -> pa.Array:
-        """The partition of each row, out of `count`, by the rows' sizes in bytes (int64). A row
-        that does not count, as it is given to a partition by other means, has size 0."""
+        """Return the partition of each row, out of `count`, by the rows' sizes in bytes (int64). A
+        row whose partition is chosen in another way has size 0."""
         sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
         rows = len(sizes)
         partition, given = self._now.get(topic, (count, 0))

@@ -1,4 +1,4 @@
-"""The rows of one task into a producer: batch by batch, as fast as `buffer_memory` lets them."""
+"""Sends the rows of one task: batch by batch, as fast as `buffer_memory` allows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from oncelog_client.io.randomness import below
 from .arrow_encode import RowEncoder
 from .task_producer import TaskProducer
 
-# More than a producer's own default, as rows come by the thousand: few requests, few batches to
-# read again. Below max.message.bytes, as it is by default, with room for growth.
+# Above the producer's default, because rows come by the thousand: fewer requests, and fewer batches
+# for readers. Below the default of max.message.bytes, with room for growth.
 BATCH_SIZE: Final = 256 * 1024
 
 
 class RowSender:
-    """`topic` overrides the column of that name; `batch_size` in bytes."""
+    """The sender of one task. `topic` overrides the column; `batch_size` is in bytes."""
 
     def __init__(
         self, producer: TaskProducer, topic: str | None = None, batch_size: int = BATCH_SIZE
@@ -29,8 +29,8 @@ class RowSender:
         self._partition_counts: dict[str, int] = {}
 
     async def send(self, rows: pa.RecordBatch) -> None:
-        """Buffer the rows. Raises RowError, and what `Producer.send_encoded` raises; whether they
-        were written, flushing the transaction tells, or handing it over."""
+        """Buffer the rows. Raise RowError, or what `Producer.send_encoded` raises. A write error is
+        raised by the flush or the hand-over of the transaction."""
         for topic in self._encoder.topics(rows):
             if topic not in self._partition_counts:
                 partitions = await self._producer.partitions_for(topic)

@@ -1,4 +1,4 @@
-"""All that the options of a sink say, read and checked before anything is asked of a broker."""
+"""The options of a sink, read and checked before any request to a broker."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from oncelog_client.spark.options import KAFKA_PREFIX, OptionError, Options
 
 from .messages import CommitKind
 
-# From the first row of a task to the commit of its batch. As long as a broker allows by default
-# (transaction.max.timeout.ms): what is given up sooner than that is given up by the sink itself.
+# From the first row of a task to the commit of its batch. The most that a broker allows by default
+# (transaction.max.timeout.ms), so that only the sink itself aborts earlier.
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 900_000
 TIMEOUT_OPTION: Final = KAFKA_PREFIX + "transaction.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """`sink_id`: None where it is to be made of the query's id. `forced`: sinkProtocol. `remarks`:
-    sentences for the log about options without an effect."""
+    """The options. `sink_id`: None if it is made from the query's id. `forced`: sinkProtocol.
+    `remarks`: sentences for the log about options without an effect."""
 
     admin: ClientSetup
     producer: ClientSetup
@@ -35,7 +35,7 @@ class SinkOptions:
 
 
 def sink_options(options: Options, *, streaming: bool) -> SinkOptions:
-    """Raises OptionError."""
+    """Read and check the options. Raise OptionError."""
     producer = client_setup(options, "sink", "producer")
     timeout_ms = producer.keywords.get("transaction_timeout_ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
     forced = options.choice("sinkProtocol", ("auto", *CommitKind), "auto")
@@ -61,7 +61,7 @@ def sink_options(options: Options, *, streaming: bool) -> SinkOptions:
 
 
 def _batch_write(options: Options, streaming: bool) -> tuple[str | None, int | None]:
-    """What makes a batch write idempotent: both, or neither."""
+    """Return txnAppId and txnVersion, which make a batch write idempotent: both or neither."""
     names = ("txnAppId", "txnVersion")
     given = [name for name in names if name in options]
     if streaming:

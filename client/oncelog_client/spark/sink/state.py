@@ -1,9 +1,9 @@
-"""What is durable of a sink: the offset of its group for `__oncelog_sink`, partition 0, and that
-offset's metadata.
+"""The durable state of a sink: the offset of its group for `__oncelog_sink`, partition 0, with its
+metadata.
 
-The offset is the number of the next batch: batches below it are done. Kafka takes at most 4096
-bytes of metadata (`offset.metadata.max.bytes`): where the sources ended is compressed if it takes
-more room than that, and left out if there is none even so.
+The offset is the number of the next batch: batches below it are done. Kafka accepts at most 4096
+bytes of metadata (`offset.metadata.max.bytes`). The ends of the sources are compressed if they need
+more, and left out if they do not fit even then.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ MAX_METADATA_BYTES: Final = 4096
 
 
 class StateUnreadable(ValueError):
-    """The offset of a sink was not written by a sink."""
+    """The offset or record of a sink was not written by a sink of this release."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """`query_id`: whose batches are counted, None where no query has committed yet or an operator
-    has set the offset. `rows`: of the last batch. `source_end`: where it ended in its sources, as
-    JSON text (`{"topic": {"0": 5}}`); None where it could not be learnt, or where it
-    `is_end_too_long`. `is_planner_known`: whether whoever began the generation is the query; one
-    whose checkpoint cannot be read is known to its tasks only."""
+    """The state. `query_id`: of the counted batches; None if no query has committed yet or an
+    operator has set the offset. `rows`: of the last batch. `source_end`: where the last batch ended
+    in its sources, as JSON text (`{"topic": {"0": 5}}`); None if unknown, or if it
+    `is_end_too_long`. `is_planner_known`: whether `query_id` has begun the generation; if its
+    checkpoint cannot be read, only its tasks know the query."""
 
     query_id: str | None
     generation: int
@@ -43,12 +43,12 @@ class SinkState:
 
     @property
     def last_batch(self) -> str:
-        """For messages."""
+        """The last batch, for messages."""
         return f"batch {self.offset - 1}" if self.offset else "no batch yet"
 
 
 def encode(state: SinkState) -> OffsetAndMetadata:
-    """As it is committed. Raises ValueError for a query id that is too long."""
+    """Return the offset to commit. Raise ValueError for a query id that is too long."""
     text = _fitting(kept(state))
     if text is None:
         raise ValueError(f"the query's id is too long: {len(state.query_id or '')} characters")
@@ -56,14 +56,14 @@ def encode(state: SinkState) -> OffsetAndMetadata:
 
 
 def kept(state: SinkState) -> SinkState:
-    """What there is room for: without the sources' end where there is none for that."""
+    """Return the state as far as it fits: without `source_end` if that is too long."""
     if state.source_end is None or _fitting(state) is not None:
         return state
     return replace(state, source_end=None, is_end_too_long=True)
 
 
 def _fitting(state: SinkState) -> str | None:
-    """The metadata; None where they are too long."""
+    """Return the metadata, None if they are too long."""
     found: dict[str, Any] = {"queryId": state.query_id, "gen": state.generation, "rows": state.rows}
     if state.is_end_too_long:
         found["sourceEndTooLong"] = True
@@ -82,8 +82,8 @@ def _text(found: Any) -> str:
 
 
 def _packed(end: dict[str, dict[str, int]]) -> str:
-    """Of each topic the partitions, as steps from one to the next, and the offsets: steps of 1 take
-    no room once they are compressed. None of the characters of b85 is escaped in JSON."""
+    """Return the compressed end: for each topic the steps from one partition to the next, and the
+    offsets. Steps of 1 compress to almost nothing. JSON escapes none of the characters of b85."""
     topics = {}
     for topic, offsets in end.items():
         numbers = [0, *map(int, offsets)]
@@ -94,14 +94,17 @@ def _packed(end: dict[str, dict[str, int]]) -> str:
 def _unpacked(packed: str) -> dict[str, dict[str, int]]:
     topics = json.loads(zlib.decompress(base64.b85decode(packed)))
     return {
-        topic: {str(one): offset for one, offset in zip(accumulate(steps), offsets, strict=True)}
+        topic: {
+            str(partition): offset
+            for partition, offset in zip(accumulate(steps), offsets, strict=True)
+        }
         for topic, (steps, offsets) in topics.items()
     }
 
 
 def decode(stored: OffsetAndMetadata, sink_id: str) -> SinkState:
-    """What `encode` wrote. An empty metadata is an operator's, who has set the next batch by hand.
-    Raises StateUnreadable."""
+    """Read what `encode` has written. Empty metadata come from an operator's tool that has set the
+    next batch. Raise StateUnreadable."""
     if not stored.metadata:
         return SinkState(None, 0, stored.offset)
     try:

@@ -1,9 +1,9 @@
-"""The steps of the protocol and the fail points around each; what the driver asks of a back-end,
-and what may come back.
+"""The steps of the protocol with the fail points around each; the commands of the driver to a
+back-end, and the answers.
 
-`planning`, `committing` and `aborting` are machines over these: `step(state, answer)` gives the
+`planning`, `committing` and `aborting` are machines over these: `step(state, answer)` returns the
 next state and the next command, until the command is an outcome. A back-end (`back_end`) performs
-commands; which requests they are made of is its own.
+each command by requests of its own.
 """
 
 from __future__ import annotations
@@ -49,35 +49,35 @@ _BOTH: Final = frozenset(CommitKind)
 _GROUP: Final = frozenset({CommitKind.GROUP})
 _RECORD: Final = frozenset({CommitKind.RECORD})
 
-# Which steps a commit of each kind has.
+# Step -> the kinds of commit that have it.
 STEPS: Final[dict[Step, frozenset[CommitKind]]] = {
     # 0. Planning, in a Python process of the driver, once a batch.
     Step.PLAN_READ: _BOTH,
-    # Only where this process has no generation: the first batch of a run, or another process.
+    # Only if this process has no generation: at the first batch of a run, or in another process.
     Step.PLAN_FENCE: _BOTH,
     Step.PLAN_READ_AGAIN: _BOTH,
-    # Only where a batch was decided and is not done.
+    # Only if a batch was decided and is not done.
     Step.PLAN_ROLL_FORWARD: _RECORD,
     Step.PLAN_OPEN: _BOTH,
-    # The parent of this batch: with a new epoch, so that nothing late can meet it.
+    # A new epoch for the parent of this batch, which refuses late requests.
     Step.PLAN_RENEW: _GROUP,
-    # Only where somebody has left a transaction open.
+    # Only if a transaction was left open.
     Step.PLAN_JANITOR: _BOTH,
     # 1. A task attempt, on an executor.
     Step.TASK_INIT: _BOTH,
     Step.TASK_PRODUCE: _BOTH,
     Step.TASK_HAND_OVER: _BOTH,
-    # Only where it fails.
+    # Only if the attempt fails.
     Step.TASK_ABORT: _BOTH,
     # 2. The commit, in another Python process of the driver.
     Step.COMMIT_READ: _BOTH,
-    # Only where an attempt that did not win has left its transaction open.
+    # Only if an attempt that did not win has left its transaction open.
     Step.COMMIT_LOSERS: _BOTH,
     Step.COMMIT_STAGE: _GROUP,
     Step.COMMIT_DECIDE: _BOTH,
     Step.COMMIT_END_MEMBERS: _RECORD,
     Step.COMMIT_DONE: _RECORD,
-    # 3. Where a task or the commit has failed for good.
+    # 3. If a task or the commit has failed for good.
     Step.ABORT_READ: _BOTH,
     Step.ABORT_FENCE: _BOTH,
     Step.ABORT_READ_AGAIN: _BOTH,
@@ -86,7 +86,7 @@ STEPS: Final[dict[Step, frozenset[CommitKind]]] = {
 
 
 def fail_points(kind: CommitKind) -> tuple[str, ...]:
-    """All fail points of a commit of that kind, in the protocol's order."""
+    """Return all fail points of a kind of commit, in the protocol's order."""
     return tuple(
         f"{step}.{side}"
         for step, kinds in STEPS.items()
@@ -100,8 +100,8 @@ def fail_points(kind: CommitKind) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read the state, and which transactions of the sink are open, both at once. `stable`: wait for
-    what is being decided."""
+    """Read the state and the open transactions of the sink, both at once. `stable`: wait until no
+    decision is in flight."""
 
     step: Step
     stable: bool
@@ -109,8 +109,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Begin a generation as its parent: every driver before is fenced, and what it has not decided
-    never will be."""
+    """Begin a generation as its parent. Earlier drivers are fenced: they can decide nothing
+    more."""
 
     step: Step
     generation: int
@@ -118,7 +118,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class RollForward:
-    """Carry out what was decided and is not done (RECORD only)."""
+    """Carry out a decision that is not done (RECORD only)."""
 
     step: Step
     parent: TransactionMember
@@ -136,7 +136,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class AbortOpen:
-    """Abort transactions by giving their ids a new epoch; what was decided stays decided."""
+    """Abort transactions by a new epoch for their ids; what was decided stays decided."""
 
     step: Step
     generation: int
@@ -154,8 +154,8 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Commit the members, and with them the state; all of it or nothing. `parent` without a `state`
-    holds rows of its own: nothing is kept of the batch."""
+    """Commit the members and the state, all or nothing. Without a `state` the `parent` holds rows
+    itself: no state is kept of the batch."""
 
     step: Step
     parent: TransactionMember
@@ -172,8 +172,7 @@ Command = Look | Fence | RollForward | Open | AbortOpen | Stage | Decide
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A decision whose members may not all be ended (RECORD only): `state` is what holds once they
-    are."""
+    """A decision whose members may not all be ended (RECORD only). `state`: after they are."""
 
     members: tuple[TransactionMember, ...]
     state: SinkState
@@ -181,7 +180,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is durable, None for a new sink; the transactional ids of the sink that are open."""
+    """The durable state, None for a new sink; the transactional ids of the sink that are open."""
 
     state: SinkState | None
     open_ids: tuple[str, ...] = ()
@@ -190,25 +189,25 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The generation is begun."""
+    """The generation has begun."""
 
     parent: TransactionMember
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It is as the command says, and durable."""
+    """The command is carried out, durably."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """Nothing was done: a newer driver has come."""
+    """Nothing was done: a newer driver has taken over."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberGone:
-    """Nothing was decided, because a member is not what its task left: it timed out, or somebody
-    has fenced it. `detail` is for people. To RollForward: what was decided is lost."""
+    """Nothing was decided, because a member is not as its task left it: it timed out or was fenced.
+    `detail` is for the error. As an answer to RollForward: what was decided is lost."""
 
     member: str
     detail: str
@@ -216,7 +215,7 @@ class MemberGone:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """Decided or not: the broker did not tell in time."""
+    """Decided or not: no response came in time."""
 
 
 Answer = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown
@@ -228,7 +227,7 @@ Answer = Stored | Fenced | Done | Outdated | MemberGone | OutcomeUnknown
 @dataclass(frozen=True, slots=True)
 class Generation:
     """A generation that a process has begun, for its next planning. `planned`: the state's offset
-    when it last planned."""
+    at its last planning."""
 
     number: int
     parent: TransactionMember
@@ -237,7 +236,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """`generation`: what this process may go on with, None for nothing new."""
+    """The batch is planned. `generation`: for the next planning, None if there is no new one."""
 
     plan: Plan
     generation: Generation | None
@@ -245,7 +244,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Spark may go on. `committed`: whether it was this call that decided."""
+    """Spark may go on. `committed`: whether this call has decided."""
 
     committed: bool
 

@@ -1,8 +1,8 @@
 """`writeStream.format("oncelog")`.
 
-Spark makes a writer twice for each batch, in two processes: one that it pickles and sends to the
-tasks, and a fresh one just before the commit. Only the first one plans, and it does so when it is
-pickled: to make a writer does nothing, or the driver would fence itself.
+Spark makes two writers for each batch, in two processes: it pickles one for the tasks, and makes
+another just before the commit. Only the first plans, when it is pickled. The constructor must not
+plan: the second writer would fence the first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BATCH_ID = "streaming.sql.batchId"
 
 @dataclass
 class CommitMessage(WriterCommitMessage):
-    """What Spark carries from a task to the commit."""
+    """The message that Spark takes from a task to the commit."""
 
     task: TaskMessage
 
@@ -42,7 +42,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._worker = PromptWorker()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Step 0. Spark pickles a writer twice in a row: the plan is the same."""
+        """Plan the batch (step 0). Spark pickles a writer twice in a row: the plan is the same."""
         if self._plan is None:
             self._plan = self._planned()
         return dict(self.__dict__)
@@ -83,7 +83,7 @@ def tasks_of(messages: list[WriterCommitMessage | None]) -> list[TaskMessage | N
 
 
 def attempt_of(context: TaskContext | None) -> Attempt:
-    """The properties' names are Spark's own affair: any of them may be missing."""
+    """Read the properties of a task. Spark does not promise their names: any may be missing."""
     if context is None:
         return Attempt(-1)
     batch = context.getLocalProperty(BATCH_ID)

@@ -1,4 +1,4 @@
-"""The producer of task attempts, which lives for as long as its worker: topics grow meanwhile."""
+"""The producer of task attempts. It lives as long as its worker, while topics grow."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from oncelog_client.producer import Producer
 
 
 class TaskProducer(Producer):
-    """A producer that can look again, before its metadata are `metadata_max_age_ms` old."""
+    """A producer that can refresh the metadata of a topic before `metadata_max_age_ms`."""
 
     async def partitions_now(self, topic: str) -> int:
-        """How many partitions a topic has, asked of the broker. Raises as `partitions_for`."""
+        """Return the number of partitions of a topic, from the broker. Raise as
+        `partitions_for`."""
         await self._cluster.retry(self._cluster.refresh, self.config.max_block_ms)
         return len(await self.partitions_for(topic))

@@ -24,7 +24,7 @@ from .row_sender import BATCH_SIZE, RowSender
 from .sink_options import SinkOptions
 from .steps import Step
 
-# A batch of rows is sent as soon as there is room for it: as long as a broker may be away.
+# How long rows wait for room in the buffer: the longest absence of a broker.
 SEND_TIMEOUT_S: Final = 600
 ABORT_TIMEOUT_S: Final = 10
 
@@ -32,20 +32,20 @@ ABORT_TIMEOUT_S: Final = 10
 def write(
     plan: Plan, options: SinkOptions, attempt: Attempt, batches: Iterator[pyarrow.RecordBatch]
 ) -> TaskMessage:
-    """Raises SinkError, KafkaError; what was written is then aborted, if that can be done."""
+    """Write the rows of an attempt. On SinkError or KafkaError abort them, if possible."""
     begun = begin(plan, attempt)
     if isinstance(begun, Refusal):
         raise _sink_error(begun)
     if isinstance(begun, TaskMessage):
         for _ in batches:
-            # Spark does not promise that rows may be left unread.
+            # Spark does not promise that a task may leave rows unread.
             pass
         return begun
     return _Transaction(plan, options).write(begun, attempt, batches)
 
 
 class _Transaction:
-    """That of one attempt, opened at its first row."""
+    """The transaction of one attempt, opened at its first row."""
 
     def __init__(self, plan: Plan, options: SinkOptions) -> None:
         self._plan = plan
@@ -97,7 +97,7 @@ class _Transaction:
         return RowSender(self._taken.producer, self._options.topic, batch_size)
 
     async def _hand_over(self) -> TransactionMember | None:
-        """None without rows: nothing was begun."""
+        """Hand the transaction over; None without rows, because nothing was begun."""
         if self._taken is None:
             return None
         producer = self._taken.producer
@@ -110,7 +110,7 @@ class _Transaction:
         return member
 
     async def _give_up(self) -> None:
-        """Abort, so that readers need not wait for it; whoever plans next does it otherwise."""
+        """Abort, so that readers need not wait. If that fails, the next planning aborts it."""
         if self._taken is None:
             return
         fail_at(f"{Step.TASK_ABORT}.before")
@@ -124,7 +124,7 @@ class _Transaction:
         return int(monotonic_ms() - self._begun_ms) if self._taken is not None else 0
 
     def _explained(self, error: KafkaError) -> Exception:
-        """A fence in words: somebody else's doing, or the time's."""
+        """Explain a fence: a newer driver, or a timeout."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, FencedInGroupError | ProducerFencedError):
             cause = cause.__cause__

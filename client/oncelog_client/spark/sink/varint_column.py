@@ -9,19 +9,19 @@ import pyarrow.compute as pc
 
 from oncelog_protocol.records.varint import encode_varint
 
-# So far the table grows; greater numbers are encoded one by one, each once.
+# The table grows up to this number; each greater number is encoded once, in a loop.
 TABLE_LIMIT: Final = 1 << 17
 _SMALLEST: Final = 1 << 10
 
 
 class _Table:
-    """Varints of -1, 0, 1 and so on, made as far as they were asked for."""
+    """Varints of -1, 0, 1 and so on, made as far as they were needed."""
 
     def __init__(self) -> None:
         self._column = pa.array([encode_varint(-1)], pa.binary())
 
     def up_to(self, number: int) -> pa.Array:
-        """At least as far as `number`, which is below TABLE_LIMIT."""
+        """Return the varints up to `number` or further. `number` is below TABLE_LIMIT."""
         have = len(self._column) - 1
         if number >= have:
             want = min(max(_SMALLEST, 2 * number), TABLE_LIMIT)
@@ -34,7 +34,7 @@ _table: Final = _Table()
 
 
 def varints(numbers: pa.Array) -> pa.Array:
-    """The zigzag varint of each number, -1 or more, as binary."""
+    """Return the zigzag varint of each number, -1 or more, as binary."""
     most = pc.max(numbers).as_py()
     if most is None:
         return pa.array([], pa.binary())
@@ -46,5 +46,5 @@ def varints(numbers: pa.Array) -> pa.Array:
 
 
 def counting(count: int) -> pa.Array:
-    """The varints of 0, 1, 2 and so on, `count` of them, at most TABLE_LIMIT."""
+    """Return the varints of 0, 1, 2 and so on, `count` of them, at most TABLE_LIMIT."""
     return _table.up_to(max(count - 1, 0)).slice(1, count)

@@ -1,4 +1,4 @@
-"""Options and schema, as Spark gives them, made into writers."""
+"""Writers, made from the options and the schema that Spark passes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def stream_writer(options: Options, schema: StructType) -> StreamWriter:
-    """Output mode complete is as in Spark's own Kafka sink: a log cannot be overwritten, and the
-    whole result is appended by every batch; here all of it becomes visible at once.
+    """Make the writer of a stream. Raise OptionError or SinkError.
 
-    Raises OptionError, SinkError.
+    Output mode complete appends the whole result in every batch, as in Spark's own Kafka sink,
+    because a log cannot be overwritten. Here all of it becomes visible at once.
     """
     return StreamWriter(_checked(sink_options(options, streaming=True), schema))
 
 
 def batch_writer(options: Options, schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Raises OptionError, SinkError."""
+    """Make the writer of a batch. Raise OptionError or SinkError."""
     if overwrite:
         raise SinkError(
             'save mode Overwrite is not possible: a log is only appended to. Use mode("append")'

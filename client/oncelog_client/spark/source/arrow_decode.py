@@ -29,10 +29,10 @@ from oncelog_protocol.records.record import Bytes, Record
 from .header_column import HEADERS, headers_column, plain_headers
 from .record_columns import Body, Numbers, Places, Unusual, find, gather
 
-# What one batch may take when decompressed, unless the reader sets another limit: the default of
-# fetch_max_bytes times fetch_max_decompressed_factor.
+# The default limit of a decompressed batch, in bytes: the defaults of fetch_max_bytes times
+# fetch_max_decompressed_factor.
 MAX_BATCH_BYTES: Final = 200 << 20
-# An Arrow batch has these many rows or, once decompressed, bytes, and those of its last batch.
+# An Arrow batch is closed at this many rows or decompressed bytes. Its last batch may exceed them.
 ROWS: Final = 10_000
 _MOST_BYTES: Final = 1 << 26
 
@@ -53,7 +53,7 @@ COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
 
 
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:
-    """The schema of these columns, in this order."""
+    """Return the schema of these columns, in this order."""
     return pa.schema([(name, COLUMN_TYPES[name]) for name in columns])
 
 
@@ -68,12 +68,12 @@ def decode(
     check_crcs: bool = True,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of these batches of a fetch answer at offsets in [start, end).
+    """Yield the records of a Fetch response at offsets in [start, end), as Arrow batches.
 
-    `batches` are positions and headers, in order, without those that may not be seen
-    (`isolation.marked_batches`). Gives Arrow batches of about ROWS rows, none empty. Raises
-    CorruptRecords as the ordinary decoder does, and for a timestamp that Spark's type cannot hold;
-    headers are looked into only where they are wanted.
+    `batches` are positions and headers, in order, without those that are invisible
+    (`isolation.marked_batches`). An Arrow batch has about ROWS rows and is never empty. Raise
+    CorruptRecords as the ordinary decoder does, and for a timestamp that Spark's type cannot hold.
+    Headers are decoded only if their column is wanted.
     """
     for group in _groups(buffer, batches, end, check_crcs, max_batch_bytes):
         try:
@@ -86,7 +86,8 @@ def decode(
 
 @dataclass(slots=True)
 class _Group:
-    """Batches that become one Arrow batch: their records in `data`, where `bodies` says."""
+    """Batches that become one Arrow batch. `bodies` are the positions of their records in
+    `data`."""
 
     is_compressed: bool
     positions: list[int] = field(default_factory=list)
@@ -116,7 +117,7 @@ def _groups(
             raise CorruptRecords(f"the CRC of the batch at offset {header.base_offset} is wrong")
         codec = header.compression
         if not header.records_count and header.size == HEADER_SIZE:
-            continue  # compaction leaves such batches for the producer's sequence
+            continue  # compaction keeps an empty batch for the producer's last sequence number
         is_compressed = codec != Compression.NONE
         if group is None or not group.has_room(is_compressed, size):
             if group is not None:
@@ -148,7 +149,7 @@ def _closed(group: _Group, parts: list[bytes]) -> _Group:
 def _decode_columns(
     group: _Group, partition: TopicPartition, columns: Sequence[str], start: int, end: int
 ) -> pa.RecordBatch:
-    """Raises Unusual where the ordinary decoder has to look."""
+    """Decode whole columns. Raise Unusual if the ordinary decoder is needed."""
     found = find(group.data, group.bodies)
     offsets = _offsets(group, found)
     makers: dict[str, Callable[[], Any]] = {
@@ -174,7 +175,7 @@ def _decode_columns(
 
 
 def _array(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    """A column out of a column, or out of the one value of all rows."""
+    """Return a column: the given one, or one value for all rows."""
     if isinstance(values, pa.Array):
         return values if values.type == kind else pc.cast(values, kind)
     if isinstance(values, pa.Scalar):
@@ -183,7 +184,7 @@ def _array(values: Any, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _expanded(numbers: list[int], group: _Group) -> Numbers:
-    """For each record the number of its batch."""
+    """Return the number of its batch for each record."""
     if len(set(numbers)) == 1:
         return pa.scalar(numbers[0], _INT64)
     ends, last = [], 0
@@ -218,7 +219,7 @@ def _timestamps(group: _Group, found: Places) -> pa.Array | pa.Scalar:
         raise Unusual("a large timestamp")
     deltas = found.timestamp_delta
     if any(by_batch):
-        deltas = pc.multiply(deltas, _expanded([int(not one) for one in by_batch], group))
+        deltas = pc.multiply(deltas, _expanded([int(not value) for value in by_batch], group))
     try:
         us = pc.multiply_checked(pc.add(_expanded(bases, group), deltas), _US_PER_MS)
     except pa.ArrowInvalid:
@@ -238,7 +239,7 @@ def _decode_plainly(
     end: int,
     max_batch_bytes: int,
 ) -> pa.RecordBatch:
-    """By the ordinary decoder. Raises CorruptRecords."""
+    """Decode record by record, as the ordinary decoder. Raise CorruptRecords."""
     records: list[Record] = []
     kinds: list[int] = []
     for position, header in zip(group.positions, group.headers, strict=True):

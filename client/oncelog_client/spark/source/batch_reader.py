@@ -1,4 +1,4 @@
-"""`spark.read.format("oncelog")`: a range of each partition, decided when the batch is planned."""
+"""`spark.read.format("oncelog")`: a range of each partition, fixed when the batch is planned."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _log = logging.getLogger(__name__)
 
 
 class BatchReader(DataSourceReader):
-    """Planned in a Python process of the driver, read in those of the executors."""
+    """The reader: planned in a Python process of the driver, used in those of the executors."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._reads = PartitionReads.of(options, columns)
 
     def partitions(self) -> list[InputPartition]:
-        """Raises OptionError, DataLossError, UndecidedError or KafkaError."""
+        """Plan the tasks. Raise OptionError, DataLossError, UndecidedError or KafkaError."""
         for remark in self._options.remarks:
             _log.warning("%s", remark)
         ranges, losses = logs.ask(self._options, self._plan)
@@ -48,7 +48,9 @@ class BatchReader(DataSourceReader):
         ends = await logs.first_ends(catalogue, options)
         start = await resolve(catalogue, options.start, ends, options, starting=True)
         end = await resolve(catalogue, options.end, ends, options, starting=False)
-        ranges = [OffsetRange(one, start[one], end[one]) for one in sorted(start)]
+        ranges = [
+            OffsetRange(partition, start[partition], end[partition]) for partition in sorted(start)
+        ]
         if options.read_committed:
             further = beyond(ranges, ends)
             check_decided(ranges, ends, await catalogue.high_watermarks(further))

@@ -1,4 +1,4 @@
-"""The topics of a source and the offsets of their logs, asked of the cluster."""
+"""The topics of a source and the offsets of their logs, as the cluster reports them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Spark asks for the latest offsets every 10 ms where there is nothing new: new topics and
-# partitions are not looked for as often.
+# Spark asks for the latest offsets every 10 ms while there is nothing new. New topics and
+# partitions are looked up less often.
 METADATA_AGE_MS: Final = 1_000
-# A topic that is deleted between two questions is noticed after so long.
+# The time of one attempt, after which a topic that was deleted meanwhile is noticed.
 _ATTEMPT_MS: Final = 5_000
 _NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 class CatalogueKey(NamedTuple):
-    """What a catalogue is made of; the key of it in the cache of connected clients."""
+    """The arguments of a catalogue, and its key in the cache of connected clients."""
 
     setup: ClientSetup
     subscription: Subscription
@@ -42,7 +42,7 @@ class CatalogueKey(NamedTuple):
 
     @property
     def patience_s(self) -> float:
-        """Longer than any of its methods may take, and its start before: they say more."""
+        """Above the timeouts of start and any method, whose errors say more."""
         config = _admin_config(self.setup)
         start_ms = 2 * config.request_timeout_ms
         attempt_ms = config.default_api_timeout_ms + self.retry_interval_ms
@@ -50,8 +50,8 @@ class CatalogueKey(NamedTuple):
 
 
 class Catalogue:
-    """One subscription's partitions. Every method raises RetriableError when
-    `default_api_timeout_ms` is over for the last time of `retries`, or another KafkaError."""
+    """The partitions of one subscription. Every method retries `retries` times, each attempt for
+    `default_api_timeout_ms`, then raises RetriableError, or another KafkaError at once."""
 
     def __init__(self, key: CatalogueKey) -> None:
         self._key = key
@@ -61,13 +61,13 @@ class Catalogue:
         self._looked_ms: float | None = None
 
     async def start(self) -> None:
-        """Connect. Raises RetriableError if no bootstrap server can be reached."""
+        """Connect. Raise RetriableError if no bootstrap server can be reached."""
         self._cluster.all_topics = bool(self._key.subscription.pattern)
         self._cluster.watch(self._key.subscription.named)
         await self._cluster.start()
 
     async def partitions(self, *, max_age_ms: float = 0) -> frozenset[TopicPartition]:
-        """Those that exist, as they were `max_age_ms` ago or later."""
+        """Return the partitions that exist. The metadata are at most `max_age_ms` old."""
 
         async def attempt() -> frozenset[TopicPartition]:
             return await self._partitions(max_age_ms)
@@ -77,7 +77,7 @@ class Catalogue:
     async def ends(
         self, *, read_committed: bool, max_age_ms: float = 0
     ) -> dict[TopicPartition, int]:
-        """The last stable offsets of all partitions, or their high watermarks."""
+        """Return the last stable offsets of all partitions, or their high watermarks."""
 
         async def attempt() -> dict[TopicPartition, int]:
             partitions = await self._partitions(max_age_ms)
@@ -86,7 +86,7 @@ class Catalogue:
         return await self._patiently(attempt)
 
     async def firsts(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs begin, those that do not exist (any more) left out."""
+        """Return the first offsets of the partitions that exist."""
 
         async def attempt() -> dict[TopicPartition, int]:
             there = partitions & await self._partitions(METADATA_AGE_MS)
@@ -97,7 +97,7 @@ class Catalogue:
     async def high_watermarks(
         self, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Where the logs end, decided or not; those that do not exist left out."""
+        """Return the high watermarks of the partitions that exist."""
 
         async def attempt() -> dict[TopicPartition, int]:
             there = partitions & await self._partitions(METADATA_AGE_MS)
@@ -108,7 +108,7 @@ class Catalogue:
     async def at_times(
         self, times_ms: Mapping[TopicPartition, int], *, read_committed: bool
     ) -> dict[TopicPartition, int]:
-        """The first offsets at or after a time, those without one left out."""
+        """Return the first offsets at or after a time, for partitions that have one."""
 
         async def attempt() -> dict[TopicPartition, int]:
             return await self._offsets(times_ms, read_committed)
@@ -116,20 +116,20 @@ class Catalogue:
         return await self._patiently(attempt)
 
     def topic_ids(self) -> dict[str, bytes]:
-        """As the last look has found them; all zero where the broker tells none."""
+        """Return the topic ids of the last look-up, all zero if the broker reports none."""
         return {name: info.topic_id for name, info in self._cluster.metadata.topics.items()}
 
     async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit for a group without members; one attempt of `default_api_timeout_ms`."""
-        rows = {one: OffsetAndMetadata(offset) for one, offset in offsets.items()}
+        """Commit for a group without members, in one attempt of `default_api_timeout_ms`."""
+        rows = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
         group = ConsumerGroupMetadata(group_id)
         await commit_offsets(self._cluster, group, rows, self._timeout_ms)
 
     async def sink_state(self, sink_id: str) -> SinkState | None:
-        """Of a sink in the same cluster: its last batch; None for a sink that has none. Raises
+        """Return the state of a sink in the same cluster, None if it has committed nothing. Raise
         StateUnreadable."""
 
-        # Nearly no query asks for it, and each starts processes that would import it.
+        # Imported here: few queries need it, and each query starts several processes.
         from .sink_states import sink_state
 
         async def attempt() -> SinkState | None:
@@ -171,7 +171,7 @@ class Catalogue:
         except RetriableError:
             self._looked_ms = None
             raise
-        return {one: row.offset for one, row in found.items()}
+        return {partition: row.offset for partition, row in found.items()}
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         for _ in range(self._key.retries - 1):

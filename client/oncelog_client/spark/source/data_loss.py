@@ -1,7 +1,7 @@
-"""What a query was to read and cannot any more: each with topic, partition and both offsets.
+"""Records that a query can no longer read: a message with topic, partition and both offsets.
 
-With `failOnDataLoss` (the default) it ends the query, otherwise it is a warning and reading goes on
-with what there is.
+With `failOnDataLoss` (the default) a loss ends the query. Otherwise it is a warning, and the query
+reads what is left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ADVICE: Final = (
 
 
 class DataLossError(RuntimeError):
-    """Records are gone that the query has not read."""
+    """Records were deleted that the query has not read."""
 
 
 def _named(partition: TopicPartition) -> str:
@@ -26,13 +26,13 @@ def _named(partition: TopicPartition) -> str:
 
 
 def error(losses: Iterable[str]) -> DataLossError:
-    """All losses in one error, a line each."""
+    """Return all losses as one error, with a line for each."""
     return DataLossError("\n".join([*losses, _ADVICE]))
 
 
 def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
-    """The topic was deleted (or another one, with fewer partitions, has its name)."""
-    known = "an end that nobody knows any more" if last_end is None else f"offset {last_end}"
+    """The topic was deleted, or created again with fewer partitions."""
+    known = "an unknown end" if last_end is None else f"offset {last_end}"
     return (
         f"{_named(partition)} is gone:"
         f" what was there from offset {start} to {known} may not have been read"
@@ -40,7 +40,7 @@ def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
 
 
 def recreated(partition: TopicPartition, start: int, end: int) -> str:
-    """The topic was deleted and made anew; nothing of the old one is left."""
+    """The topic was deleted and created again; nothing of the old one is left."""
     return (
         f"{_named(partition)} was deleted and created again:"
         f" the old one was read up to offset {start}, the new one ends at offset {end}"
@@ -48,7 +48,7 @@ def recreated(partition: TopicPartition, start: int, end: int) -> str:
 
 
 def shrunk(partition: TopicPartition, start: int, end: int) -> str:
-    """The log ends before the position: created again, or the broker has lost its end."""
+    """The log ends before the position: it was created again, or the broker has lost its end."""
     return (
         f"{_named(partition)} was read up to offset {start},"
         f" but ends at offset {end}: was the topic created again?"
@@ -56,7 +56,7 @@ def shrunk(partition: TopicPartition, start: int, end: int) -> str:
 
 
 def truncated(partition: TopicPartition, start: int, log_start: int) -> str:
-    """Retention or DeleteRecords was faster than the query."""
+    """Retention or DeleteRecords has deleted records before the query has read them."""
     return (
         f"{_named(partition)}: offset {start} was next,"
         f" but the log begins at offset {log_start} now, {log_start - start} offsets are gone"
@@ -64,7 +64,7 @@ def truncated(partition: TopicPartition, start: int, log_start: int) -> str:
 
 
 def emptied(partition: TopicPartition, start: int, log_start: int) -> str:
-    """The log has come to end before an offset that was there when the batch was planned."""
+    """The log ends before an offset that was there when the batch was planned."""
     return (
         f"{_named(partition)}: offset {start} was next,"
         f" but the log, which begins at offset {log_start}, ends before it: was the topic created"
@@ -73,7 +73,7 @@ def emptied(partition: TopicPartition, start: int, log_start: int) -> str:
 
 
 def begun_late(partition: TopicPartition, log_start: int) -> str:
-    """A new partition of a topic that is being read, of which something is gone already."""
+    """A new partition has lost records before the query has read it."""
     return (
         f"{_named(partition)} is new and was to be read from"
         f" offset 0, but the log begins at offset {log_start}"
@@ -81,5 +81,5 @@ def begun_late(partition: TopicPartition, log_start: int) -> str:
 
 
 def ends_early(partition: TopicPartition, wanted: int, end: int) -> str:
-    """A range that was decided, or given by an option, goes beyond the log."""
+    """A range that was planned, or given by an option, goes beyond the end of the log."""
     return f"{_named(partition)} was to be read up to offset {wanted}, but ends at offset {end}"

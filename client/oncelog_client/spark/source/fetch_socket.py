@@ -1,8 +1,8 @@
-"""A blocking connection to one leader that carries Fetch requests and nothing else.
+"""A blocking connection to one leader, for Fetch requests only.
 
-Spark's Python worker is one thread that decodes what it reads. With an event loop in a second one
-each would wait for the other's turn at the interpreter at every piece that arrives; here the kernel
-takes an answer in while the one before is being decoded.
+Spark's Python worker is one thread that decodes what it reads. With an event loop in a second
+thread, both would compete for the interpreter at every piece that arrives. Here the kernel receives
+a response while the worker decodes the one before.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse
 from oncelog_protocol.requests import Requests
 
 _SIZE_BYTES: Final = 4
-# The next answer may be a bit larger than the largest so far.
+# The next response may be a bit larger than the largest so far.
 _ROOM_FOR_MORE: Final = 1 << 16
-# One batch may be larger than what was asked for, so this only stops nonsense.
-_MAX_ANSWER_BYTES: Final = (1 << 31) - 1
+# A response may exceed the requested bytes by a batch: the limit only refuses an absurd length.
+_MAX_RESPONSE_BYTES: Final = (1 << 31) - 1
 
 
 class FetchSocket:
-    """Open from the start. After any error it is of no use any more: close it.
+    """A connection, open after the constructor. After any error it must be closed.
 
-    `version` is that of Fetch, as another connection has negotiated it with this broker.
+    `version` is the version of Fetch that another connection has negotiated with this broker.
     """
 
     def __init__(self, address: Address, version: int, config: ConsumerConfig) -> None:
-        """Raises DisconnectedError or TimedOutError."""
+        """Connect. Raise DisconnectedError or TimedOutError."""
         self.address = address
         self._version = version
         self._requests = Requests(config.client_id)
@@ -46,16 +46,16 @@ class FetchSocket:
         except TimeoutError:
             raise TimedOutError(f"no connection to {host}:{port} within {timeout_s:g} s") from None
         except Exception as error:
-            # Also a port or a host that cannot be one: metadata may name anything.
+            # Also for an invalid port or host: metadata may name anything.
             raise DisconnectedError(f"no connection to {host}:{port}: {error}") from error
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is on its way."""
+        """Whether a response is outstanding."""
         return len(self._requests) > 0
 
     def send(self, request: FetchRequest) -> None:
-        """Send a request. Raises DisconnectedError or TimedOutError."""
+        """Send a request. Raise DisconnectedError or TimedOutError."""
         _, parts = self._requests.send(request, self._version)
         try:
             self._socket.sendall(b"".join(parts))
@@ -65,14 +65,14 @@ class FetchSocket:
             raise self._disconnected(error) from error
 
     def receive(self) -> FetchResponse:
-        """The answer to the oldest request, waiting for it. Raises DisconnectedError, also where
-        it makes no sense, or TimedOutError when nothing comes for as long as a request may take.
+        """Wait for the response to the oldest request, and return it. Raise DisconnectedError, also
+        for an invalid response, or TimedOutError after `request_timeout_ms` without a byte.
 
-        The records in it are in a buffer that is used again: they hold until the next call.
+        Its records are in a buffer that the next call overwrites.
         """
         try:
             (size,) = read_size(self._take(_SIZE_BYTES))
-            answer = self._requests.answer(self._take(check_size(size, _MAX_ANSWER_BYTES)))
+            answer = self._requests.answer(self._take(check_size(size, _MAX_RESPONSE_BYTES)))
         except TimeoutError:
             raise self._timed_out() from None
         except (OSError, ProtocolError) as error:
@@ -93,7 +93,7 @@ class FetchSocket:
 
     def _timed_out(self) -> TimedOutError:
         host, port = self.address
-        return TimedOutError(f"{host}:{port} did not answer Fetch")
+        return TimedOutError(f"{host}:{port} sent no response to Fetch")
 
     def _disconnected(self, error: Exception) -> DisconnectedError:
         host, port = self.address

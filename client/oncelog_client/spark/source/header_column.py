@@ -1,4 +1,4 @@
-"""The headers of records as Spark has them: a list of key and value, null for a record without."""
+"""The headers column, as in Spark: a list of keys and values, null for a record without headers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _MOST: Final = 64
 
 
 def headers_column(data: Bytes, found: Places) -> pa.Array:
-    """Raises Unusual for headers that do not fit into their record, or are very many."""
+    """Return the headers column. Raise Unusual for very many headers, or if they do not end with
+    their record."""
     if isinstance(found.headers_count, pa.Scalar) and not found.headers_count.as_py():
         return pa.nulls(found.rows, HEADERS)
     try:
@@ -64,7 +65,7 @@ def _headers_column(data: Bytes, found: Places) -> pa.Array:
 
 
 def _headers_at(data: Bytes, position: pa.Array) -> pa.Table:
-    """Where the key and the value of the header at each position are."""
+    """Return where the key and the value of the header at each position are."""
     length, key_start = varints(data, position)
     key_end = pc.add(key_start, length_of(length))
     length, value_start = varints(data, key_end)
@@ -95,10 +96,10 @@ def _entries(data: Bytes, places: pa.Table) -> pa.Array:
 
 
 def plain_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
-    """The headers of a `Record` as `pa.array` takes them."""
+    """Return the headers of a `Record` as `pa.array` takes them."""
     return [{"key": _text(key), "value": value} for key, value in headers] or None
 
 
 def _text(key: str) -> str:
-    """Without what is not UTF-8: the replacement character is there instead, as in Java."""
+    """Replace what is not UTF-8 by the replacement character, as Java does."""
     return key.encode("utf-8", HEADER_KEY_ERRORS).decode("utf-8", "replace")

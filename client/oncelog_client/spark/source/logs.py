@@ -1,4 +1,4 @@
-"""Questions to the cluster in the driver's Python processes, by catalogues that stay connected."""
+"""Requests to the cluster from the driver's Python processes, by catalogues that stay connected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, T]]) -> T:
-    """What `work` answers. Raises what it raises, and TimeoutError when it takes too long."""
+    """Return what `work` returns for a catalogue. Raise TimeoutError if it takes too long."""
     key = CatalogueKey(
         options.admin, options.subscription, options.fetch_retries, options.fetch_retry_interval_ms
     )
@@ -35,8 +35,8 @@ def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, 
 
 
 async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[TopicPartition, int]:
-    """The ends of all partitions of a query that begins. Raises KafkaError where one that the
-    options name is not there: it may be misspelt."""
+    """Return the ends of all partitions of a query that begins. Raise KafkaError if a topic that
+    the options name does not exist: it may be misspelled."""
     subscription = options.subscription
     for attempt in range(options.fetch_retries):
         if attempt:
@@ -55,7 +55,7 @@ async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[Topic
 
 
 def report(losses: Iterable[str], *, fail: bool) -> None:
-    """`failOnDataLoss`: raise DataLossError, or warn."""
+    """Raise DataLossError with `fail` (`failOnDataLoss`), else warn."""
     found = list(losses)
     if found and fail:
         raise data_loss.error(found)

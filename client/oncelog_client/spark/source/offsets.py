@@ -1,7 +1,7 @@
-"""Offsets as JSON, and the options that say where to start and to end, by their precedence.
+"""Offsets as JSON, and the options for start and end, by their precedence.
 
-The JSON is that of Spark's own Kafka connector: `{"purchases":{"0":123,"1":7}}`, where an offset is
-that of the next record to read. In options -2 stands for earliest and -1 for latest.
+The JSON is that of Spark's own Kafka connector: `{"purchases":{"0":123,"1":7}}`. An offset is that
+of the next record to read. In options -2 means earliest and -1 latest.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _OFFSETS_SHOWN: Final = '{"purchases":{"0":23,"1":-2}}'
 _TIMES_SHOWN: Final = '{"purchases":{"0":1700000000000}}'
 _SINK: Final = "sink:"
 
-# The start of a query that has read nothing yet: constant, as Spark asks for it more than once.
-# No topic has such a name.
+# The start of a query that has read nothing yet. It is constant, because Spark asks for it more
+# than once. No topic can have this name.
 START: Final = ":start"
 
 
 class AtEdge(NamedTuple):
-    """At the first offset that is there (EARLIEST), or after the last one (LATEST)."""
+    """At the first offset (EARLIEST), or after the last one (LATEST)."""
 
     edge: int
 
@@ -40,19 +40,19 @@ class AtOffsets(NamedTuple):
 
 
 class AtTimes(NamedTuple):
-    """At the first record at or after a time (ms since 1970) for each partition."""
+    """At the first record at or after a time (ms since 1970), a time for each partition."""
 
     times_ms: tuple[tuple[TopicPartition, int], ...]
 
 
 class AtTime(NamedTuple):
-    """At the first record at or after a time (ms since 1970), the same for all partitions."""
+    """At the first record at or after a time (ms since 1970), one time for all partitions."""
 
     time_ms: int
 
 
 class AtSink(NamedTuple):
-    """Where the last batch that a sink has committed ended: for a checkpoint that is lost."""
+    """Where the last committed batch of a sink ended, for a query whose checkpoint is lost."""
 
     sink_id: str
 
@@ -61,7 +61,7 @@ Place = AtEdge | AtOffsets | AtTimes | AtTime | AtSink
 
 
 class _Names(NamedTuple):
-    """The options of one end, those that win first."""
+    """The options of one end, in the order of precedence."""
 
     time: str
     times: str
@@ -74,9 +74,9 @@ ENDING_OPTIONS: Final = tuple(_ENDING)
 
 
 def starting_place(options: Options, *, streaming: bool) -> Place:
-    """Where a query begins that has no checkpoint yet. Raises OptionError.
+    """Return where a query without a checkpoint begins. Raise OptionError.
 
-    Without an option: a stream at latest, a batch at earliest, as a batch cannot start at latest.
+    By default a stream begins at latest, and a batch at earliest.
     """
     place = _place(options, _STARTING) or AtEdge(LATEST if streaming else EARLIEST)
     if not streaming:
@@ -85,7 +85,7 @@ def starting_place(options: Options, *, streaming: bool) -> Place:
 
 
 def ending_place(options: Options) -> Place:
-    """Where a batch ends: at latest without an option. Raises OptionError."""
+    """Return where a batch ends, by default at latest. Raise OptionError."""
     place = _place(options, _ENDING) or AtEdge(LATEST)
     _forbid(place, EARLIEST, _ENDING.offsets, "earliest (-2) is no end")
     if isinstance(place, AtSink):
@@ -94,7 +94,7 @@ def ending_place(options: Options) -> Place:
 
 
 def check_order(start: Place, end: Place) -> None:
-    """Raise OptionError where two lists of partitions differ, or a start is after its end."""
+    """Raise OptionError if start and end list different partitions, or a start is after its end."""
     for kind, names in ((AtOffsets, "Offsets"), (AtTimes, "OffsetsByTimestamp")):
         if isinstance(start, kind) and isinstance(end, kind):
             starts, ends = dict(start[0]), dict(end[0])
@@ -136,7 +136,7 @@ def _forbid(place: Place, edge: int, option: str, reason: str) -> None:
 def read_partitions(
     option: str, text: str, shown: str, *, least: int
 ) -> tuple[tuple[TopicPartition, int], ...]:
-    """A number of `least` or more for each partition, from JSON. Raises OptionError."""
+    """Read a number of `least` or more for each partition, from JSON. Raise OptionError."""
     found: dict[TopicPartition, int] = {}
     for topic, by_partition in read_json_object(option, text, shown).items():
         if not isinstance(by_partition, dict):
@@ -156,7 +156,7 @@ def read_partitions(
 
 
 def to_json(offsets: Offsets) -> dict[str, Any]:
-    """By topic and partition, in order: Spark compares the text."""
+    """Return the JSON, sorted by topic and partition because Spark compares the text."""
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
@@ -164,7 +164,7 @@ def to_json(offsets: Offsets) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
-    """The offsets, None for the start of a query. Raises ValueError for anything else."""
+    """Return the offsets, None for the start of a query. Raise ValueError for anything else."""
     try:
         if isinstance(document.get(START), str):
             return None
@@ -179,19 +179,19 @@ def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
 
 
 def whole_stream(start: Offsets, end: Offsets) -> dict[str, Any]:
-    """The end of a first batch that is not empty (`Trigger.Once` has no other): it carries its
-    start, which nothing else makes durable."""
+    """Return the end of a first batch that is not empty (the only batch of `Trigger.Once`). It
+    carries its start, because nothing else makes that durable."""
     return {**to_json(end), START: to_json(start)}
 
 
 def carried_start(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
-    """The start that an end carries, None where it does not."""
+    """Return the start that an end carries, None if it carries none."""
     carried = document.get(START)
     return from_json(carried) if isinstance(carried, dict) else None
 
 
 def start_symbol(place: Place) -> dict[str, str]:
-    """The start of a query as Spark keeps it until the first batch has made offsets of it."""
+    """Return the start of a query, which Spark keeps until the first batch has resolved it."""
     return {START: _shown(place)}
 
 

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionReads:
-    """What all tasks of a query have in common; travels to them by pickle."""
+    """The part that all tasks of a query share; Spark pickles it for them."""
 
     settings: ReadSettings
     columns: tuple[str, ...]
@@ -34,23 +34,24 @@ class PartitionReads:
         return PartitionReads(settings, columns, options.fail_on_data_loss)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of an `OffsetRange`; nothing for None, which Spark makes of an empty list.
+        """Yield the records of an `OffsetRange`; nothing for None, to which Spark turns an empty
+        list.
 
-        Where the log has no offset that is due: raises DataLossError, or goes on where it begins,
-        or stops where it ends before that.
+        If the log lacks an offset of the range, raise DataLossError; without `failOnDataLoss` go on
+        at the beginning of the log, or stop at its end.
         """
         if partition.value is None:
             return
-        one, start, end = partition.value
+        topic_partition, start, end = partition.value
         while start < end:
             try:
-                yield from read_range(self.settings, one, start, end, self.columns)
+                yield from read_range(self.settings, topic_partition, start, end, self.columns)
                 return
             except DataLost as lost:
                 start = lost.log_start_offset
                 is_truncated = start > lost.wanted
                 say = data_loss.truncated if is_truncated else data_loss.emptied
-                loss = say(one, lost.wanted, start)
+                loss = say(topic_partition, lost.wanted, start)
                 if self.fail_on_data_loss:
                     raise data_loss.error([loss]) from lost
                 _log.warning("%s", loss)
@@ -59,6 +60,6 @@ class PartitionReads:
 
 
 def input_partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:
-    """A task for each piece."""
+    """Split the ranges, and return a task for each piece."""
     pieces = split(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
     return [InputPartition(piece) for piece in pieces]

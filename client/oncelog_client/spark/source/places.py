@@ -1,4 +1,4 @@
-"""The options' places (earliest, a time, what a sink has committed) as offsets of partitions."""
+"""The options' places (earliest, a time, the end of a sink's last batch) as offsets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .source_options import SourceOptions
 async def resolve(
     catalogue: Catalogue, place: Place, ends: Offsets, options: SourceOptions, *, starting: bool
 ) -> dict[TopicPartition, int]:
-    """An offset for each partition that is in `ends`; one that is found by its time is no later.
+    """Return an offset for each partition in `ends`; an offset found by time is at most its end.
 
-    Raises OptionError where the option names other partitions, or a time that no record has
-    reached (`startingOffsetsByTimestampStrategy`); NoSourceEnd; KafkaError.
+    Raise OptionError if the option names other partitions, or a time after the last record
+    (`startingOffsetsByTimestampStrategy`); NoSourceEnd; KafkaError.
     """
     option = "startingOffsets" if starting else "endingOffsets"
     match place:
@@ -40,25 +40,29 @@ async def resolve(
             return await _at(catalogue, dict.fromkeys(ends, EARLIEST) | _of(kept, ends), ends)
     found = await catalogue.at_times(times_ms, read_committed=options.read_committed)
     if starting and not options.latest_where_no_match:
-        for one in sorted(ends.keys() - found.keys()):
+        for partition in sorted(ends.keys() - found.keys()):
             raise OptionError(
                 "startingOffsetsByTimestampStrategy",
                 "error",
-                f"{one} has no record at or after timestamp {times_ms[one]}",
+                f"{partition} has no record at or after timestamp {times_ms[partition]}",
             )
-    # What came after `ends` was asked for is the next batch's.
-    return {one: min(found.get(one, end), end) for one, end in ends.items()}
+    # Records after `ends` belong to the next batch.
+    return {partition: min(found.get(partition, end), end) for partition, end in ends.items()}
 
 
 async def _at(catalogue: Catalogue, specs: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-    early = frozenset(one for one, offset in specs.items() if offset == EARLIEST)
+    early = frozenset(partition for partition, offset in specs.items() if offset == EARLIEST)
     firsts = await catalogue.firsts(early)
     if len(firsts) < len(early):
         missing = ", ".join(map(str, sorted(early - firsts.keys())))
         raise KafkaError(f"deleted meanwhile: {missing}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return {
-        one: firsts[one] if offset == EARLIEST else ends[one] if offset == LATEST else offset
-        for one, offset in specs.items()
+        partition: firsts[partition]
+        if offset == EARLIEST
+        else ends[partition]
+        if offset == LATEST
+        else offset
+        for partition, offset in specs.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""The next end of a stream: what is new, what is lost, how much of it one micro-batch takes."""
+"""The next end of a stream: new and lost partitions, and how much one micro-batch takes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .splits import OffsetRange
 
 
 class Logs(NamedTuple):
-    """The partitions that exist. `ends` as far as may be read: the last stable offsets, or the
-    high watermarks; `firsts` and `high_watermarks` where they were asked for, see `questions`."""
+    """The partitions that exist. `ends`: the last stable offsets, or the high watermarks, by the
+    isolation level; `firsts` and `high_watermarks` only of those in `questions`."""
 
     ends: Offsets
     firsts: Offsets
@@ -24,88 +24,94 @@ class Logs(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """What else must be known of the logs before a batch can be planned."""
+    """The partitions of which more must be known before a batch can be planned."""
 
     firsts: frozenset[TopicPartition]
     high_watermarks: frozenset[TopicPartition]
 
 
 class Positions(NamedTuple):
-    """Where each partition is read on, and what is lost; nothing of it is new to a restart."""
+    """The next offset of each partition, and the losses. A restart finds the same."""
 
     offsets: dict[TopicPartition, int]
     losses: tuple[str, ...]
 
 
 def questions(position: Offsets, logs: Logs) -> Questions:
-    """Of new partitions where they begin; of those that end before the position how far they
-    really go, as records may just be undecided."""
+    """Ask for the first offsets of new partitions, and for the high watermarks of those that end
+    before the position, because their records may only be undecided."""
     new = frozenset(end for end in logs.ends if end not in position or end.topic in logs.recreated)
     behind = frozenset(
-        one for one, end in logs.ends.items() if one in position and end < position[one]
+        partition
+        for partition, end in logs.ends.items()
+        if partition in position and end < position[partition]
     )
     return Questions(new, behind)
 
 
 def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> Positions:
-    """The position with partitions that came (at their first offset, to be read from the next
-    batch on: so it is in the checkpoint before anything is) and without those that went."""
+    """Return the position with new partitions and without deleted ones. A new partition is read
+    from the next batch on, so that its first offset is in the checkpoint before."""
     offsets: dict[TopicPartition, int] = {}
     losses = [
         data_loss.gone(end, position[end], last_ends.get(end))
         for end in sorted(position.keys() - logs.ends.keys())
     ]
-    known_topics = {one.topic for one in position}
-    for one, end in sorted(logs.ends.items()):
-        if one not in position:
-            offsets[one] = first = logs.firsts[one]
-            if first > 0 and one.topic in known_topics:
-                losses.append(data_loss.begun_late(one, first))
-        elif one.topic in logs.recreated:
-            offsets[one] = logs.firsts[one]
-            losses.append(data_loss.recreated(one, position[one], end))
-        elif logs.high_watermarks.get(one, end) < position[one]:
-            offsets[one] = end
-            losses.append(data_loss.shrunk(one, position[one], logs.high_watermarks.get(one, end)))
+    known_topics = {partition.topic for partition in position}
+    for partition, end in sorted(logs.ends.items()):
+        if partition not in position:
+            offsets[partition] = first = logs.firsts[partition]
+            if first > 0 and partition.topic in known_topics:
+                losses.append(data_loss.begun_late(partition, first))
+        elif partition.topic in logs.recreated:
+            offsets[partition] = logs.firsts[partition]
+            losses.append(data_loss.recreated(partition, position[partition], end))
+        elif logs.high_watermarks.get(partition, end) < position[partition]:
+            offsets[partition] = end
+            losses.append(
+                data_loss.shrunk(
+                    partition, position[partition], logs.high_watermarks.get(partition, end)
+                )
+            )
         else:
-            offsets[one] = position[one]
+            offsets[partition] = position[partition]
     return Positions(offsets, tuple(losses))
 
 
 def backlogs(position: Offsets, settled_at: Offsets, ends: Offsets) -> dict[TopicPartition, int]:
-    """How many offsets there are to read of each partition. What came or was reset just now has
-    none: its place must be in the checkpoint first."""
+    """Return the number of offsets to read of each partition. A new or reset partition has none:
+    its start must be in the checkpoint first."""
     return {
-        one: max(ends[one] - offset, 0) if position.get(one) == offset else 0
-        for one, offset in settled_at.items()
+        partition: max(ends[partition] - offset, 0) if position.get(partition) == offset else 0
+        for partition, offset in settled_at.items()
     }
 
 
 def next_end(
     settled_at: Offsets, waiting: Mapping[TopicPartition, int], limit: int | None
 ) -> dict[TopicPartition, int]:
-    """The end of the batch: `limit` offsets further in all, or as far as there is."""
+    """Return the end of the batch: `limit` offsets further in all, or the ends of the logs."""
     if limit is None:
-        return {one: offset + waiting[one] for one, offset in settled_at.items()}
+        return {partition: offset + waiting[partition] for partition, offset in settled_at.items()}
     taken = shares(waiting, limit, turn=sum(settled_at.values()))
-    return {one: offset + taken[one] for one, offset in settled_at.items()}
+    return {partition: offset + taken[partition] for partition, offset in settled_at.items()}
 
 
 def readable(
     ranges: Iterable[OffsetRange], firsts: Offsets, ends: Offsets | None
 ) -> tuple[list[OffsetRange], list[str]]:
-    """What can be read of the ranges, and what is lost of them. `firsts`: where the logs of those
-    that exist begin; `ends`: where they end, None where that is known to be far enough."""
+    """Return the readable part of the ranges, and the losses. `firsts`: the first offsets of the
+    partitions that exist; `ends`: their ends, None if they are known to be far enough."""
     kept: list[OffsetRange] = []
     losses: list[str] = []
-    for one, start, end in ranges:
-        if one not in firsts:
-            losses.append(data_loss.gone(one, start, end))
+    for partition, start, end in ranges:
+        if partition not in firsts:
+            losses.append(data_loss.gone(partition, start, end))
             continue
-        first, last = firsts[one], end if ends is None else ends[one]
+        first, last = firsts[partition], end if ends is None else ends[partition]
         if start < first:
-            losses.append(data_loss.truncated(one, start, first))
+            losses.append(data_loss.truncated(partition, start, first))
         if last < max(start, end):
-            losses.append(data_loss.ends_early(one, max(start, end), last))
-        kept.append(OffsetRange(one, max(start, first), min(end, last)))
+            losses.append(data_loss.ends_early(partition, max(start, end), last))
+        kept.append(OffsetRange(partition, max(start, first), min(end, last)))
     return kept, losses

@@ -1,7 +1,7 @@
 """Offsets [start, end) of one partition as Arrow batches, in the Python worker of a Spark executor.
 
-The next fetch is under way while the last answer is decoded. Connections outlive a range: the next
-micro-batch comes to the same process.
+The next Fetch is in flight while the last response is decoded. Connections outlive a range, because
+the next micro-batch comes to the same process.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _FULL_FETCH_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSettings:
-    """How to read; may be pickled. `consumer` says where the cluster is, how much to ask for and
-    whose transactions to see; `poll_timeout_ms` (`kafkaConsumer.pollTimeoutMs`) for how long a
-    range may make no progress."""
+    """The settings of a read; picklable. `consumer` has the cluster, the fetch sizes and the
+    isolation level; `poll_timeout_ms` (`kafkaConsumer.pollTimeoutMs`) limits the time without
+    progress."""
 
     consumer: ConsumerConfig
     poll_timeout_ms: int = 120_000
 
 
 class DataLost(OffsetOutOfRangeError):
-    """The log has no offset `wanted` any more, or never had: it begins at `log_start_offset`."""
+    """The log does not have the offset `wanted`: it begins at `log_start_offset`."""
 
     def __init__(self, partition: TopicPartition, wanted: int, log_start_offset: int) -> None:
         self.topic, self.partition = partition
@@ -77,12 +77,12 @@ def read_range(
     end: int,
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
-    """The records at offsets in [start, end), with these columns of the source in this order.
+    """Yield the records at offsets in [start, end), with these columns in this order.
 
-    Offsets may be missing (markers, aborted transactions, compaction). Raises DataLost where the
-    log begins after an offset that is due; KafkaError (CORRUPT_MESSAGE) at a broken batch;
-    RecordTooLargeError at one that decompresses to more than `ConsumerConfig.max_batch_bytes`;
-    TimedOutError, with the last error in it, after `poll_timeout_ms` without progress.
+    Offsets may be missing (markers, aborted transactions, compaction). Raise DataLost if the log
+    begins after the next offset; KafkaError (CORRUPT_MESSAGE) at a corrupt batch;
+    RecordTooLargeError at a batch that decompresses to more than `ConsumerConfig.max_batch_bytes`;
+    TimedOutError, with the last error, after `poll_timeout_ms` without progress.
     """
     reader = _Reader(settings, partition, end)
     try:
@@ -137,19 +137,19 @@ class _Leader:
     fetch_version: int
 
 
-# Connections that no range uses now, by process (a fork must not share them), settings and leader.
+# Idle connections, by process (a fork must not share them), settings and leader.
 _idle: dict[tuple[int, ConsumerConfig, Address, int], FetchSocket] = {}
-# What the range before has found out: forgotten at the first error.
+# Leaders that an earlier range has found; forgotten at the first error.
 _leaders: dict[tuple[int, ConsumerConfig, TopicPartition], _Leader] = {}
-# How many bytes an offset took in the last answer.
+# The bytes per offset in the last response.
 _bytes_per_offset: dict[TopicPartition, float] = {}
-# Asked for besides what the range should take: records may be larger than those before.
+# The request exceeds the estimate by this factor: records may be larger than those before.
 _ROOM: Final = 1.25
 _LEAST_BYTES: Final = 1 << 16
 
 
 class _Reader:
-    """Fetches of one partition, one under way at a time."""
+    """Fetches of one partition, one at a time."""
 
     def __init__(self, settings: ReadSettings, partition: TopicPartition, end: int) -> None:
         self._config = settings.consumer
@@ -160,24 +160,24 @@ class _Reader:
         self._leader: _Leader | None = None
         self._socket: FetchSocket | None = None
         self._asked: int | None = None
-        # Whether the connection is one that another range has left.
+        # Whether the connection is from an earlier range.
         self._is_old = False
-        # Whether what is known of the leader may be wrong.
+        # Whether the known leader may be stale.
         self._is_stale = False
 
     def note(self, size_bytes: int, offsets: int) -> None:
-        """How much an answer was."""
+        """Note the size of a response."""
         _bytes_per_offset[self._partition] = size_bytes / offsets
 
     def prefetch(self, offset: int) -> None:
-        """Ask for what begins there; what fails is tried again by `fetched`."""
+        """Send the Fetch from an offset on; `fetched` retries a failure."""
         try:
             self._ask(offset, 0)
         except RetriableError:
             self._drop()
 
     def fetched(self, offset: int) -> PartitionData:
-        """Batches, the first of them with `offset` or after it. Raises as `read_range` does."""
+        """Return batches from `offset` on. Raise as `read_range` does."""
         deadline_ms = monotonic_ms() + self._poll_timeout_ms
         failures = 0
         while True:
@@ -190,7 +190,7 @@ class _Reader:
                 self._drop()
                 raise DataLost(self._partition, offset, self._log_start_offset()) from None
             except RetriableError as failure:
-                # An old connection may have been broken for long: that says nothing of the broker.
+                # An idle connection may be broken while the broker is well: this is no failure yet.
                 failures += not self._is_old
                 self._drop()
                 error = failure
@@ -258,8 +258,7 @@ class _Reader:
         )
 
     def _most_bytes(self, offset: int) -> int:
-        """No more than the rest of the range should need, or a small one would bring a lot that
-        nobody wants."""
+        """Return the bytes to request: not much more than the rest of the range needs."""
         most = self._config.max_partition_fetch_bytes
         each = _bytes_per_offset.get(self._partition)
         if each is None:
@@ -278,7 +277,7 @@ class _Reader:
                 return await background().client(config, lambda: Cluster(config, auto_create=False))
         except TimeoutError:
             servers = ", ".join(f"{host}:{port}" for host, port in config.bootstrap_servers)
-            raise TimedOutError(f"no broker answers at {servers}") from None
+            raise TimedOutError(f"no broker responds at {servers}") from None
 
     async def _look_up_leader(self, timeout_ms: float) -> _Leader:
         cluster = await self._cluster(timeout_ms)
@@ -315,7 +314,7 @@ class _Reader:
         return os.getpid(), self._config, leader.address, leader.fetch_version
 
     def _drop(self) -> None:
-        """Look the leader up again next time, by fresh metadata."""
+        """Drop the connection, and look the leader up again, in fresh metadata."""
         self._asked = self._leader = None
         self._is_old, self._is_stale = False, True
         if self._socket is not None:
@@ -323,7 +322,7 @@ class _Reader:
             self._socket = None
 
     def close(self) -> None:
-        """Leave the connection to the next range, unless an answer is still on its way."""
+        """Leave the connection to the next range, unless a response is outstanding."""
         if self._socket is None or self._leader is None:
             return
         _leaders[os.getpid(), self._config, self._partition] = self._leader
@@ -335,5 +334,5 @@ class _Reader:
 
 
 def _patience_s(timeout_ms: float) -> float:
-    """The coroutine has the deadline; this only stops waiting for a loop that is stuck."""
+    """Return a timeout above the coroutine's own, in case the loop does not run."""
     return timeout_ms / 1000 + 10

@@ -1,7 +1,7 @@
 """How many offsets of each partition a micro-batch may take.
 
-In proportion to the backlogs, as Spark's own connector does, but never more than the limit in all,
-and no partition with a backlog is left out for ever.
+The limit is shared in proportion to the backlogs, as by Spark's own connector. The sum never
+exceeds the limit, and every partition with a backlog gets a share in time.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from oncelog_client.values import TopicPartition
 def shares(
     backlogs: Mapping[TopicPartition, int], limit: int, turn: int
 ) -> dict[TopicPartition, int]:
-    """How much of each backlog to take: their sum is `limit`, or all there is if that is less.
+    """Return the share of each partition: their sum is `limit`, or the whole backlog if it is less.
 
-    A partition with a backlog gets one offset at least, the rest goes in proportion (largest
-    remainders first, so that nothing is left over). Where the limit is below the number of such
-    partitions, it is the turn of as many as it allows: those from place `turn` on, in their order
-    and round the end. With the sum of all positions as `turn`, which grows by the limit each time,
-    everybody's turn comes.
+    A partition with a backlog gets at least one offset. The rest is shared in proportion, largest
+    remainders first, so that nothing is left over. If there are more such partitions than the
+    limit, as many as it allows get one offset each: in order from index `turn` on, round the end.
+    With the sum of all positions as `turn`, which grows by the limit each time, every partition
+    gets its turn.
     """
     waiting = sorted(partition for partition, backlog in backlogs.items() if backlog > 0)
     total = sum(backlogs[partition] for partition in waiting)
@@ -46,8 +46,9 @@ def shares(
 def must_wait(
     backlog: int, least: int | None, waited_ms: float | None, max_delay_ms: float
 ) -> bool:
-    """Whether a trigger with fewer than `least` (`minOffsetsPerTrigger`) new offsets is left out:
-    until `max_delay_ms` after the last one, and never before the first (`waited_ms` None)."""
+    """Return whether to skip a trigger with fewer than `least` new offsets
+    (`minOffsetsPerTrigger`): until `max_delay_ms` after the last batch, and never before the first
+    (`waited_ms` None)."""
     if least is None or waited_ms is None or waited_ms >= max_delay_ms:
         return False
     return backlog < least

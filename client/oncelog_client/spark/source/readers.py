@@ -1,4 +1,4 @@
-"""Options and schema, as Spark gives them, made into readers."""
+"""Readers, made from the options and the schema that Spark passes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def source_schema(options: Options) -> str:
-    """The schema without one from the user. Raises OptionError, also for options that a reader
-    would refuse later."""
+    """Return the schema for a query without its own. Raise OptionError, also for options that a
+    reader would refuse later."""
     read_subscription(options)
     client_setup(options, "source", "consumer")
     return ddl(include_headers=include_headers(options))
 
 
 def batch_reader(options: Options, schema: StructType) -> BatchReader:
-    """Raises OptionError or SchemaError."""
+    """Make the reader of a batch. Raise OptionError or SchemaError."""
     return BatchReader(source_options(options, streaming=False), _columns(schema))
 
 
 def stream_reader(options: Options, schema: StructType) -> StreamReader:
-    """Raises OptionError or SchemaError."""
+    """Make the reader of a stream. Raise OptionError or SchemaError."""
     return StreamReader(source_options(options, streaming=True), _columns(schema))
 
 

@@ -1,8 +1,8 @@
 """The records of many batches at once, as columns of positions in their bytes.
 
-Only the way from one record's length to the next takes a step of Python for each record. What is in
-the records is read column by column: all their key lengths, then all their value lengths, and so
-on. Whatever is not as it nearly always is ends in Unusual: then the ordinary decoder has to look.
+Only the walk from one record's length to the next takes a step of Python for each record. The
+content is read column by column: all key lengths, then all value lengths, and so on. Anything
+unusual raises Unusual, and the ordinary decoder takes over.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import MIN_RECORD_SIZE, Bytes
 from oncelog_protocol.records.varint import read_zigzag
 
-# An Arrow column, or one number for all rows: the lengths of records that have no key, say.
+# An Arrow column, or one number for all rows, such as the key length of records without keys.
 Numbers: TypeAlias = Any
 
 _INT64: Final = pa.int64()
@@ -29,13 +29,13 @@ _CONTINUED: Final = pa.scalar(0x80, pa.uint8())
 _LOW_BITS: Final = pa.scalar(0x7F, _INT64)
 _NO_MORE: Final = pa.scalar(0, pa.uint8())
 _OFFSET_BITS: Final = pa.scalar(32, _INT64)
-# Bytes of a varint: more could be more than an int32 or an int64 holds.
+# The most bytes of a varint whose value certainly fits an int32 or an int64.
 _INT32_BYTES: Final = 4
 _INT64_BYTES: Final = 9
 
 
 class Unusual(Exception):
-    """Damage, or a number as large as they hardly ever are."""
+    """The records are damaged, or have an unusually large number."""
 
 
 class Body(NamedTuple):
@@ -48,7 +48,7 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where things are, one row for a record; `*_null` is None where none is null."""
+    """The positions of the parts, one row for a record; `*_null` is None if none is null."""
 
     rows: int
     timestamp_delta: Numbers
@@ -60,15 +60,15 @@ class Places:
     value_end: Numbers
     value_null: Numbers | None
     headers_start: Numbers
-    # Their count's first byte: 0 for none.
+    # The first byte of the count, 0 for none.
     headers_count: Numbers
     end: Numbers
 
 
 def find(data: Bytes, bodies: Sequence[Body]) -> Places:
-    """Where everything is in the records of these batches, which have at least one.
+    """Return the positions of all parts in the records of these batches, which are not empty.
 
-    Raises Unusual. What is between `headers_start` and `end` of those with headers is not checked.
+    Raise Unusual. The bytes between `headers_start` and `end` are not checked.
     """
     try:
         begins, ends = _ends(data, bodies)
@@ -78,7 +78,7 @@ def find(data: Bytes, bodies: Sequence[Body]) -> Places:
 
 
 def _ends(data: Bytes, bodies: Sequence[Body]) -> tuple[pa.Array, pa.Array]:
-    """Where each record begins, with its length, and where it ends."""
+    """Return where each record begins, with its length, and where it ends."""
     begins: list[int] = []
     ends: list[int] = []
     for start, end, count in bodies:
@@ -107,14 +107,14 @@ def _walk(data: Bytes, position: int, count: int, append: Callable[[int], None])
 
 
 def _column(numbers: list[int]) -> pa.Array:
-    # Through `array`: half the time of pa.array.
+    # By way of `array`, in half the time of pa.array.
     return pa.Array.from_buffers(_INT64, len(numbers), [None, pa.py_buffer(array("q", numbers))])
 
 
 def _find(data: Bytes, begins: pa.Array, ends: pa.Array) -> Places:
     length, position = varints(data, begins)
     length_of(length)
-    # Over the attributes, which are unused.
+    # Skip the attributes, which are unused.
     timestamp_delta, position = varints(data, pc.add(position, _ONE), _INT64_BYTES)
     offset_delta, position = varints(data, position)
     key_length, key_start = varints(data, position)
@@ -154,9 +154,10 @@ def _bytes(data: Bytes) -> pa.Array:
 def varints(
     data: Bytes, position: pa.Array, most_bytes: int = _INT32_BYTES
 ) -> tuple[Numbers, pa.Array]:
-    """The still zigzagged numbers at these positions, at least one, and the positions after them.
+    """Return the numbers at these positions, still in zigzag, and the positions after them. There
+    is at least one position.
 
-    Raises Unusual, or IndexError beyond the end of the data.
+    Raise Unusual, or IndexError beyond the end of the data.
     """
     column = _bytes(data)
     byte = pc.take(column, position)
@@ -170,14 +171,14 @@ def varints(
         shift += 7
         if shift == 7 * most_bytes:
             raise Unusual("a large number")
-        # Its own highest bit is taken off the number by the one that is added here.
+        # The addition here takes the highest bit of this byte off the number.
         if least.as_py() >= 0x80:
             byte = pc.take(column, position)
             position = pc.add(position, _ONE)
             number = pc.subtract(number, pa.scalar(1 << shift, _INT64))
         else:
             more = pc.greater_equal(byte, _CONTINUED)
-            # Where a number has ended, the data may have ended too.
+            # After the end of a number the data may end, too.
             byte = pc.take(column, pc.if_else(more, position, _ZERO))
             byte = pc.if_else(more, byte, _NO_MORE)
             more = pc.cast(more, _INT64)
@@ -204,20 +205,20 @@ def _has_odd(numbers: Numbers) -> bool:
 
 
 def _signed(numbers: Numbers) -> Numbers:
-    """Zigzag decoded."""
+    """Return the numbers decoded from zigzag."""
     sign = pc.negate(pc.bit_wise_and(numbers, _ONE))
     return pc.bit_wise_xor(pc.shift_right(numbers, _ONE), sign)
 
 
 def length_of(numbers: Numbers) -> Numbers:
-    """Zigzag decoded, where nothing can be negative. Raises Unusual where something is."""
+    """Return the numbers decoded from zigzag. Raise Unusual if one is negative."""
     if _has_odd(numbers):
         raise Unusual("a negative length or count")
     return pc.shift_right(numbers, _ONE)
 
 
 def nulls(length: Numbers) -> Numbers | None:
-    """Which zigzagged lengths are -1, the only negative one; None for none of them."""
+    """Return which lengths in zigzag are -1, the only valid negative one; None if none is."""
     if not _has_odd(length):
         return None
     null = pc.equal(length, _ONE)
@@ -230,7 +231,7 @@ def nulls(length: Numbers) -> Numbers | None:
 
 
 class _Evens:
-    """0, 2, 4 and so on, made as far as they were asked for."""
+    """0, 2, 4 and so on, made as far as they were needed."""
 
     def __init__(self) -> None:
         self._column = pa.array([], pa.int32())
@@ -247,10 +248,10 @@ _evens: Final = _Evens()
 
 
 def gather(data: Bytes, start: Numbers, end: Numbers, null: Numbers | None, rows: int) -> pa.Array:
-    """The bytes from each start to its end as a binary column."""
+    """Return the bytes from each start to its end as a binary column."""
     if isinstance(null, pa.Scalar):
         return pa.nulls(rows, pa.binary())
-    # One column over the data as it is: what is wanted, what lies between, what is wanted, ...
+    # One column over the whole data, alternately a wanted piece and the gap after it.
     pairs = pc.bit_wise_or(start, pc.shift_left(end, _OFFSET_BITS))
     buffers = [None, pairs.buffers()[1], pa.py_buffer(data)]
     alternating = pa.Array.from_buffers(pa.binary(), 2 * rows - 1, buffers)

@@ -1,7 +1,7 @@
 """The columns of the source: those of Spark's own Kafka connector, all of them or those asked for.
 
-Spark prunes no columns of a Python source; a schema given by the user does it instead, as in
-`spark.readStream.schema("value binary")`: what is not in it is not even built.
+Spark prunes no columns of a Python source. The user's schema does it instead, as in
+`spark.readStream.schema("value binary")`: other columns are not built.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 HEADERS: Final = "headers"
 
-# Name -> type, as `DataType.simpleString()` says it.
+# Name -> type, as `DataType.simpleString()` writes it.
 COLUMNS: Final[Mapping[str, str]] = {
     "key": "binary",
     "value": "binary",
@@ -23,7 +23,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     HEADERS: "array<struct<key:string,value:binary>>",
 }
 
-# In DDL `timestamp` is whatever spark.sql.timestampType says.
+# In DDL the meaning of `timestamp` depends on spark.sql.timestampType.
 _IN_DDL: Final[Mapping[str, str]] = {"timestamp": "timestamp_ltz"}
 
 
@@ -32,7 +32,7 @@ class SchemaError(ValueError):
 
 
 class Column(NamedTuple):
-    """One column of a user's schema; the type as `DataType.simpleString()` says it."""
+    """One column of a user's schema, with the type as `DataType.simpleString()` writes it."""
 
     name: str
     type: str
@@ -40,12 +40,12 @@ class Column(NamedTuple):
 
 
 def ddl(*, include_headers: bool) -> str:
-    """The schema without one from the user."""
+    """Return the schema for a query without its own."""
     return ", ".join(_in_ddl(name) for name in COLUMNS if include_headers or name != HEADERS)
 
 
 def projection(schema: Sequence[Column]) -> tuple[str, ...]:
-    """The names of the columns to build, in the schema's order. Raises SchemaError."""
+    """Return the names of the columns to build, in the schema's order. Raise SchemaError."""
     if not schema:
         raise SchemaError(f"the schema has no column; those of the source: {_listed()}")
     for column in schema:

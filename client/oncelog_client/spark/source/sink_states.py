@@ -1,4 +1,4 @@
-"""What a sink has committed last, read by a source that is to go on from there."""
+"""The last committed state of a sink, for a source that goes on from there."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ASK_AGAIN_S: Final = 0.01
 
 
 async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkState | None:
-    """Wherever the sink keeps it: as an offset of its group (A-group), or in the topic of A-record.
+    """Return the state from the group's offset (A-group) or the state topic (A-record).
 
-    A decision that was taken counts, whether or not it has been carried out. None for a sink that
-    has committed nothing. Raises NoSourceEnd where there was no room for it, StateUnreadable,
-    TimedOutError while something of it is open, or another KafkaError.
+    A decision counts even if it is not carried out yet. None for a sink that has committed nothing.
+    Raise NoSourceEnd if the source end was too long to keep, StateUnreadable, TimedOutError while a
+    transaction of the sink is open, or another KafkaError.
     """
     offsets = await fetch_offsets(
         cluster, sink_id, [SINK_PARTITION], timeout_ms, require_stable=True
@@ -47,7 +47,7 @@ async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkS
 
 
 async def _whole(log: StateLog, sink_id: str, timeout_ms: float) -> record_log.RecordLog:
-    """Until nothing of the sink is open in it."""
+    """Read the log until nothing of the sink is open in it."""
     deadline_ms = monotonic_ms() + timeout_ms
     read = record_log.RecordLog()
     while True:

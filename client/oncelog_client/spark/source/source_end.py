@@ -1,9 +1,10 @@
-"""Where a batch ended in its sources, as a sink keeps it with the batch that it has committed.
+"""The source end of a batch: where it ended in its sources. A sink keeps it with the committed
+batch.
 
 A query whose checkpoint is lost goes on from there with `startingOffsets=sink:<sinkId>`. The sink
-reads it from the checkpoint before it commits, and keeps it as `sourceEnd` with its state; all
-sources of the query in one, as each topic has its own entry. Where two sources read the same
-partition, and not equally far, there is no one place to go on from, and nothing is kept.
+reads the source end from the checkpoint before it commits, and keeps it as `sourceEnd` in its
+state: one document for all sources of the query, with an entry for each topic. If two sources have
+read the same partition to different ends, there is no common end, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class TwoEnds(ValueError):
 
 
 class NoSourceEnd(ValueError):
-    """A sink has not kept where its last batch ended in the sources."""
+    """A sink has no source end for its last batch."""
 
 
 def of_checkpoint(text: str) -> dict[str, Any] | None:
-    """From the file `offsets/<batchId>`; None where no source has offsets as ours. Raises
+    """Read the file `offsets/<batchId>`; None if no source has offsets of our form. Raise
     TwoEnds."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != _VERSION:
@@ -40,7 +41,7 @@ def of_checkpoint(text: str) -> dict[str, Any] | None:
 
 
 def too_long(sink_id: str, most_bytes: int) -> NoSourceEnd:
-    """It was known, and there was no room to keep it."""
+    """Return the error for a source end that was too long to keep."""
     return NoSourceEnd(
         f"sink {sink_id} has committed, but not kept where its sources ended: for so many"
         f" partitions that is longer than the {most_bytes} bytes that a broker keeps with it."
@@ -49,7 +50,7 @@ def too_long(sink_id: str, most_bytes: int) -> NoSourceEnd:
 
 
 def of_sink(sink_id: str, kept: str | None) -> Offsets:
-    """From what a sink has kept, as JSON text. Raises NoSourceEnd."""
+    """Read the JSON text that a sink has kept. Raise NoSourceEnd."""
     try:
         found = None if kept is None else from_json(json.loads(kept))
     except (AttributeError, TypeError, ValueError):
@@ -70,7 +71,7 @@ def _merged(lines: Sequence[str]) -> Offsets:
             found = from_json(json.loads(line)) or {}
         except (TypeError, ValueError):
             continue
-        for one, end in found.items():
-            if merged.setdefault(one, end) != end:
-                raise TwoEnds(f"two sources of the query read {one}, and not equally far")
+        for partition, end in found.items():
+            if merged.setdefault(partition, end) != end:
+                raise TwoEnds(f"two sources of the query read {partition}, and not equally far")
     return merged

@@ -1,4 +1,4 @@
-"""All that the options of a source say, read and checked before anything is asked of a broker."""
+"""The options of a source, read and checked before any request to a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .offsets import (
 from .subscriptions import Subscription, read_subscription
 
 DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
-# Spark's connector takes `spark.network.timeout`, whose default this is.
+# The default of `spark.network.timeout`, which Spark's connector uses.
 DEFAULT_POLL_TIMEOUT_MS: Final = 120_000
 DEFAULT_FETCH_RETRIES: Final = 3
 DEFAULT_FETCH_RETRY_INTERVAL_MS: Final = 1_000
@@ -31,7 +31,7 @@ _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTrigg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """A source. `None` for a limit that was not set; times in ms."""
+    """The options. None for a limit that was not set; times in ms."""
 
     admin: ClientSetup
     consumer: ConsumerConfig
@@ -57,12 +57,12 @@ class SourceOptions:
 
 
 def include_headers(options: Options) -> bool:
-    """Whether the schema has a column for them. Raises OptionError."""
+    """Return whether the schema has a column for headers. Raise OptionError."""
     return options.boolean("includeHeaders", False)
 
 
 def source_options(options: Options, *, streaming: bool) -> SourceOptions:
-    """Raises OptionError for the first option that cannot be honoured."""
+    """Read and check the options. Raise OptionError for the first one that is refused."""
     said = (*options.remarks, *remarks(options, "source"))
     if streaming:
         _refuse_ends(options)

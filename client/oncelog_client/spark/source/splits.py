@@ -1,6 +1,6 @@
 """Ranges of offsets cut into tasks: `maxRecordsPerPartition` first, then `minPartitions`.
 
-Sizes are counted in offsets, gaps (markers, aborted transactions, compaction) among them.
+Sizes are counted in offsets, with gaps (markers, aborted transactions, compaction).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class OffsetRange(NamedTuple):
 def split(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """The same offsets in the same order; empty ranges left out.
+    """Return the same offsets in the same order, without empty ranges.
 
-    No piece has more than `max_records`; there are about `min_partitions` pieces or more, cut from
-    the largest ranges, as Spark's own connector does it.
+    No piece has more than `max_records`. There are about `min_partitions` pieces or more, cut from
+    the largest ranges, as by Spark's own connector.
     """
-    pieces = [one for one in ranges if one.size > 0]
+    pieces = [piece for piece in ranges if piece.size > 0]
     if max_records is not None:
         pieces = [part for piece in pieces for part in _cut(piece, -(-piece.size // max_records))]
     if min_partitions is not None and len(pieces) < min_partitions:
@@ -41,20 +41,20 @@ def split(
 
 
 def _at_least(ranges: list[OffsetRange], count: int) -> list[OffsetRange]:
-    """Small ranges stay whole; what they leave of `count` is shared out among the others."""
-    total = sum(one.size for one in ranges)
-    small = {one for one in ranges if _parts(one.size, total, count) == 1}
-    large_total = total - sum(one.size for one in small)
+    """Keep small ranges whole, and share the rest of `count` among the others."""
+    total = sum(whole.size for whole in ranges)
+    small = {whole for whole in ranges if _parts(whole.size, total, count) == 1}
+    large_total = total - sum(whole.size for whole in small)
     left = max(count - len(small), 1)
     return [
         part
-        for one in ranges
-        for part in _cut(one, 1 if one in small else _parts(one.size, large_total, left))
+        for whole in ranges
+        for part in _cut(whole, 1 if whole in small else _parts(whole.size, large_total, left))
     ]
 
 
 def _parts(size: int, total: int, count: int) -> int:
-    """The proportion, rounded half up, one at least and no more than there are offsets."""
+    """Return the proportional number of pieces, rounded half up: at least 1, at most `size`."""
     return min(max((2 * size * count + total) // (2 * total), 1), size)
 
 

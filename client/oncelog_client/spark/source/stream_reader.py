@@ -1,9 +1,9 @@
 """`spark.readStream.format("oncelog")`: what each micro-batch reads.
 
-Lives in one Python process of the driver as long as the query runs; `read` alone runs on executors.
-All that decides what a batch reads is in Spark's own log of offsets before it is read, so that a
-batch that is repeated reads the same: the very first batch is empty and only fixes the start, and a
-new partition is read from the batch after the one that found it.
+The reader lives in one Python process of the driver while the query runs; only `read` runs on
+executors. The range of a batch is in Spark's own log of offsets before it is read, so that a
+repeated batch reads the same. Therefore the first batch is empty and only fixes the start, and a
+new partition is read from the batch after the one that has found it.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ _NO_LIMIT: Final = (1 << 63) - 1
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Every method raises OptionError, DataLossError, KafkaError or TimeoutError, each of which
-    ends the query: what may go away is tried again before."""
+    """The reader. Every method may raise OptionError, DataLossError, KafkaError or TimeoutError.
+    Each ends the query, so transient errors are retried before."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._reads = PartitionReads.of(options, columns)
-        # As last seen; the target of `Trigger.AvailableNow`, which nothing goes beyond.
+        # The last known ends; the target of `Trigger.AvailableNow`, where the query ends.
         self._ends: Offsets = {}
         self._target: Offsets | None = None
         self._topic_ids: dict[str, bytes] = {}
         self._triggered_ms: float | None = None
         self._planned: dict[str, Any] | None = None
 
-    # -- where from
+    # -- the start
 
     def initialOffset(self) -> dict[str, Any]:
         return start_symbol(self._options.start)
@@ -69,13 +69,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = logs.ask(self._options, self._latest)
 
-    # -- where to
+    # -- the end
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # Asked for once whenever a query starts: what the user should know is said here.
+        # Spark calls this once at each start of a query, so the remarks are logged here.
         for remark in self._options.remarks:
             _log.warning("%s", remark)
-        # Never ReadAllAvailable: so that it is known when Spark itself says it (`Trigger.Once`).
+        # Never ReadAllAvailable: then it shows that Spark itself has set it (`Trigger.Once`).
         return ReadMaxRows(self._options.max_offsets or _NO_LIMIT)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -88,20 +88,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return to_json(self._ends) or None
 
-    # -- what
+    # -- the tasks
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         starts, ends = from_json(start), from_json(end)
         if starts is None:
             starts = carried_start(end) or {}
         ranges = [
-            OffsetRange(one, starts[one], last)
-            for one, last in sorted((ends or {}).items())
-            if one in starts and starts[one] < last
+            OffsetRange(partition, starts[partition], last)
+            for partition, last in sorted((ends or {}).items())
+            if partition in starts and starts[partition] < last
         ]
         if not ranges:
             return []
-        # Of a batch that an earlier process has begun, or as it was when the query started.
+        # A batch of an earlier process, or a target from the start of the query.
         is_old = end != self._planned or self._target is not None
         kept, losses = logs.ask(self._options, lambda catalogue: _check(catalogue, ranges, is_old))
         logs.report(losses, fail=self._options.fail_on_data_loss)
@@ -110,10 +110,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._reads.read(partition)
 
-    # -- how far it got
+    # -- the commit
 
     def commit(self, end: dict[str, Any]) -> None:
-        """`commitOffsetsToGroup`: for tools that show lag; the query stands on its checkpoint."""
+        """Commit to `commitOffsetsToGroup`, for tools that show lag. The query uses its
+        checkpoint."""
         group, offsets = self._options.commit_to_group, from_json(end)
         if group is None or not offsets:
             return
@@ -130,7 +131,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         async def begin(catalogue: Catalogue) -> tuple[Offsets, Offsets]:
             ends = await logs.first_ends(catalogue, options)
             if self._target is not None:
-                ends = {one: end for one, end in self._target.items() if one in ends}
+                ends = {
+                    partition: end for partition, end in self._target.items() if partition in ends
+                }
             self._remember(catalogue, ends)
             return await resolve(catalogue, options.start, ends, options, starting=True), ends
 
@@ -161,8 +164,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return must_wait(backlog, options.min_offsets, waited_ms, options.max_trigger_delay_ms)
 
     async def _look(self, catalogue: Catalogue, position: Offsets) -> tuple[Positions, Offsets]:
-        """Where to read on, and how far there is. A loss is believed when it is seen for the last
-        time of `fetchOffset.numRetries`: a broker that has just started may not know it all."""
+        """Return where to read on, and the ends. A loss counts only if it remains after
+        `fetchOffset.numRetries`: a broker that has just started may not know all partitions."""
         for attempt in range(self._options.fetch_retries):
             if attempt:
                 await asyncio.sleep(self._options.fetch_retry_interval_ms / 1_000)
@@ -181,16 +184,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 read_committed=options.read_committed, max_age_ms=max_age_ms
             )
             if ends != self._ends:
-                # An answer has no id of the topic. If it is still the same now, it was so then.
+                # The response has no topic id. If the id is the same after it, it was the same
+                # before.
                 there = await catalogue.partitions()
-                ends = {one: end for one, end in ends.items() if one in there}
+                ends = {partition: end for partition, end in ends.items() if partition in there}
         ids = catalogue.topic_ids()
         recreated = frozenset(
             topic for topic, old in self._topic_ids.items() if ids.get(topic, old) != old
         )
         asked = questions(position, Logs(ends, {}, {}, recreated))
         firsts = await catalogue.firsts(asked.firsts)
-        ends = {one: end for one, end in ends.items() if one in firsts or one not in asked.firsts}
+        ends = {
+            partition: end
+            for partition, end in ends.items()
+            if partition in firsts or partition not in asked.firsts
+        }
         high_watermarks: Offsets = {}
         if options.read_committed:
             high_watermarks = await catalogue.high_watermarks(asked.high_watermarks)
@@ -210,10 +218,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 async def _check(
     catalogue: Catalogue, ranges: list[OffsetRange], is_old: bool
 ) -> tuple[list[OffsetRange], list[str]]:
-    """Whether what was decided is there: see `readable`."""
-    partitions = frozenset(one.partition for one in ranges)
+    """Check that the planned ranges are still there: see `readable`."""
+    partitions = frozenset(wanted.partition for wanted in ranges)
     firsts, ends = await catalogue.firsts(partitions), None
     if is_old:
         ends = await catalogue.high_watermarks(partitions)
-        firsts = {one: first for one, first in firsts.items() if one in ends}
+        firsts = {partition: first for partition, first in firsts.items() if partition in ends}
     return readable(ranges, firsts, ends)

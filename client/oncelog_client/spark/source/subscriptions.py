@@ -1,4 +1,4 @@
-"""Which partitions to read: `subscribe`, `subscribePattern` or `assign`."""
+"""The partitions to read: `subscribe`, `subscribePattern` or `assign`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES: Final = ("subscribe", "subscribePattern", "assign")
 
 
 class Subscription(NamedTuple):
-    """One of three: topics, a pattern of topics, or partitions. The others are empty."""
+    """Topics, a pattern of topics, or partitions; the other two are empty."""
 
     topics: frozenset[str] = frozenset()
     pattern: str = ""
@@ -22,18 +22,18 @@ class Subscription(NamedTuple):
 
     @property
     def named(self) -> frozenset[str]:
-        """The topics that must be there, as they were named."""
+        """The topics that the options name, which must exist."""
         return self.topics | {partition.topic for partition in self.partitions}
 
     def wants(self, topic: str) -> bool:
-        """Whether anything of that topic may be read."""
+        """Return whether any partition of the topic may be read."""
         if self.pattern:
-            # Anywhere in the name, as Spark's own connector looks for it (`Regex.findFirstIn`).
+            # A match anywhere in the name, as in Spark's own connector (`Regex.findFirstIn`).
             return re.search(self.pattern, topic) is not None
         return topic in self.named
 
     def chosen(self, counts: Mapping[str, int]) -> frozenset[TopicPartition]:
-        """Those of the partitions that exist, given how many each topic has."""
+        """Return the subscribed partitions. `counts`: the number of partitions of each topic."""
         if self.partitions:
             return frozenset(
                 partition
@@ -56,7 +56,7 @@ class Subscription(NamedTuple):
 
 
 def read_subscription(options: Options) -> Subscription:
-    """Exactly one of the three options. Raises OptionError."""
+    """Read exactly one of the three options. Raise OptionError."""
     given = [name for name in _NAMES if name in options]
     if len(given) != 1:
         count = "one" if not given else "only one"

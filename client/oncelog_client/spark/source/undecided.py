@@ -1,7 +1,7 @@
-"""A batch that is to end among records which nobody has decided yet.
+"""A batch whose end lies in an open transaction.
 
-They are in the log and not lost: `failOnDataLoss` does not bear on them, as going on without them
-would read too little.
+Its records are not lost, so `failOnDataLoss` does not apply: a query that skipped them would lose
+them.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ from .splits import OffsetRange
 
 
 class UndecidedError(RuntimeError):
-    """An offset that was asked for lies behind an open transaction."""
+    """A requested offset lies behind an open transaction."""
 
 
 def beyond(ranges: Iterable[OffsetRange], stable_ends: Offsets) -> frozenset[TopicPartition]:
-    """Those that go further than the last stable offset: lost or undecided, which the high
-    watermark tells."""
-    return frozenset(one for one, start, end in ranges if stable_ends[one] < max(start, end))
+    """Return the partitions whose range goes beyond the last stable offset. The high watermark
+    shows whether the records are lost or undecided."""
+    return frozenset(
+        partition for partition, start, end in ranges if stable_ends[partition] < max(start, end)
+    )
 
 
 def check_decided(
     ranges: Iterable[OffsetRange], stable_ends: Offsets, high_watermarks: Offsets
 ) -> None:
-    """`high_watermarks`: of those that are `beyond`, as far as they exist. Raises UndecidedError
-    for all ranges that are in the log, but go further than its last stable offset."""
+    """Raise UndecidedError for all ranges that are in the log, but go beyond its last stable
+    offset. `high_watermarks`: of the partitions in `beyond`, if they exist."""
     undecided = [
-        (one, max(start, end))
-        for one, start, end in ranges
-        if stable_ends[one] < max(start, end) <= high_watermarks.get(one, -1)
+        (partition, max(start, end))
+        for partition, start, end in ranges
+        if stable_ends[partition] < max(start, end) <= high_watermarks.get(partition, -1)
     ]
     if undecided:
         lines = [
-            f"topic {one.topic}, partition {one.partition} is not decided yet up to offset {asked}:"
-            f" its last stable offset is {stable_ends[one]}"
-            for one, asked in undecided
+            f"topic {partition.topic}, partition {partition.partition} is not decided yet"
+            f" up to offset {asked}: its last stable offset is {stable_ends[partition]}"
+            for partition, asked in undecided
         ]
-        topics = sorted({one.topic for one, _ in undecided})
+        topics = sorted({partition.topic for partition, _ in undecided})
         commands = ", ".join(f"oncelog transactions blocking {topic}" for topic in topics)
-        advice = f"nothing is lost: read again later; who has a transaction open there: {commands}"
+        advice = f"nothing is lost: read again later. The open transactions: {commands}"
         raise UndecidedError("\n".join([*lines, advice]))
