@@ -81,7 +81,7 @@ def bootstrap(
 
 @pytest.fixture
 def name() -> str:
-    """A name nobody used before: of a topic, a group or a transactional id."""
+    """A new name: of a topic, a group or a transactional id."""
     return f"c-{uuid.uuid4().hex[:12]}"
 
 

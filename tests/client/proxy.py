@@ -50,7 +50,7 @@ class Proxy:
             finally:
                 broker_writer.close()
         except (OSError, asyncio.CancelledError):
-            # The server's own task: nobody waits for it, so nobody has to hear of its end.
+            # The server's own task: no code waits for it, so none has to hear of its end.
             pass
         finally:
             writer.close()

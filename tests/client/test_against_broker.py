@@ -74,7 +74,7 @@ async def test_many_records_arrive_in_order_and_once(bootstrap: str, topic: str)
 async def test_every_kind_of_acks_delivers(bootstrap: str, topic: str, acks: Any) -> None:
     tp = TopicPartition(topic, 0)
     async with Consumer(bootstrap) as consumer:
-        # Without acks nobody tells that the leader of a new partition was not ready.
+        # Without acks the client never learns that the leader of a new partition was not ready.
         assert await consumer.end_offsets([tp]) == {tp: 0}
         async with Producer(bootstrap, acks=acks, enable_idempotence=False) as producer:
             written = await (await producer.send(topic, b"v", partition=0))
@@ -111,7 +111,7 @@ async def test_a_record_too_large_for_the_topic_fails_alone(
 async def test_a_request_without_a_response_is_a_retriable_error() -> None:
     with pytest.raises(RetriableError):
         async with Producer("127.0.0.1:1", request_timeout_ms=200, delivery_timeout_ms=1000):
-            raise AssertionError("connected to nobody")
+            raise AssertionError("connected to no listener")
 
 
 async def test_a_name_no_topic_can_have_is_refused_at_once(producer: Producer) -> None:
@@ -159,7 +159,7 @@ async def test_iterating_commits_only_what_was_given(
 
 
 class Remembering(RebalanceListener):
-    """Writes down what it is told."""
+    """Records the callbacks that it gets."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, int]] = []

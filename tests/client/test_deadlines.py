@@ -213,7 +213,7 @@ def test_a_record_expires_in_time_while_no_producer_id_comes() -> None:
 
 
 def test_a_defect_while_a_producer_id_is_asked_for_fails_the_records() -> None:
-    """Red where only the log was told: they would wait for an id until they expire."""
+    """Red if only the log had the error: they would wait for an id until they expire."""
     broker = ScriptedBroker()
 
     async def scenario() -> None:

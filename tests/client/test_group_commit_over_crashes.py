@@ -38,7 +38,7 @@ class Sink:
         self.generation = 0
 
     async def open(self, admin: Admin) -> tuple[TransactionGroup, TransactionMember, int]:
-        """A new generation; everybody before it is fenced before the state is read."""
+        """A new generation; every older producer is fenced before the state is read."""
         self.generation += 1
         group = TransactionGroup(SINK, self.generation)
         parent = await admin.init_producer(SINK, group)

@@ -49,8 +49,8 @@ async def admin(oncelog: str) -> AsyncIterator[Admin]:
 async def member_of(
     oncelog: str, admin: Admin, group: TransactionGroup, topic: str, number: int
 ) -> TransactionMember:
-    """What an executor does: a process that was handed an initialised producer writes and leaves
-    the decision to somebody else."""
+    """An executor's part: a process with a handed-over producer writes and leaves the decision to
+    another one."""
     transactional_id = f"{group.group_id}/{group.generation_id}/{number}"
     made = await admin.init_producer(transactional_id, group)
     async with Producer(oncelog, transactional_id=transactional_id) as producer:
@@ -201,7 +201,7 @@ async def test_of_two_producers_that_commit_one_input_partition_the_older_gives_
         assert await read_values(oncelog, topic, committed=True) == [b"7"]
         offsets = await admin.list_group_offsets(name, require_stable=True)
         assert {place: offset.offset for place, offset in offsets.items()} == {inputs[1]: 7}
-        # Nobody's fault for ever.
+        # The older producer is not refused for ever.
         await begun(older, topic, name, 8, inputs[0])
         await older.commit_transaction()
 

@@ -1,4 +1,4 @@
-"""Whoever takes over a copier's transactional id costs it a transaction, and nobody a record."""
+"""A client that takes over a copier's id costs it a transaction, and never a record."""
 
 from __future__ import annotations
 

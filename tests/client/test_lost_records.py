@@ -1,4 +1,4 @@
-"""A broker that loses its power loses what it has not synced: readers ahead of that are told."""
+"""A broker that loses its power loses unsynced records: readers ahead of that get an error."""
 
 from __future__ import annotations
 

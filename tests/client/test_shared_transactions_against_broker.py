@@ -221,6 +221,6 @@ async def test_where_two_phase_commit_is_not_to_be_had_it_says_so(
 async def oncelog_and_kafka(
     tmp_path: Path, kafka: Kafka
 ) -> AsyncIterator[list[tuple[str, type[Exception]]]]:
-    """Brokers that do not allow, and do not have, two-phase commit; and what they are told by."""
+    """Brokers that do not allow, and do not have, two-phase commit; and the errors that say so."""
     with Oncelog(tmp_path, QUICK) as broker:
         yield [(broker.address, AuthorizationError), (kafka.address, UnsupportedVersionError)]

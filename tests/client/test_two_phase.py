@@ -152,7 +152,7 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
     assert (row["transactional_id"], row["prepared_state"]) == ("p", str(state))
     assert row["age_ms"] > 3 * 400
     assert row["topic_partitions"] == ["t-0"]
-    # From the log: nobody has asked this process for anything yet.
+    # From the log: this process has had no request yet.
     assert (row["client_id"], row["client_address"]) == ("voter", "/127.0.0.1")
     async with participant(broker) as producer:
         await producer.init_transactions(keep_prepared_txn=True)
@@ -162,7 +162,7 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
 
 
 async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker: Oncelog) -> None:
-    """Others may have committed their parts: `blocking --abort` is safe, unless told not to be."""
+    """Others may have committed their parts: `blocking --abort` is safe, unless forced."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 2, 1)])
     state = await prepared(broker, b"voted")
@@ -207,7 +207,7 @@ async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: On
         await producer.init_transactions(keep_prepared_txn=True)
         await producer.complete_transaction(state)
     assert await read_values(broker.address, "t", committed=True) == [b"one", b"two"]
-    # What is decided is nobody's vote any more.
+    # A decided transaction is no prepared one any more.
     await asyncio.to_thread(tool.text, "transactions", "force-terminate", "p")
     await prepared(broker, b"three")
     terminate = "transactions", "force-terminate", "p", "--include-two-phase"

@@ -19,7 +19,7 @@ async def test_it_goes_on_after_more_than_the_socket_takes_at_once(
         Producer(bootstrap, acks=0, enable_idempotence=False, batch_size=1) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        # Without a leader the first ones would be lost, and nobody told.
+        # Without a leader the first ones would be lost, without an error.
         await admin.list_offsets({place: "latest"})
         for value in values:
             await producer.send(topic, value, partition=0)

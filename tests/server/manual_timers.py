@@ -18,7 +18,7 @@ class ManualTimer:
 
 @dataclass
 class ManualTimers:
-    """`now_ms` is the monotonic clock of whoever uses them."""
+    """`now_ms` is the monotonic clock of the code that sets timers."""
 
     now_ms: int = 0
     armed: list[ManualTimer] = field(default_factory=list)

@@ -46,7 +46,7 @@ class WorldClock:
 
 
 class Disk(Executor):
-    """Does what is slow at once, or, `held`, when told to."""
+    """Does slow work at once or, if `held`, on demand."""
 
     def __init__(self) -> None:
         self.held = False
@@ -234,7 +234,7 @@ def test_x5_expired_transactional_ids_go_in_slices_with_others_in_between(tmp_pa
     left: list[int] = []
 
     class Turns(list[Any]):
-        """What is to be done in the loop's next turn, after everybody else."""
+        """Work for the loop's next turn, after all other work."""
 
         def append(self, callback: Any) -> None:
             left.append(len(shard.transactions))

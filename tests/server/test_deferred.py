@@ -1,4 +1,4 @@
-"""An answer that comes later: given once, to all that listen, or to nobody."""
+"""A response that comes later: given once, to all listeners, or to none."""
 
 from __future__ import annotations
 

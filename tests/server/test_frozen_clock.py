@@ -1,4 +1,4 @@
-"""A clock that stands still (K7): nothing is due, nobody spins, everybody is served."""
+"""A clock that stands still (K7): nothing is due, no loop spins, every client is served."""
 
 from __future__ import annotations
 

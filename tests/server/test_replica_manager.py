@@ -106,8 +106,8 @@ async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it
 
 
 async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
-    """Nobody who asks for a topic of 10,000 partitions holds the loop for twelve seconds. Whoever
-    asked waits until all can be used, and what happens to the topic meanwhile happens after."""
+    """A request for a topic of 10,000 partitions does not hold the loop for twelve seconds. The
+    client waits until all can be used, and what happens to the topic meanwhile happens after."""
     count = 20 * FEW_STEPS
     async with life(tmp_path) as broker:
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))

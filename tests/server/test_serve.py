@@ -22,7 +22,7 @@ from tests.conformance.wire import Wire
 from tests.ports import reserve_port
 
 CLEAN_STOP_S = 2.0
-# What holds a stop back until somebody ends it by force.
+# What holds a stop back until a second signal forces it.
 SLOW_DISK_MS = 600_000
 CLEAN_MARK = ".kafka_cleanshutdown"
 
@@ -331,7 +331,7 @@ def _create(name: str) -> object:
 
 
 def test_listeners_by_name_are_answered_with_their_own_address(tmp_path: Path) -> None:
-    """Clients of a listener are told that listener's advertised address."""
+    """Clients of a listener get that listener's advertised address."""
     broker = WithListeners(
         tmp_path,
         {

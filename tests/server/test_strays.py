@@ -1,4 +1,4 @@
-"""What a crash in the middle of a deletion leaves behind is in nobody's way afterwards."""
+"""What a crash in the middle of a deletion leaves behind does no harm afterwards."""
 
 from __future__ import annotations
 

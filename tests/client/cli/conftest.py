@@ -94,7 +94,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 
 @pytest.fixture
 def name() -> str:
-    """A name nobody used before."""
+    """A new name."""
     return f"cli-{uuid.uuid4().hex[:12]}"
 
 

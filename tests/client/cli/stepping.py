@@ -77,7 +77,7 @@ def child(run, inputs, outputs, errors, moments):
 for line in sys.stdin:
     run = json.loads(line)
     pipes = [os.pipe() for _ in range(4)]
-    (given, giving), (out, outputs), (err, errors), (told, moments) = pipes
+    (given, giving), (out, outputs), (err, errors), (timings, moments) = pipes
     os.write(giving, run["lines"].encode())
     pid = os.fork()
     if pid == 0:
@@ -92,7 +92,7 @@ for line in sys.stdin:
         os.kill(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     texts = []
-    for descriptor in (out, err, told):
+    for descriptor in (out, err, timings):
         with open(descriptor, "rb") as file:
             texts.append(file.read().decode())
     os.close(watch)

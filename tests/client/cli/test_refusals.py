@@ -1,5 +1,5 @@
-"""Why was I refused? The code is Kafka's; `oncelog transactions describe` and the log of events say
-which producer, when, and by whom."""
+"""Why was a producer refused? The code is Kafka's; `oncelog transactions describe` and the log of
+events say which producer, when, and because of which client."""
 
 from __future__ import annotations
 
@@ -192,8 +192,8 @@ def join(wire: Wire, group: str, version: int = 3, **changed: Any) -> dict[str, 
 def is_refused_by_its_group(
     broker: Broker, wire: Wire, topic: str, member: dict[str, Any], code: ErrorCode
 ) -> dict[str, Any]:
-    """Twice, of which one is an event; what is told of it. It is not fenced: it may abort, join
-    again and go on."""
+    """Twice, of which the first is logged, and what is reported of it. The producer is not fenced:
+    it may abort, join again and go on."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     for _ in range(2):
@@ -278,7 +278,7 @@ def test_a_member_whose_session_timed_out(broker: Broker, wire: Wire, topic: str
 
 
 def test_a_group_that_knows_nothing_of_it_says_so(broker: Broker, wire: Wire, topic: str) -> None:
-    """There is no such group (any more): no newer generation, and nobody to blame."""
+    """There is no such group (any more): no newer generation, and no cause that is known."""
     find_coordinator(wire, topic, key_type=0)
     member: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
     code = ErrorCode.ILLEGAL_GENERATION

@@ -19,19 +19,19 @@ def place(state: Assigned) -> tuple[int | None, OffsetReset | None]:
     return state.position, state.reset
 
 
-async def refuse(told: asyncio.Future[Any]) -> None:
-    told.set_result(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+async def refuse(response: asyncio.Future[Any]) -> None:
+    response.set_result(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
     await asyncio.sleep(0)  # the fetcher's turn: it reads the response in a callback
 
 
 async def refused_ahead(fetcher: Fetcher, leader: Leader) -> None:
     """Three records have been fetched and wait; what follows them is out of range."""
     fetcher.pump()
-    _, told = await leader.asked()
-    told.set_result(answer(records=batch(0, 3, epoch=1)))
-    asked, told = await leader.asked()
+    _, response = await leader.asked()
+    response.set_result(answer(records=batch(0, 3, epoch=1)))
+    asked, response = await leader.asked()
     assert asked.fetch_offset == 3
-    await refuse(told)
+    await refuse(response)
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
@@ -43,9 +43,9 @@ async def test_records_that_wait_are_given_before_the_position_is_reset(reset: O
         assert [record.offset for record in fetcher.records.take(10)] == [0, 1, 2]
         assert place(state) == (3, None)
         # The same offset is asked for again, and now no record waits.
-        asked, told = await leader.asked()
+        asked, response = await leader.asked()
         assert asked.fetch_offset == 3
-        await refuse(told)
+        await refuse(response)
         assert place(state) == (None, reset)
 
 
@@ -54,8 +54,8 @@ async def test_without_a_reset_records_that_wait_are_given_before_the_error() ->
         await refused_ahead(fetcher, leader)
         fetcher.raise_failure()
         assert [record.offset for record in fetcher.records.take(10)] == [0, 1, 2]
-        _, told = await leader.asked()
-        await refuse(told)
+        _, response = await leader.asked()
+        await refuse(response)
         with pytest.raises(OffsetOutOfRangeError, match="t-0 at 3"):
             fetcher.raise_failure()
         assert place(subscription[TP]) == (3, None)
@@ -64,9 +64,9 @@ async def test_without_a_reset_records_that_wait_are_given_before_the_error() ->
 async def test_a_position_that_has_moved_is_not_reset_by_a_late_refusal() -> None:
     async with reading(auto_offset_reset="earliest") as (subscription, fetcher, leader):
         fetcher.pump()
-        _, told = await leader.asked()
+        _, response = await leader.asked()
         subscription[TP].jump(40)
-        await refuse(told)
+        await refuse(response)
         assert place(subscription[TP]) == (40, None)
         asked, _ = await leader.asked()
         assert asked.fetch_offset == 40

@@ -79,7 +79,7 @@ async def member(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def test_a_member_that_does_not_poll_beats_from_the_end_of_the_round(member: Any) -> None:
-    """Those who work longer than a session between two polls were removed."""
+    """Members that work longer than a session between two polls were removed."""
     session, coordinator = member
     await coordinator.hear(HeartbeatRequest)
     assert session.needs_attention
@@ -154,7 +154,7 @@ async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
 async def test_a_leader_that_came_back_sees_new_partitions(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """It is told to leave the assignment as it is, and that it leads so that it watches."""
+    """The response says to leave the assignment as it is, and that it leads, so it watches."""
     settings: dict[str, Any] = {
         "group_id": name,
         "group_instance_id": "one",

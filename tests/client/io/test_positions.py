@@ -1,4 +1,4 @@
-"""Where a consumer goes on: what can be known is known, whoever else does not answer."""
+"""Where a consumer goes on: known positions are found, whichever broker does not respond."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_late_answer_moves_no_partition_that_has_been_sent_back_since(
         answering.set()
         await news.wait()
         assert (subscription[LED].position, subscription[LED].reset) == (None, None)
-        # Nobody moves it this time.
+        # No retry moves it this time.
         news.clear()
         positions.find_soon()
         await news.wait()

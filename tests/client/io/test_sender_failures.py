@@ -183,7 +183,7 @@ async def test_a_send_that_waited_for_metadata_in_a_producer_now_closing_is_refu
         async with producer._cluster._refreshing:
             waiting = asyncio.create_task(producer.send(topic, b""))
             await asyncio.sleep(0)
-            # Longer than the metadata take: what is over first is what the send is told.
+            # Longer than the metadata take: the send fails with what is over first.
             closing = asyncio.create_task(producer.close(timeout_ms=5_000))
             await asyncio.sleep(0)
         with pytest.raises(ClosedError, match="not open"):

@@ -65,7 +65,7 @@ class Heard:
         self.ended.set_result(error)
 
     def on_starved(self) -> None:
-        raise AssertionError("nobody else is here")
+        raise AssertionError("no other process is here")
 
 
 def job_in(folder: Path, *, segments: int = 3, limits: CleaningLimits | None = None) -> CleaningJob:

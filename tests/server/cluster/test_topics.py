@@ -203,7 +203,7 @@ def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
         with pytest.raises(Refused, match=r"oncelog\.max\.partitions") as caught:
             refused()
         assert caught.value.code is ErrorCode.POLICY_VIOLATION
-    # Whoever fills the cluster takes groups and transactions away from nobody.
+    # A full cluster leaves groups and transactions as they are.
     for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
         assert created(internal_topic(cluster.image, settings, name))
     assert cluster.apply(delete_topics(cluster.image, settings, ["many"])[0])

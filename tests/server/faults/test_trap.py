@@ -85,7 +85,7 @@ def test_a_batch_is_data_or_a_groups_offsets_by_its_topic() -> None:
 
 @pytest.mark.parametrize("variable", ["ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS"])
 def test_the_variable_alone_starts_nothing(tmp_path: Path, variable: str) -> None:
-    """By accident nobody breaks a broker: the switch has to be given too."""
+    """No broker breaks by accident: the switch has to be given too."""
     broker = Oncelog(tmp_path, environment={variable: "before-prepare"})
     assert broker.spawn().wait(60) == 2
     assert "--allow-faults" in broker.said()

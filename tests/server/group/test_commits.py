@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetDelete: who may write, and what is written."""
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: which members may write, and what is written."""
 
 from __future__ import annotations
 

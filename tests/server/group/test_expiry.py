@@ -50,7 +50,7 @@ def test_offsets_of_a_group_expire_by_when_it_became_empty() -> None:
     generation_id, (member,) = driver.stable_group("a", session_ms=600_000)
     driver.commit(("t", 0, 1), member_id=member, generation_id=generation_id)
     keep_alive(driver, 2 * HOUR_MS, generation_id, member)
-    assert driver.fetch("t", 0) == (-1, 0)  # Nobody is subscribed to it.
+    assert driver.fetch("t", 0) == (-1, 0)  # No member is subscribed to it.
     driver.commit(("t", 0, 2), member_id=member, generation_id=generation_id)
     driver.leave(member)
     driver.advance(HOUR_MS - CHECK_MS)

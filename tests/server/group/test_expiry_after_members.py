@@ -75,5 +75,5 @@ def test_no_offset_expires_while_the_members_of_its_group_rebalance(synced: bool
             driver.heartbeat(name, driver.group().generation_id)
     waited_for = GroupState.COMPLETING_REBALANCE if synced else GroupState.PREPARING_REBALANCE
     assert driver.state() is waited_for
-    # The topic is nobody's: in a stable group the offset would be gone.
+    # No member is subscribed to the topic: in a stable group the offset would be gone.
     assert driver.fetch("t", 0) == (5, 0)

@@ -1,4 +1,4 @@
-"""What a group tells of why it refuses somebody: why, since when, and whose request did it."""
+"""What a group reports of a refusal: why, since when, and the client of the request."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def alone(driver: Driver, client_id: str = "client", **options: Any) -> tuple[st
 def test_an_id_in_the_group_is_not_dismissed() -> None:
     driver = Driver()
     assert dismissal(driver, *alone(driver)) is None
-    assert dismissal(driver, "", -1) is None, "nor who names no member, in a transaction"
+    assert dismissal(driver, "", -1) is None, "nor a request without a member, in a transaction"
 
 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_a_newer_generation_names_the_client_that_began_it(crashes: bool) -> None:
-    """After a restart its time is still known, by the record; who came is not."""
+    """After a restart its time is still known, by the record; its client is not."""
     driver = Driver()
     member, generation = alone(driver, "first")
     driver.advance(500)

@@ -110,7 +110,7 @@ def test_old_values_without_a_rebalance_timeout_load_with_the_session_timeout() 
     group = loading.table.groups[GROUP]
     assert group.state is GroupState.STABLE
     assert group.members["m"].rebalance_timeout_ms == 7_000
-    # A leader that is no member would lead nobody.
+    # A leader that is no member would lead no group.
     assert group.leader_id == "m"
 
 

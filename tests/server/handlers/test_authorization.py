@@ -118,7 +118,7 @@ class Granting:
 
 
 class Untouched:
-    """A part of the broker that nobody without the rights may reach."""
+    """A part of the broker that no client without the rights may reach."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def reached(*arguments: Any, **settings: Any) -> None:
@@ -239,7 +239,7 @@ DENIALS: Final = [
     Denial(K.LIST_CONFIG_RESOURCES, list_resources_request, CLUSTER_DENIED),
     Denial(K.WRITE_TXN_MARKERS, markers_request, CLUSTER_DENIED, (WRITE_ID,)),
 ]
-# Answered to everybody: nothing in it is a secret, or what is one is left out.
+# Answered to every client: nothing in it is a secret, or the secret part is left out.
 OPEN: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.DESCRIBE_CLUSTER,
@@ -422,6 +422,6 @@ async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
     async with broker(settings, Granting(*rights[: 1 + may])) as services:
         services = without_internal_topics(services)
         answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, request_about(TOPIC))
-    # Who is let through meets a broker that is no coordinator.
+    # A client with the right meets a broker that is no coordinator.
     allowed = switched_on and may
     assert answer.error_code == (ErrorCode.NOT_COORDINATOR if allowed else ID_DENIED)

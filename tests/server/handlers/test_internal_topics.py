@@ -1,4 +1,4 @@
-"""Internal topics: what a request that names one is told, before anything is done."""
+"""Internal topics: the error of a request that names one, before anything is done."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Before anybody has asked for a coordinator its internal topic does not exist: each API then says
-what makes a client look for the coordinator again."""
+"""Before the first FindCoordinator its internal topic does not exist: each API then has the code
+that makes a client look for the coordinator again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce is closed to what coordinators write, whoever asks."""
+"""Produce is closed to records of coordinators, from any client."""
 
 from __future__ import annotations
 

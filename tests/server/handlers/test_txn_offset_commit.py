@@ -1,4 +1,4 @@
-"""Offsets in a transaction, while somebody else ends that transaction."""
+"""Offsets in a transaction, while another client ends that transaction."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ async def lost(port: int, timeout_s: float = DEADLINE_S) -> CODES:
 
 
 async def test_no_process_listens() -> None:
-    with socket.socket() as silent:  # bound, so that nobody else can listen there meanwhile
+    with socket.socket() as silent:  # bound, so that no other socket can listen there meanwhile
         silent.bind(("127.0.0.1", 0))
         codes = await lost(silent.getsockname()[1])
     assert codes == dict.fromkeys(TOPIC, ErrorCode.NETWORK_EXCEPTION)

@@ -34,7 +34,7 @@ def batch(count: int = 1, *, timestamp: int = NOW_MS, size: int = 20, **fields: 
 
 
 def read_all(log: PartitionLog, offset: int | None = None, limit: int = MANY) -> list[Record]:
-    """The records a reader of `log` gets who follows it to the end, markers among them."""
+    """Return the records that a reader of `log` gets up to the end, markers among them."""
     position = log.log_start_offset if offset is None else offset
     found: list[Record] = []
     while True:

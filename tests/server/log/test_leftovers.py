@@ -58,10 +58,10 @@ CASES = {
 def test_s18_leftovers_are_resolved(case: str) -> None:
     before, after = CASES[case]
     files = disk_with(*before)
-    files.nodes[f"{DIRECTORY}/stranger"] = FileNode()
+    files.nodes[f"{DIRECTORY}/unknown"] = FileNode()
     sweep(files, DIRECTORY, files.list(DIRECTORY))
     files.settle()
-    assert files.list(DIRECTORY) == [*sorted(after), "stranger"]
+    assert files.list(DIRECTORY) == [*sorted(after), "unknown"]
 
 
 def test_s18_a_swap_takes_the_place_of_all_segments_it_was_made_from() -> None:

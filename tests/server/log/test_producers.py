@@ -1,4 +1,4 @@
-"""Idempotence: what a producer may append, and what a retry is told (scenarios R1-R4, R17,
+"""Idempotence: what a producer may append, and the response to a retry (scenarios R1-R4, R17,
 E8; Kafka's ProducerStateManagerTest)."""
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
     assert caught.value.code == ErrorCode.POLICY_VIOLATION
     assert (driver.log.log_end_offset, len(producers)) == (3, 3), "nothing appended"
     assert calls == ["full"], "once for each batch"
-    assert driver.send(1, 1, 1).base_offset == 3, "who is known goes on"
+    assert driver.send(1, 1, 1).base_offset == 3, "a known producer goes on"
     driver.plain()
     # Coordinators bring their own limits, and a marker has to be written.
     driver.append(

@@ -1,4 +1,4 @@
-"""Rows of aborted transactions: as bytes, and who of them matters to a reader."""
+"""Rows of aborted transactions: as bytes, and which of them matter to a reader."""
 
 from __future__ import annotations
 

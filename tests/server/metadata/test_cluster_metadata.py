@@ -1,4 +1,4 @@
-"""The image follows the store; whoever changes something sees it when the call returns."""
+"""The image follows the store; the caller of a change sees it when the call returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Answers leave in the order of the requests; what waits parks; who does not read is not served."""
+"""Responses leave in the order of the requests; a request that waits parks; a client that does not
+read is not served."""
 
 from __future__ import annotations
 

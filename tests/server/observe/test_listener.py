@@ -1,4 +1,4 @@
-"""GET /metrics: what is answered, and that nobody else waits for it."""
+"""GET /metrics: its responses, and that no other client waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values at the edges of conditions, which generic mutants have shown nobody stood on."""
+"""Values at the edges of conditions that, as generic mutants have shown, no other test covers."""
 
 from __future__ import annotations
 

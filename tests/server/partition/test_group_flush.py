@@ -1,4 +1,4 @@
-"""One fsync for everybody who waits."""
+"""One fsync for all requests that wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition: its high watermark, who waits on it, leadership, guards."""
+"""A partition: its high watermark, the requests that wait for it, leadership, guards."""
 
 from __future__ import annotations
 

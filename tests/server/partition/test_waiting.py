@@ -1,4 +1,4 @@
-"""Who waits on a partition is told once, in order, and by nobody else."""
+"""A request parked on a partition completes once, in order, and by one call."""
 
 from __future__ import annotations
 

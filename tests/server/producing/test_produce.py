@@ -1,4 +1,4 @@
-"""One Produce over several partitions: checks, the coordinator first, appends, and who waits."""
+"""One Produce over several partitions: checks, the coordinator first, appends, and waiting."""
 
 from __future__ import annotations
 

@@ -224,8 +224,8 @@ SERVER = Path(oncelog_server.config.__file__).parent
 
 
 def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
-    """What nobody reads belongs among those accepted without effect. Settings that a topic has too
-    are shown, stored and handed to its log."""
+    """A setting that is never read belongs among those accepted without effect. Settings that a
+    topic has too are shown, stored and handed to its log."""
     tables = SERVER / "settings"
     readers = [path for path in SERVER.rglob("*.py") if tables not in path.parents]
     readers += [tables / "listeners.py", tables / "topics.py"]

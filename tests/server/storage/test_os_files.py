@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_opened_fails_its_sync(tmp_path: Path) -> None:
 def test_s17_the_name_of_a_file_that_was_found_is_made_durable_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever made it may have been killed before: its data would be synced, and gone with its name
+    """A killed process may have made it: its data would be synced, and gone with its name
     at the next power loss."""
     (tmp_path / "a-0").mkdir()
     (tmp_path / "a-0" / "log").write_bytes(b"left by a killed process")

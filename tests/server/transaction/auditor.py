@@ -60,7 +60,8 @@ class Auditor:
             assert value.producer_epoch >= epochs.get(value.producer_id, -1)
             epochs[value.producer_id] = value.producer_epoch
             if value.next_producer_epoch >= 0 and value.transaction_status == ONGOING:
-                # Kept: who ends it is newer than who began it, and than who kept it before.
+                # Kept: the producer that ends it is newer than the one that began it, and than an
+                # earlier keeper.
                 keeper = (value.next_producer_id, value.next_producer_epoch)
                 assert keeper > (value.producer_id, value.producer_epoch)
                 assert keeper >= last_keeper
@@ -90,7 +91,7 @@ def _partitions(value: TransactionLogValue) -> set[TopicPartition]:
 
 
 def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
-    """Who held the id when it was decided, and how. I7: decided once, and completed as decided."""
+    """The id's holder at the decision, and the result. I7: decided once, completed as decided."""
     decided: dict[Identity, bool] = {}
     prepared: bool | None = None
     before: TransactionLogValue | None = None
@@ -129,7 +130,7 @@ def _markers_follow_decisions(
     """I5, I6, I8: no marker without its decision, one kind for each, all of them before COMPLETE.
 
     Where the epoch stays the same from one transaction to the next (V1), the decisions of one epoch
-    are told apart by nothing, so that all of them are allowed.
+    differ in nothing, so that all of them are allowed.
     """
     allowed: dict[Identity, dict[TopicPartition, set[bool]]] = {}
     for value in values:

@@ -64,7 +64,7 @@ class Client:
             pass
 
     def finish(self, world: World) -> bool:
-        """What a client does who meets the next process; whether its transaction is committed."""
+        """What a client does that meets the next process; whether its transaction is committed."""
         assert self.producer is not None
         if self.ended is not None:
             world.settle(10_000)
@@ -100,7 +100,7 @@ def stepper(world: World, syncs: int | None) -> Callable[[], bool]:
 
 
 def take_over(world: World, client: Client) -> None:
-    """Whoever comes next with the id gets a working producer."""
+    """The next instance of the id gets a working producer."""
     for _ in range(20):
         answer = world.init()
         world.settle(500)

@@ -1,4 +1,4 @@
-"""Which code each version is told, row by row (KIP-588, KIP-890)."""
+"""The code for each version, row by row (KIP-588, KIP-890)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INIT, ADD, OFFSETS, END, PRODUCE, COMMIT = (
     ApiKey.PRODUCE,
     ApiKey.TXN_OFFSET_COMMIT,
 )
-# API, code of the core, first version that is told 90 or 120 (None: none is), what the others are.
+# API, code of the core, first version that gets 90 or 120 (None: none does), the code of others.
 ROWS = [
     (INIT, ErrorCode.PRODUCER_FENCED, 4, 47),
     (ADD, ErrorCode.PRODUCER_FENCED, 2, 47),

@@ -1,4 +1,4 @@
-"""Why a producer was refused: which, when and by whom, remembered and told once."""
+"""Why a producer was refused: which, when and by which client, remembered and reported once."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() 
 
 
 def test_the_newest_of_three_gets_its_response_though_the_second_has_aborted_by_itself() -> None:
-    """Who takes over from somebody with nothing open has cut that one off, whatever was before."""
+    """A producer that takes an id over with nothing open has fenced the former one in any case."""
     heard = Heard()
     heard.begin()
     heard.driver.init(caller=NEW)
@@ -149,7 +149,7 @@ def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
     heard.driver.init(caller=NEW)
     assert [cause for cause, _, _ in heard.listed()] == [TIMED_OUT, NEWER]
     assert "timed out" in heard.driver.end(*producer, True).value.message
-    # That it cannot come back is the newer one's doing, and its epoch was nobody's.
+    # That it cannot come back is caused by the newer one, and its epoch was never given out.
     assert heard.driver.init(*producer).value.code is FENCED
 
 
@@ -195,7 +195,7 @@ def test_only_the_last_fences_of_an_id_are_remembered() -> None:
 
 
 def test_a_refusal_without_a_fence_is_counted_apart() -> None:
-    """An epoch nobody was given, or one from before a restart."""
+    """An epoch that was never given out, or one from before a restart."""
     heard = Heard()
     producer_id, epoch = heard.begin()
     assert heard.driver.end(producer_id, epoch + 5, True).value.message == ""
@@ -217,7 +217,7 @@ def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
 
 
 def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
-    """KIP-447's early draft: by whoever brought the generation, and each of them once."""
+    """KIP-447's early draft: by the client of the new generation, and each of them once."""
     driver = GroupDriver()
     busy, idle = driver.member("busy", 1, IN0), driver.member("idle", 1, IN1)
     driver.begin(busy, P0)

@@ -1,4 +1,4 @@
-"""Transactional ids that nobody uses any more: tombstoned in slices,
+"""Transactional ids that are not used any more: tombstoned in slices,
 never while anything is open."""
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def test_k3_a_clock_that_jumps_ahead_expires_no_id() -> None:
     world.started_wall_ms += 8 * 86_400_000
     assert sweep(sweeper) == 0
     world.settle(WEEK_MS // 2)
-    assert sweep(sweeper) == 1, "and keeps nobody for ever"
+    assert sweep(sweeper) == 1, "and keeps no id for ever"
 
 
 def test_k3_a_clock_that_is_put_right_again_leaves_no_trace() -> None:

@@ -1,4 +1,4 @@
-"""Who gets a marker, by the newest image."""
+"""The leaders that get a marker, by the newest image."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whether a broker can tell of all its transactional ids: nobody may take for hanging what it
-merely keeps quiet about."""
+"""Whether a broker knows all its transactional ids: an id that it leaves out must not be taken for
+hanging."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def listing_error_of(world: World, cluster: ClusterImage, partitions: Partitions
     [
         pytest.param((HERE,), ErrorCode.NONE, id="all are in service"),
         pytest.param((HERE, OTHER), ErrorCode.NONE, id="another broker tells of its own"),
-        pytest.param((HERE, NO_LEADER), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="nobody tells"),
+        pytest.param((HERE, NO_LEADER), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="no leader"),
         pytest.param((HERE, HERE), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="offline here"),
     ],
 )

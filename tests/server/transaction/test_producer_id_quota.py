@@ -72,7 +72,7 @@ def test_h60_what_was_given_is_forgotten_when_it_has_expired_and_not_before() ->
     assert given_to(quota, "/a", WINDOW_MS + WINDOW_MS // STEPS, 9) == 3
     assert len(quota) == 1
     given_to(quota, "/b", 10 * WINDOW_MS)
-    assert len(quota) == 1, "nothing is kept of who has not come back"
+    assert len(quota) == 1, "nothing is kept of a client that has not come back"
 
 
 def test_h60_an_address_of_ipv6_is_its_network() -> None:
@@ -104,7 +104,7 @@ def test_h60_never_more_than_the_limit_within_any_window(
 
 
 def test_h60_each_limit_is_logged_once_a_minute_with_what_it_has_refused() -> None:
-    """By whom, and how often meanwhile; every refusal is counted."""
+    """By which client, and how often meanwhile; every refusal is counted."""
     refusals: list[Refusal] = []
     now_ms = 5
     refused = RefusedProducerIds(lambda: now_ms, refusals.append)

@@ -68,7 +68,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def it_asks_again(self, data: st.DataObject) -> None:
-        """A new instance that was told to come back, or any one that starts over."""
+        """A new instance that had to come back, or any one that starts over."""
         producer = self.one(data)
         if producer.identity is None:
             self.answered(self.driver.init(), producer, (-1, -1), None, False)

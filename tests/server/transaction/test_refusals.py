@@ -1,5 +1,5 @@
 """No producer is refused without a trace: every place that refuses one counts it, by its cause, and
-remembers why where somebody has cut it off."""
+remembers why if another producer has fenced it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def end_in_an_older_generation(world: World) -> Refused:
 
 
 def end_after_a_restart(world: World) -> Refused:
-    """That a newer generation has come is in the log; who brought it is not."""
+    """The log has the newer generation, but not its client."""
     older = outdated(world)
     again = world.crash()
     world.__dict__.update(again.__dict__)
@@ -265,7 +265,7 @@ def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fe
 
 
 def test_a_late_request_without_a_producer_names_none() -> None:
-    """Whoever has the id now is not the one that was refused."""
+    """The producer that has the id now is not the one that was refused."""
     world = World()
     member(world, "older", 1, IN0)
     member(world, "older", 2, IN0)

@@ -1,4 +1,4 @@
-"""Fencing and time-outs over the whole path: who may write, and for how long."""
+"""Fencing and timeouts over the whole path: which producer may write, and for how long."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_t10_a_commit_that_takes_longer_than_its_time_out_is_one_or_the_other(sc
         assert world.transactions.abort_overdue(10) == []
     committed = value_of(ending).code is ErrorCode.NONE
     assert committed == (scan != "before the end")
-    assert outcomes(world, A0) == [committed], "one marker, and of the kind that was told"
+    assert outcomes(world, A0) == [committed], "one marker, and of the kind of the response"
     assert world.read(A0) == ([b"v"] if committed else [])
     world.check()
 

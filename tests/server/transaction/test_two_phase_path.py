@@ -1,4 +1,4 @@
-"""Two-phase commit over the whole path (KIP-939): readers wait, who is fenced writes nowhere."""
+"""Two-phase commit over the whole path (KIP-939): readers wait, a fenced producer is refused."""
 
 from __future__ import annotations
 

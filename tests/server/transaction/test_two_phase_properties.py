@@ -1,4 +1,4 @@
-"""Two-phase commit with any sequence of failures, crashes and time: nobody but who decides ends a
+"""Two-phase commit with any sequence of failures, crashes and time: only its decider ends a
 prepared transaction, and it is ended as what it was begun (KIP-939)."""
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class TwoPhaseLives(Lives):
             if crashes:
                 self.the_broker_ends_and_starts(2, 0)
         if responses and responses[0].code is ErrorCode.NONE:
-            assert responses == [responses[0]] * len(responses), "a retry is told something else"
+            assert responses == [responses[0]] * len(responses), "a retry gets something else"
 
     @rule(by_ms=st.sampled_from([NO_TIMEOUT_MS, 60_000]))
     def time_passes(self, by_ms: int) -> None:
@@ -170,7 +170,7 @@ class TwoPhaseLives(Lives):
         self.driver.append_error, self.driver.holds_commits = None, False
         self.driver.release()
         self.driver.finish(ID)
-        # Whoever comes may keep what is open and end it.
+        # Any instance may keep what is open and end it.
         kept = self.driver.init(two_phase=True, keep=True).value
         if kept.ongoing_producer_id >= 0:
             self.driver.end(kept.producer_id, kept.producer_epoch, True)

@@ -1,5 +1,5 @@
 """A broker's transactional core in memory: real partitions on a disk in memory, both coordinators,
-local markers. Time moves when told, and so does the disk.
+local markers. Time moves on demand, and so does the disk.
 
 `crash` gives another life on the same disk. The logs alone are asked what happened, by code that
 knows nothing of the server's state.
@@ -74,7 +74,7 @@ def value_of(answer: T | Deferred[T]) -> T:
 
 @dataclass
 class Scene:
-    """Who leads what, as the newest image would say. Everything is local unless said otherwise."""
+    """The leaders, as the newest image would have them. Everything is local by default."""
 
     local: MarkerSender
     remote: dict[TopicPartition, MarkerSender] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class World:
         self.slow: set[TopicPartition] = set()
         self._unflushed: list[Partition] = []
         self.partitions: dict[TopicPartition, Partition] = {}
-        # What the transaction coordinator told of: (partition, how many).
+        # What the transaction coordinator reported: (partition, how many).
         self.stray_markers: list[tuple[int, int]] = []
         for name in (*DATA, OFFSETS, *self.transaction_logs):
             self.partitions[name] = self._open(name)
@@ -334,8 +334,8 @@ class World:
     def read(
         self, partition: TopicPartition, isolation: Isolation = Isolation.READ_COMMITTED
     ) -> list[bytes]:
-        """The values a reader of that isolation gets who begins at 0 and follows KIP-98: aborted
-        batches are dropped by the list the broker sends along."""
+        """Return the values for a reader of that isolation that begins at 0 and follows KIP-98:
+        aborted batches are dropped by the list that the broker sends along."""
         return read_values(self.partitions[partition], isolation)
 
     def oracle(self, partition: TopicPartition) -> Oracle:

@@ -1,4 +1,4 @@
-"""JoinGroup: who is let in, under which id, and when the join phase ends."""
+"""JoinGroup: which members are let in, under which id, and when the join phase ends."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_h63_what_a_group_may_hold_in_memory_is_bounded() -> None:
     large = {"range": b"x" * 2_000}
     _, (member,) = driver.stable_group("a", protocols=large)
     assert driver.join(version=3, protocols={"range": b"x" * 4_000}).value.error_code == 81
-    # Who is in it may join again with as much as it has.
+    # A member may join again with as much as it has.
     assert driver.join(member, protocols=large).value.error_code == 0
     codes = [driver.join(client_id=f"{number}").value.error_code for number in range(4)]
     assert codes == [79, 79, 79, 81]

@@ -78,7 +78,7 @@ def test_a_crash_before_the_assignment_sends_all_members_back_to_join() -> None:
 
 
 class Client:
-    """A member as a consumer is one: it joins, syncs what it was told, and beats."""
+    """A member like a consumer: it joins, syncs its assignment, and sends heartbeats."""
 
     def __init__(self, name: str, *, static: bool) -> None:
         self.name = name
@@ -92,14 +92,14 @@ class Client:
 class GroupOfClients(RuleBasedStateMachine):
     """Five clients come, go, pause and crash, the coordinator too; appends fail, commits are late.
 
-    The assignment of a generation carries a stamp of its own, so whoever gets another one shows it.
+    The assignment of a generation has a stamp of its own, so a member with another one shows it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.driver = Driver()
         self.clients = [Client(f"c{number}", static=number > 2) for number in range(5)]
-        # The assignment members were told, by generation.
+        # The assignments that members got, by generation.
         self.stamps: dict[int, str] = {}
         self.stamp = 0
         # Every answer ever owed by this incarnation of the coordinator.
@@ -171,7 +171,7 @@ class GroupOfClients(RuleBasedStateMachine):
     def synced(
         self, client: Client, generation: JoinGroupResponse, answer: SyncGroupResponse
     ) -> None:
-        """All who are told an assignment in one generation are told their part of the same one."""
+        """All assignments of one generation are parts of the same one."""
         if answer.error_code != 0:
             self.outdated(client, answer.error_code)
             return
@@ -301,7 +301,7 @@ class GroupOfClients(RuleBasedStateMachine):
             }
 
     def teardown(self) -> None:
-        """Left alone, the group becomes empty and nobody waits any more."""
+        """Left alone, the group becomes empty and no request waits any more."""
         driver = self.driver
         driver.append_error, driver.holds_commits = None, False
         driver.release_commits()

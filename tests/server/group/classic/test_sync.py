@@ -1,4 +1,4 @@
-"""SyncGroup: everybody gets the leader's assignment once it is committed, or a code."""
+"""SyncGroup: each member gets the leader's assignment once it is committed, or a code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_followers_wait_for_the_leader_and_the_leader_for_the_commit() -> None:
     assert (waiting.value.assignment, leading.value.assignment) == (b"F", b"L")
     assert (waiting.value.protocol_type, waiting.value.protocol_name) == ("consumer", "range")
     assert driver.state() is GroupState.STABLE
-    # Who was left out by the leader has nothing to do.
+    # A member that the leader left out has nothing to do.
     assert driver.sync(late, 1).value.assignment == b""
 
 

@@ -98,7 +98,7 @@ class Model:
         self.mark(producer, committed, bump)
 
     def again(self) -> None:
-        """Everybody's last batch is known: it is not appended once more."""
+        """Each producer's last batch is known: it is not appended once more."""
         end = self.driver.log.log_end_offset
         for producer, (sequence, pairs, transactional, offset) in self.last.items():
             if transactional is not (producer in self.open):

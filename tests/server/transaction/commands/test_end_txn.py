@@ -154,7 +154,7 @@ def test_E2_E3_E4_at_the_last_epoch_the_end_hands_out_a_new_producer_id_once(
 
 @pytest.mark.parametrize("named", [True, False], ids=["itself", "a new instance"])
 def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
-    """Its id is another one then, and the retry of an end is told which (KAFKA-20090)."""
+    """Its id is another one then, and the retry of an end gets that id (KAFKA-20090)."""
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST, last_producer_epoch=LAST - 1)
     driver.now_ms += 60_000

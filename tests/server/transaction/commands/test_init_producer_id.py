@@ -1,4 +1,4 @@
-"""Who is the one live producer of an id: KIP-360, fencing, epochs that run out."""
+"""Which producer of an id is the live one: KIP-360, fencing, epochs that run out."""
 
 from __future__ import annotations
 

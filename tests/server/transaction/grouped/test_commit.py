@@ -74,15 +74,15 @@ def no_such_id(driver: GroupDriver, member: Member) -> Member:
 
 
 def never_in_the_group(driver: GroupDriver, member: Member) -> Member:
-    result = driver.init(transactional_id="stranger").value
-    driver.add(result.producer_id, result.producer_epoch, P0, transactional_id="stranger")
-    return Member("stranger", result.producer_id, result.producer_epoch)
+    result = driver.init(transactional_id="other").value
+    driver.add(result.producer_id, result.producer_epoch, P0, transactional_id="other")
+    return Member("other", result.producer_id, result.producer_epoch)
 
 
 def of_another_group(driver: GroupDriver, member: Member) -> Member:
-    result = driver.join("stranger", 1, group_id="h").value
-    driver.add(result.producer_id, result.producer_epoch, P0, transactional_id="stranger")
-    return Member("stranger", result.producer_id, result.producer_epoch)
+    result = driver.join("other", 1, group_id="h").value
+    driver.add(result.producer_id, result.producer_epoch, P0, transactional_id="other")
+    return Member("other", result.producer_id, result.producer_epoch)
 
 
 def another_producer(driver: GroupDriver, member: Member) -> Member:

@@ -29,7 +29,7 @@ def opened() -> tuple[GroupDriver, Member]:
 
 
 def meet(driver: GroupDriver, older: Member) -> ErrorCode | None:
-    """What the newer one is told; None where nothing of the older one's is open."""
+    """The code for the newer one; None where nothing of the older one's is open."""
     found = transactions_of(driver.shard, {older.producer_id})
     if not found:
         return None

@@ -180,7 +180,7 @@ def test_an_id_that_leaves_its_group_is_fenced_there(elsewhere: bool, crashes: b
     world.produce(plain, A0, 0, b"plain", transactional_id=name)
     assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
     assert world.read(A0) == [b"plain"]
-    # It is no member any more: nobody is fenced for its partitions.
+    # It is no member any more: no producer is fenced for its partitions.
     again = world.crash()
     again.settle()
     produce(again, member(again, "other", 1, IN0), A1)
@@ -197,7 +197,7 @@ def test_an_operator_ends_what_is_open_where_the_id_lives() -> None:
         assert value_of(world.transactions.init_producer_id(command)).code is code
     assert outcomes(world, A0) == [False]
     assert value_of(end(world, joined)).code is FENCED
-    # It is still a member: whoever has a newer generation fences it.
+    # It is still a member: a producer of a newer generation fences it.
     again = member(world, name, 1, IN0)
     member(world, "newer", 2, IN1)
     assert value_of(add(world, again, A0)).code is ErrorCode.ILLEGAL_GENERATION
@@ -308,7 +308,7 @@ def crashes(flush_on_ack: bool, committed: bool) -> Iterator[tuple[World, GroupC
 
 
 def audit(world: World) -> bool:
-    """Whether it is committed: all of it, or nothing; and nobody waits for anything."""
+    """Return whether it is committed: all of it, or nothing; and no request waits for anything."""
     committed = bool(world.read(A0))
     for partition in DATA:
         assert world.read(partition) == [b"first"] * committed
@@ -321,7 +321,7 @@ def audit(world: World) -> bool:
 
 
 def survive(world: World, commit: GroupCommit, retries: bool) -> None:
-    """What is decided is finished without anybody's help; what is not, never is by halves."""
+    """A decided transaction is finished without any request; others never by halves."""
     world.settle(10_000)
     if commit.asked and retries:
         assert commit.parent is not None

@@ -90,7 +90,7 @@ def test_in_a_group_that_counts_anew_it_is_kept_as_it_was_and_then_ended() -> No
     assert keeper.code is ErrorCode.NONE
     assert value_of(end(world, Member(name, *owner(keeper)))).code is ErrorCode.NONE
     assert outcomes(world, A0) == [True]
-    # From then on as everybody else's.
+    # From then on like any other.
     while (answer := ask(world, name, 1, keep=True, is_current=True)).code is not ErrorCode.NONE:
         assert answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert value_of(end(world, other)).code is ErrorCode.PRODUCER_FENCED
