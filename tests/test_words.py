@@ -51,8 +51,6 @@ UNREAD: tuple[str, ...] = (
     "server/oncelog_server/group/",
     "server/oncelog_server/log/",
     "server/oncelog_server/transaction/",
-    "tests/client/",
-    "tests/server/",
 )
 
 
