@@ -28,7 +28,7 @@ def many_groups() -> Driver:
 
 
 def many_members() -> tuple[Driver, list[object]]:
-    """As many as one group takes, and the answers they wait for; the rest is told to go away."""
+    """As many as one group takes, and the responses they wait for; the rest is refused."""
     driver = Driver(compares=False)
     parked: list[object] = []
     refused = 0
@@ -58,7 +58,7 @@ def test_h61_of_a_hundred_thousand_members_a_group_takes_what_its_memory_allows(
 
 
 def test_h61_a_group_of_so_many_tells_the_next_one_and_those_in_it_go_on() -> None:
-    """Whoever was in time makes a generation; who came too late may come when there is room."""
+    """Members in time make a generation; a member that comes too late may come back later."""
     driver, _ = many_members()
     group = driver.shard.table.groups[GROUP]
     driver.advance(driver.config.group_initial_rebalance_delay_ms)

@@ -218,7 +218,7 @@ def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
     value_of(world.end(producer, True))
     world.settle(10_000)
     assert state(world) is State.PREPARE_COMMIT
-    # However often it is tried, nothing is appended to a log that nobody follows.
+    # However often it is tried, nothing is appended to a log without a follower.
     assert world.partitions[OFFSETS].log_end_offset == end_offset
     world.groups.lead(world.partitions[OFFSETS])
     world.settle(1_000)
