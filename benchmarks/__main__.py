@@ -28,7 +28,7 @@ RESULTS = Path(__file__).with_name("results")
 
 
 def main() -> int:
-    """Run what the command line says; exit code 1 if a `must` is missed, 2 if it cannot run."""
+    """Run the command line. Return 1 if a `must` is missed, 2 if the bench cannot run."""
     args = arguments()
     begin = time.monotonic()
 
@@ -63,22 +63,22 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line; `--rows` are names of loads, or of rows as `load.figure`."""
+    """Parse the command line. `--rows` are names of loads, or of rows as `load.figure`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rows", type=_loads, default=list(ALL_LOADS), help=", ".join(ALL_LOADS))
     parser.add_argument("--targets", type=names_of(MAKERS), default=[KAFKA, ONCELOG])
     parser.add_argument("--places", type=names_of((PINNED, UNPINNED)), default=[PINNED, UNPINNED])
     parser.add_argument("--quick", action="store_true", help="one short round, nothing warm")
     parser.add_argument("--rounds", type=int, help="3 unless --quick")
-    parser.add_argument("--warm", type=float, default=60.0, help="at most so many s for each load")
-    parser.add_argument("--directory", help="where the brokers put their data; not on a tmpfs")
-    parser.add_argument("--json", type=Path, help="where the result goes; in results/ by default")
+    parser.add_argument("--warm", type=float, default=60.0, help="the most s for each load")
+    parser.add_argument("--directory", help="the folder of the brokers' data; not on a tmpfs")
+    parser.add_argument("--json", type=Path, help="the file of the result; in results/ by default")
     parser.add_argument("--markdown", action="store_true", help="print tables for a document")
     return parser.parse_args()
 
 
 def names_of(known: Any) -> Any:
-    """A type of argument: some of the known names."""
+    """Return a type of argument: some of the known names."""
 
     def names(text: str) -> list[str]:
         found = text.replace(",", " ").split()
@@ -114,7 +114,7 @@ def show(place: str, found: list[Result], *, as_markdown: bool) -> None:
 def write(
     args: argparse.Namespace, tables: dict[str, list[Result]], measured: dict[str, Measured]
 ) -> None:
-    """The result as JSON: medians, and every round behind them."""
+    """Write the result as JSON: medians, and every round behind them."""
     now = datetime.now(UTC)
     path = args.json or RESULTS / f"{now:%Y%m%d-%H%M%S}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

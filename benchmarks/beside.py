@@ -17,17 +17,17 @@ from oncelog_protocol.frames import frame
 from oncelog_protocol.headers import write_request_header
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 
-# How often each of the two asks: a stall of a few ms is met by one of them.
+# The interval of each of the two processes: together they notice a stall of a few ms.
 PACE_S = 0.005
 ANSWER_TIMEOUT_S = 120.0
 _SIZE = struct.Struct(">i")
 
 Sample = tuple[float, float]
-"""When it was sent (monotonic s), how long the answer took (s)."""
+"""The time of the request (monotonic s), and the time until its response (s)."""
 
 
 class Latencies(NamedTuple):
-    """Of a produce of one message (s), and the longest time in which nothing was answered."""
+    """The latencies of a produce of one message (s), and the longest time without a response."""
 
     messages: int
     p50: float
@@ -37,8 +37,8 @@ class Latencies(NamedTuple):
 
 
 class Beside:
-    """A context manager: two processes beside the load, one that produces, one that only asks which
-    versions there are, and so meets nothing but the broker's loop."""
+    """A context manager: two processes beside the load. One produces. The other sends ApiVersions,
+    which waits only for the broker's loop."""
 
     def __init__(self, address: str, topic: str) -> None:
         entry = produce(topic, 0, a_batch(1, 100))
@@ -54,21 +54,21 @@ class Beside:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self._paced:
-            one.stop()
+        for process in self._paced:
+            process.stop()
 
     def during(self, load: Callable[[], object]) -> tuple[float, Latencies]:
-        """How long `load` took, and what was measured beside it."""
+        """Run `load`. Return how long it took, and what was measured beside it."""
         began = time.monotonic()
         load()
         ended = time.monotonic()
         time.sleep(2 * PACE_S)
-        produced, asked = (one.samples(began, ended) for one in self._paced)
+        produced, asked = (process.samples(began, ended) for process in self._paced)
         return ended - began, latencies(produced, asked)
 
 
 def latencies(produced: list[float], asked: list[float]) -> Latencies:
-    """Of the samples (s), which may be in any order."""
+    """Return the latencies of the samples (s), which may be in any order."""
     took = sorted(produced)
     at = len(took) - 1
     return Latencies(
@@ -85,7 +85,7 @@ class _Paced:
         self._pipe.recv()
 
     def samples(self, began: float, ended: float) -> list[float]:
-        """Latencies of what was under way in that time."""
+        """Return the latencies of the requests in flight in that time."""
         self._pipe.send("samples")
         found: list[Sample] = self._pipe.recv()
         return [took for sent, took in found if sent + took >= began and sent <= ended]
@@ -96,7 +96,7 @@ class _Paced:
 
 
 def _ask_on(pipe: Connection, address: str, request: bytes) -> None:
-    """Run in the other process: send requests at a fixed rate, and send the samples on request."""
+    """Send requests at a fixed rate in the other process, and return the samples on request."""
     host, port = address.rsplit(":", 1)
     samples: list[Sample] = []
     with socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S) as broker:
@@ -115,7 +115,7 @@ def _ask_on(pipe: Connection, address: str, request: bytes) -> None:
 
 
 def receive(broker: socket.socket) -> bytes:
-    """One answer, without its size. Raises ConnectionError."""
+    """Read one response, without its size. Raise ConnectionError."""
     (size,) = _SIZE.unpack(_exactly(broker, _SIZE.size))
     return _exactly(broker, size)
 

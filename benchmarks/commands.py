@@ -1,8 +1,8 @@
 """`python -m benchmarks.commands`: the processor time of short commands, beside Python's own.
 
-Each command runs as a process of its own against a broker with a few topics and a group; what it
-used, user and system, is what the system says of the ended process. The commands of a round run in
-turn, so that a slow moment of the machine meets all of them.
+Each command runs in its own process against a broker with a few topics and a group. The system
+reports the user and system time of the ended process. The commands of a round run in turn, so that
+a slow moment of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "topic --help": ("topic", "--help"),
     "--version": ("--version",),
 }
-# A shell asks the program so for what may follow `oncelog topic describe or`.
+# A shell calls the program like this to complete `oncelog topic describe or`.
 COMPLETION: Final = "completion of a topic's name"
 COMPLETING: Final = {
     "_ONCELOG_COMPLETE": "bash_complete",
     "COMP_WORDS": "oncelog topic describe or",
     "COMP_CWORD": "3",
 }
-# What Python alone takes.
+# The cost of Python alone.
 PYTHONS: Final = {"python -c pass": "pass", "import asyncio": "import asyncio"}
 
 MUST_MS: Final = 130.0
@@ -64,7 +64,7 @@ class Used:
 
 
 def main() -> int:
-    """Print the table; exit code 1 if `topic list` took more than it must."""
+    """Print the table. Return 1 if `topic list` misses its must."""
     args = arguments()
     compile_packages()
     with (
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line; several programs are measured in turn."""
+    """Parse the command line. Several programs are measured in turn."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.commands", description=__doc__)
     parser.add_argument("programs", nargs="*", default=[str(ONCELOG)], help="default: our own")
     parser.add_argument("--runs", type=int, default=30, help="of each command")
@@ -103,7 +103,7 @@ def fill(program: str, address: str) -> None:
 
 
 def measure(programs: Sequence[str], address: str, runs: int) -> dict[str, list[Used]]:
-    """Return for each program the processor time of every command, one not counted run before."""
+    """Return the processor times of every command of each program, without a first run."""
     environment = {**os.environ, "ONCELOG_BOOTSTRAP_SERVER": address}
     lines: dict[tuple[str, str], tuple[list[str], Mapping[str, str]]] = {}
     for program in programs:
@@ -130,8 +130,8 @@ def measure(programs: Sequence[str], address: str, runs: int) -> dict[str, list[
 
 
 def used_ms(line: Sequence[str], environment: Mapping[str, str]) -> float:
-    """Return the processor time of a process, of all its threads, in ms. Raises
-    CalledProcessError where it fails."""
+    """Return the processor time of a process, of all its threads, in ms. Raise CalledProcessError
+    if it fails."""
     with subprocess.Popen(
         line, env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:

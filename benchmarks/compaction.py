@@ -1,4 +1,4 @@
-"""Compaction at full speed: what it costs whoever produces meanwhile."""
+"""Compaction at full speed, and its cost for a producer at the same time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SAFE_MS: Final = "3600000"
 
 def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
     """The p99 of one message at a time while a log of 100-byte records is compacted, against the
-    one before. Records are safe from compaction until all is written."""
+    p99 before. Compaction starts only after all records are written."""
     target = bench.target
     with target.topic(1) as plain, target.topic(1) as compacted:
         _configure(target, compacted, {
@@ -46,15 +46,15 @@ def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
         file = bench.requests(_batches(compacted))
         size = bench.pace.max_bytes // 4
         bench.loadgen("repeat", file, all_cores(), connections=4, seconds=60, max_bytes=size)
-        one = bench.requests([produce(plain, 0, small_batch())])
-        before = [bench.loadgen("repeat", one, cores) for _ in range(_RUNS)]
+        requests = bench.requests([produce(plain, 0, small_batch())])
+        before = [bench.loadgen("repeat", requests, cores) for _ in range(_RUNS)]
         _configure(target, compacted, {"min.compaction.lag.ms": "0"})
         _wait_for_begin(target, compacted)
         meanwhile = []
         for _ in range(_RUNS):
-            found = bench.loadgen("repeat", one, cores)
+            found = bench.loadgen("repeat", requests, cores)
             if _is_compacted(target, compacted):
-                break  # the rest of that run had the machine for itself
+                break  # the rest of that run was without compaction
             meanwhile.append(found)
         if not meanwhile:
             raise TargetFailed(f"{target.name} compacts {size / MB:.0f} MB too fast to be measured")
@@ -67,7 +67,7 @@ def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
 
 
 def _batches(topic: str) -> list[Entry]:
-    """Records of `SMALL_VALUE` bytes, their keys by chance."""
+    """Return records of `SMALL_VALUE` bytes with random keys."""
     randomness = random.Random(1)
     now_ms = int(time.time() * 1000)
     entries = []
@@ -95,7 +95,7 @@ def _configure(target: Target, topic: str, settings: dict[str, str]) -> None:
 
 
 def _wait_for_begin(target: Target, topic: str) -> None:
-    """Until the cleaner has begun to write."""
+    """Wait until the cleaner has begun to write."""
     folder = Path(target.broker.data) / f"{topic}-0"
     deadline = time.monotonic() + _BEGIN_DEADLINE_S
     while not [*folder.glob("*.cleaned"), *folder.glob("*.swap")]:

@@ -1,6 +1,6 @@
-"""Start and growth: measured on brokers of their own, which nothing else has touched.
+"""Start and growth, measured on fresh brokers.
 
-Growth compares the latency of one message at a time before and after the broker holds many things.
+Growth compares the latency of one message at a time before and after the broker holds many items.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from tests.conformance.writing import Identity, init_producer_id
 
 IDLE_S = 3.0
-# Kafka's controller refuses to create more than 10,000 in one go.
+# Kafka's controller refuses to create more than 10,000 in one request.
 PARTITIONS_PER_TOPIC = 1_000
 
 Figures = dict[str, float]
@@ -32,7 +32,7 @@ Grow = Callable[[Bench, Cores], Figures]
 
 
 def start(target: Target, cores: Cores) -> Figures:
-    """Exec to first answer, and memory a while after that; the broker stops again."""
+    """Return the time from exec to the first response, and the memory a while later."""
     seconds = seconds_to_first_answer(target, cores)
     time.sleep(IDLE_S)
     memory = machine.resident_bytes(target.pid)
@@ -43,7 +43,7 @@ def start(target: Target, cores: Cores) -> Figures:
 def measure_start(
     names: list[str], folder: Path, cores: Cores, rounds: int
 ) -> dict[str, list[Figures]]:
-    """So many starts of each broker in turn, after a first one that is not counted."""
+    """Start each broker `rounds` times in turn, after a first start that is not counted."""
     compile_packages()
     found: dict[str, list[Figures]] = {name: [] for name in names}
     with running(names, folder, cores) as targets:
@@ -56,79 +56,79 @@ def measure_start(
 
 
 def compile_packages() -> None:
-    """As pip leaves an installed package, and as Kafka's jars are: a checkout has no byte code yet,
-    and never gets any where PYTHONDONTWRITEBYTECODE is set."""
+    """Compile the packages, as pip does: a checkout has no byte code yet, and gets none if
+    PYTHONDONTWRITEBYTECODE is set."""
     for package in (oncelog_protocol, oncelog_server, oncelog_client):
         for folder in package.__path__:
             compileall.compile_dir(folder, quiet=1)
 
 
 def latency_us(bench: Bench, entries: list[Entry], cores: Cores) -> float:
-    """The median of one message at a time, in the middle one of three runs."""
+    """Return the median latency of one message at a time, in the middle run of three."""
     file = bench.requests(entries)
     runs = [bench.loadgen("repeat", file, cores)["p50_us"] for _ in range(3)]
     return statistics.median(runs)
 
 
 def kilobytes_each(bench: Bench, before: int, items: int) -> float:
-    """What each of the items added to the broker's resident memory."""
+    """Return the resident memory of the broker for each item."""
     return (machine.resident_bytes(bench.target.pid) - before) / 1000 / items
 
 
 def many_partitions(bench: Bench, cores: Cores) -> Figures:
-    """One message at a time to each of 10,000 partitions in turn, against one partition."""
+    """Measure one message at a time to each of 10,000 partitions in turn, against one partition."""
     count = bench.pace.partitions
     per_topic = min(count, PARTITIONS_PER_TOPIC)
     with ExitStack() as topics:
-        one = topics.enter_context(bench.target.topic(1))
-        small = latency_us(bench, [produce(one, 0, small_batch())], cores)
+        single = topics.enter_context(bench.target.topic(1))
+        small = latency_us(bench, [produce(single, 0, small_batch())], cores)
         before = machine.resident_bytes(bench.target.pid)
         names = [
             topics.enter_context(bench.target.topic(per_topic)) for _ in range(count // per_topic)
         ]
         entries = [produce(name, at, small_batch()) for name in names for at in range(per_topic)]
-        # The first message of a partition opens its files: that is not what is asked here.
+        # The first message of a partition opens its files, which is not measured here.
         bench.loadgen("repeat", bench.requests(entries), cores, settle_ms=0, answers=count)
         figures = {"kb_each": kilobytes_each(bench, before, count)}
         return figures | {"slower": latency_us(bench, entries, cores) / small}
 
 
 def many_producers(bench: Bench, cores: Cores) -> Figures:
-    """One message at a time to a partition that 10,000 idempotent producers have written to."""
+    """Measure one message at a time to a partition with 10,000 idempotent producers."""
     count = bench.pace.producers
     with bench.target.topic(1) as topic:
-        one = [produce(topic, 0, small_batch())]
-        small = latency_us(bench, one, cores)
+        requests = [produce(topic, 0, small_batch())]
+        small = latency_us(bench, requests, cores)
         before = machine.resident_bytes(bench.target.pid)
         file = bench.requests(_first_batches(bench, topic))
         bench.loadgen("repeat", file, cores, settle_ms=0, answers=count)
         figures = {"kb_each": kilobytes_each(bench, before, count)}
-        return figures | {"slower": latency_us(bench, one, cores) / small}
+        return figures | {"slower": latency_us(bench, requests, cores) / small}
 
 
 def _first_batches(bench: Bench, topic: str) -> list[Entry]:
-    """The first batch of each producer, with the producer id it was given."""
+    """Yield the first batch of each producer, with its producer id."""
     entries = []
     with bench.target.wire() as wire:
         for _ in range(bench.pace.producers):
             given = init_producer_id(wire, None)
-            who = Identity(given.producer_id, given.producer_epoch)
-            entries.append(produce(topic, 0, a_batch(1, SMALL_VALUE, who), who))
+            identity = Identity(given.producer_id, given.producer_epoch)
+            entries.append(produce(topic, 0, a_batch(1, SMALL_VALUE, identity), identity))
     return entries
 
 
 def many_connections(bench: Bench, cores: Cores) -> Figures:
-    """One message at a time while 5,000 connections are open that had one request each."""
+    """Measure one message at a time while 5,000 connections are open, after one request on each."""
     count = bench.pace.connections
     machine.allow_open_files(count + 100)
     with bench.target.topic(1) as topic, ExitStack() as wires:
-        one = [produce(topic, 0, small_batch())]
-        small = latency_us(bench, one, cores)
+        requests = [produce(topic, 0, small_batch())]
+        small = latency_us(bench, requests, cores)
         before = machine.resident_bytes(bench.target.pid)
         for _ in range(count):
             wires.enter_context(bench.target.wire()).call(ApiVersionsRequest("bench", "1"), 3)
         figures = {"kb_each": kilobytes_each(bench, before, count)}
-        return figures | {"slower": latency_us(bench, one, cores) / small}
+        return figures | {"slower": latency_us(bench, requests, cores) / small}
 
 
 GROWTH: Mapping[str, Grow] = {
@@ -142,14 +142,14 @@ GROWTH: Mapping[str, Grow] = {
 def measure_growth(
     name: str, names: list[str], folder: Path, pace: Pace, broker: Cores, load: Cores
 ) -> dict[str, list[Figures]]:
-    """One growth of each broker, warm but otherwise fresh."""
+    """Measure the growth of each broker, warm but otherwise fresh."""
     found: dict[str, list[Figures]] = {}
-    for one in names:
-        with running([one], folder / name, broker) as targets:
+    for target_name in names:
+        with running([target_name], folder / name, broker) as targets:
             bench = Bench(targets[0], pace, folder)
             with bench.target.topic(1) as topic:
                 warm = bench.requests([produce(topic, 0, small_batch())])
                 seconds = pace.seconds * 3
                 bench.loadgen("repeat", warm, load, connections=4, depth=5, seconds=seconds)
-            found[one] = [GROWTH[name](bench, load)]
+            found[target_name] = [GROWTH[name](bench, load)]
     return found

@@ -20,11 +20,11 @@ _RUN_TIMEOUT_S = 300.0
 
 
 class LoadFailed(Exception):
-    """The load could not be put on the broker; the message says what it answered."""
+    """The broker refused the load; the message has its response."""
 
 
 def program() -> Path:
-    """The compiled load generator. Raises UnfitMachine without a C compiler."""
+    """Return the compiled load generator. Raise UnfitMachine without a C compiler."""
     content = b"".join(path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]")))
     digest = hashlib.sha256(content + " ".join(_FLAGS).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog" / "bench"
@@ -52,9 +52,9 @@ def _compile(target: Path) -> None:
 def run_loadgen(
     mode: str, port: int, requests: Path, cores: Set[int], options: Mapping[str, float]
 ) -> dict[str, float]:
-    """One run on these cores, `options` as loadgen.c names them; what it measured.
+    """Run the load on these cores, with options of loadgen.c. Return what it measured.
 
-    Raises LoadFailed at the first error the broker answers.
+    Raise LoadFailed at the first error of the broker.
     """
     words = [f"--{name}={value}" for name, value in options.items()]
     command = [str(program()), mode, str(port), str(requests), *words]
@@ -62,7 +62,7 @@ def run_loadgen(
 
 
 def run_load(command: list[str], cores: Set[int]) -> dict[str, float]:
-    """Run a load process to its end; the JSON of its last line. Raises LoadFailed."""
+    """Run a load process to its end. Return the JSON of its last line. Raise LoadFailed."""
     with on_cores(cores):
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -1,6 +1,6 @@
-"""The loads: what is put on a broker in one round, and the figures that come out of it.
+"""The loads: the work of one round, and its figures.
 
-A load is a context manager: it makes what its rounds share and gives the function that runs one.
+A load is a context manager: it makes what its rounds share, and returns the function of one round.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MB: Final = 1_000_000
 SMALL_VALUE: Final = 100
 KB_VALUE: Final = 1024
 FETCH_BYTES: Final = 1 << 20
-# A batch of so many records of 1 KB is just below the default of max.message.bytes.
+# A batch of this many records of 1 KB is just below the default of max.message.bytes.
 RECORDS_OF_1_MB: Final = 1_000
 RECORDS_OF_16_KB: Final = 16
 RETRY_PAUSE_MS: Final = 1
@@ -39,7 +39,7 @@ RETRY_PAUSE_MS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much a round does: until its seconds or, where data is big, its bytes are over."""
+    """The length of a round: until its seconds or, for large data, its bytes are over."""
 
     seconds: float
     max_bytes: int
@@ -53,25 +53,25 @@ QUICK: Final = Pace(1.0, 200 * MB, partitions=100, producers=100, connections=10
 
 Cores = Set[int]
 Round = Callable[[Cores], dict[str, float]]
-"""Runs the load from these cores; the figures by name, the one that tells the pace first."""
+"""Runs the load on these cores. Returns the figures by name; the first is the pace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a load needs to know: on whom, how much, and where it may put its files."""
+    """The context of a load: the broker, the length of a round, a folder for files."""
 
     target: Target
     pace: Pace
     folder: Path
 
     def requests(self, entries: list[Entry]) -> Path:
-        """The file of these requests, for the load generator."""
+        """Write these requests to a file for the load generator."""
         return write_entries(self.folder / f"{self.target.name}.requests", entries)
 
     def loadgen(
         self, mode: str, requests: Path, cores: Cores, **options: float
     ) -> dict[str, float]:
-        """A run of the load generator, with the broker's CPU time beside its own figures."""
+        """Run the load generator; add the broker's CPU time to its figures."""
         before = machine.cpu_seconds(self.target.pid)
         words = {name.replace("_", "-"): value for name, value in options.items()}
         words = {"seconds": self.pace.seconds} | words
@@ -79,7 +79,7 @@ class Bench:
         return found | {"broker_cpu_s": machine.cpu_seconds(self.target.pid) - before}
 
     def librdkafka(self, mode: str, topic: str, cores: Cores, *words: str) -> dict[str, float]:
-        """A run of librdkafka, with the broker's CPU time beside its own figures."""
+        """Run librdkafka; add the broker's CPU time to its figures."""
         before = machine.cpu_seconds(self.target.pid)
         command = [sys.executable, "-m", "benchmarks.rdload", mode, self.target.address, topic]
         found = run_load([*command, f"--seconds={self.pace.seconds}", *words], cores)
@@ -117,7 +117,7 @@ def small(bench: Bench) -> Iterator[Round]:
 
 
 def bulk(records: int, connections: int, depth: int) -> Load:
-    """Big batches of 1 KB messages, in a new topic for each round: the disk is not endless."""
+    """Big batches of 1 KB messages, in a new topic for each round to limit the disk space."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
@@ -125,7 +125,7 @@ def bulk(records: int, connections: int, depth: int) -> Load:
             with bench.target.topic(connections) as topic:
                 batch = a_batch_of_kilobytes(records)
                 file = bench.requests([produce(topic, at, batch) for at in range(connections)])
-                # What the round before left to be written back must not slow down this one.
+                # Dirty pages of the round before must not slow this one down.
                 os.sync()
                 found = bench.loadgen(
                     "repeat",
@@ -211,11 +211,11 @@ def librdkafka_transactions(bench: Bench) -> Iterator[Round]:
 
 
 def transactions(producers: int, version: int) -> Load:
-    """Produce one message, commit: in lock step by each of the producers. In version 1 they add the
-    partition first; in version 2 (KIP-890) Produce does it.
+    """Produce one message and commit, in lock step by each of the producers. In version 1 they add
+    the partition first; in version 2 (KIP-890) Produce does it.
 
-    A CONCURRENT_TRANSACTIONS is tried again after 1 ms, where clients wait 20 ms: kind to a broker
-    that answers so.
+    CONCURRENT_TRANSACTIONS is retried after 1 ms. Clients wait 20 ms, so this favors a broker that
+    sends it.
     """
 
     @contextmanager
@@ -241,14 +241,14 @@ def transactions(producers: int, version: int) -> Load:
 
 
 def _transactions(target: Target, topic: str, producers: int, version: int) -> list[Entry]:
-    """Fresh epochs for the producers, so that their sequences begin at 0."""
-    one = transaction if version == 1 else transaction_v2
+    """Bump the epochs of the producers, so that their sequences begin at 0."""
+    entries_of = transaction if version == 1 else transaction_v2
     with target.wire() as wire:
         identities = [new_identity(wire, f"bench-{at}") for at in range(producers)]
     return [
         entry
         for at, identity in enumerate(identities)
-        for entry in one(topic, at, identity, SMALL_VALUE)
+        for entry in entries_of(topic, at, identity, SMALL_VALUE)
     ]
 
 
@@ -256,7 +256,7 @@ def _transactions(target: Target, topic: str, producers: int, version: int) -> l
 def lost_to_transactions(bench: Bench) -> Iterator[Round]:
     """One librdkafka producer of 1 KB messages, idempotent, and in transactions.
 
-    Without linger: to wait 5 ms for a fuller batch at every begin would be the client's loss.
+    Without linger, because 5 ms at every begin would be a cost of the client.
     """
 
     def run(cores: Cores) -> dict[str, float]:
@@ -304,4 +304,4 @@ LOADS: Mapping[str, Load] = {
     "txn16v1": transactions(16, version=1),
     "lost": lost_to_transactions,
 }
-"""The loads on running, warm brokers, by the name the rows know them under."""
+"""The loads on running, warm brokers, by the names in the rows."""

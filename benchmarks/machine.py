@@ -1,4 +1,4 @@
-"""The machine: what it is, what a process uses of it, and which cores a process may run on."""
+"""The machine: its description, the resources of a process, and the cores of a process."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _KB: Final = 1024
 
 
 class UnfitMachine(Exception):
-    """The bench cannot run here; the message says why."""
+    """The bench cannot run here; the message has the reason."""
 
 
 def require_linux() -> None:
-    """Raises UnfitMachine without /proc and affinity: the bench measures and pins with them."""
+    """Raise UnfitMachine without /proc and affinity, with which the bench measures and pins."""
     if not Path("/proc/self/stat").exists() or not hasattr(os, "sched_setaffinity"):
         raise UnfitMachine("the bench reads /proc and pins processes: it needs Linux")
 
 
 def all_cores() -> frozenset[int]:
-    """The cores this process may use."""
+    """Return the cores that this process may use."""
     return frozenset(os.sched_getaffinity(0))
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process with all its threads so far, in steps of 10 ms."""
+    """Return user and system time of a process and its threads so far, in steps of 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
 
 def resident_bytes(pid: int) -> int:
-    """The resident set of a process."""
+    """Return the resident set of a process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * _KB
@@ -46,7 +46,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def pin(pid: int, cores: Set[int]) -> None:
-    """Let all threads of a process run on these cores only; its later threads inherit that."""
+    """Pin all threads of a process to these cores; its later threads inherit that."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             os.sched_setaffinity(int(task.name), cores)
@@ -55,7 +55,8 @@ def pin(pid: int, cores: Set[int]) -> None:
 
 
 def allow_open_files(count: int) -> None:
-    """Raise the limit of this process and its later children, if the system allows so many."""
+    """Raise the limit of open files of this process and its later children. Raise UnfitMachine if
+    the system refuses."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
         raise UnfitMachine(f"{count} open files are needed, the limit is {hard}: ulimit -n")
@@ -64,7 +65,7 @@ def allow_open_files(count: int) -> None:
 
 @contextmanager
 def on_cores(cores: Set[int]) -> Iterator[None]:
-    """What this thread starts inside the block runs on these cores."""
+    """Pin what this thread starts inside the block to these cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -74,7 +75,7 @@ def on_cores(cores: Set[int]) -> Iterator[None]:
 
 
 def facts() -> dict[str, str | int]:
-    """What one has to know about the machine to read the figures."""
+    """Return the facts of the machine that the figures depend on."""
     return {
         "cpu": _line_of("/proc/cpuinfo", "model name"),
         "cores": len(all_cores()),

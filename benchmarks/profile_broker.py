@@ -1,6 +1,8 @@
-"""Where the broker's time goes under a load: `python -m benchmarks.profile_broker small txn16`.
+"""The functions that take the broker's time under a load.
 
-cProfile makes calls dearer than they are, C code does not show: trust the order, not the sums.
+    python -m benchmarks.profile_broker small txn16
+
+cProfile adds to the cost of calls and does not see C code: trust the order, not the sums.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Load from librdkafka, in a process of its own: `python -m benchmarks.rdload MODE ADDRESS ...`.
 
-Messages go in and out in big batches, so that the interpreter is not what is measured. Prints one
-line of JSON.
+Messages go in and out in big batches, so that the interpreter is not measured. It prints one line
+of JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Lost(Exception):
 
 
 class Sender:
-    """Sends messages of one size round the partitions of a topic as fast as the client takes."""
+    """Sends messages of one size round the partitions of a topic, as fast as the client takes
+    them."""
 
     def __init__(self, args: argparse.Namespace, settings: Mapping[str, Any]) -> None:
         self._topic: str = args.topic
@@ -47,7 +48,7 @@ class Sender:
         self.producer = ck.Producer(common | dict(settings))
 
     def send_until(self, deadline: float, max_bytes: int = 0) -> None:
-        """Send until this time of the monotonic clock, or so many bytes (0: no limit)."""
+        """Send until a time of the monotonic clock, or a number of bytes (0: no limit)."""
         limit = self.sent + max_bytes // len(self._batch[0]["value"])
         while time.monotonic() < deadline and (not max_bytes or self.sent < limit):
             self._turn = (self._turn + 1) % self._partitions
@@ -58,10 +59,10 @@ class Sender:
             self.producer.poll(0 if queued == BATCH else 0.002)
 
     def flush(self) -> None:
-        """Wait until the broker has confirmed everything. Raises Lost."""
+        """Wait until the broker has confirmed everything. Raise Lost."""
         left = self.producer.flush(WAIT_S)
         if left or self._refused:
-            raise Lost(f"{left} messages without an answer, refused: {self._refused[:3]}")
+            raise Lost(f"{left} messages without a response, refused: {self._refused[:3]}")
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -69,7 +70,7 @@ class Sender:
 
 
 def produce(args: argparse.Namespace) -> dict[str, float]:
-    """Idempotent or not, as fast as it goes; with --commit-ms in transactions of that length."""
+    """Produce, idempotently or not, at full speed; with --commit-ms in transactions."""
     settings: dict[str, Any] = {}
     if args.commit_ms or args.idempotent:
         settings["enable.idempotence"] = True
@@ -101,7 +102,7 @@ def _send_in_transactions(sender: Sender, args: argparse.Namespace, seconds: flo
 
 
 def transactions(args: argparse.Namespace) -> dict[str, float]:
-    """Transactions of one message, one after the other."""
+    """Commit transactions of one message, one after the other."""
     name = f"{args.topic}-{time.time_ns()}"
     sender = Sender(args, {"transactional.id": name})
     producer, value = sender.producer, bytes(args.size)
@@ -124,7 +125,7 @@ def transactions(args: argparse.Namespace) -> dict[str, float]:
 
 
 def consume(args: argparse.Namespace) -> dict[str, float]:
-    """All messages of a topic from the start, `--messages` of them."""
+    """Read `--messages` messages of a topic from the start."""
     consumer = ck.Consumer(
         {
             "bootstrap.servers": args.address,

@@ -1,7 +1,7 @@
-"""Requests made ready for the load generator: bytes it sends as they are, and where it looks.
+"""Requests for the load generator: bytes that it sends unchanged, and positions in the responses.
 
-An entry says where the error code stands in the answer. It is found by encoding an answer with and
-without an error: no layout of a message is written down here a second time.
+An entry has the position of the error code in the response. It is found by encoding a response with
+and without an error, so that the layout of a message is not written here a second time.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ CLIENT_ID = "bench"
 ALL_REPLICAS = -1
 TIMEOUT_MS = 30_000
 
-# What librdkafka speaks; transactions as of version 1, where each partition is added by a request.
+# The versions of librdkafka. Transactions are of version 1: a request adds each partition.
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 ADD_PARTITIONS_VERSION = 3
 END_TXN_VERSION = 3
-# Transactions as of version 2 (KIP-890), which the Java client and franz-go speak where the broker
-# does: Produce adds its partition, EndTxn gives the next epoch.
+# Transactions of version 2 (KIP-890), as from the Java client and franz-go: Produce adds its
+# partition, EndTxn returns the next epoch.
 ADDING_PRODUCE_VERSION = 12
 RENEWING_END_TXN_VERSION = 5
 
@@ -76,12 +76,12 @@ class Entry:
     renewed_at: int = 0
 
 
-NOBODY = Identity(-1, -1)
-"""Who writes without a producer id."""
+NO_IDENTITY = Identity(-1, -1)
+"""The identity of a producer without a producer id."""
 
 
 def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
-    """The file of requests that loadgen reads."""
+    """Write the file of requests that loadgen reads."""
     with path.open("wb") as file:
         for entry in entries:
             places = entry.error_at, entry.batch_at, entry.identity_at, entry.renewed_at
@@ -89,8 +89,9 @@ def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
     return path
 
 
-def a_batch(count: int, value_bytes: int, producer: Identity = NOBODY) -> bytearray:
-    """A batch of `count` records of `value_bytes` each, without compression, of now."""
+def a_batch(count: int, value_bytes: int, producer: Identity = NO_IDENTITY) -> bytearray:
+    """Return a batch of `count` records of `value_bytes` each, uncompressed, with the current
+    time."""
     now_ms = int(time.time() * 1000)
     value = bytes(i * 31 % 251 for i in range(value_bytes))
     return build_batch(
@@ -106,11 +107,11 @@ def produce(
     topic: str,
     partition: int,
     batch: bytearray,
-    producer: Identity = NOBODY,
+    producer: Identity = NO_IDENTITY,
     *,
     version: int = PRODUCE_VERSION,
 ) -> Entry:
-    """A Produce request for one batch, acks=all."""
+    """Return a Produce request for one batch, acks=all."""
     request = ProduceRequest(
         transactional_id=producer.transactional_id,
         acks=ALL_REPLICAS,
@@ -135,7 +136,7 @@ def produce(
 
 
 def fetch(topic: str, partition: int, max_bytes: int) -> Entry:
-    """A Fetch of one partition from offset 0, without a session."""
+    """Return a Fetch of one partition from offset 0, without a session."""
     place = FetchPartition(partition=partition, partition_max_bytes=max_bytes)
     request = FetchRequest(
         max_wait_ms=500,
@@ -155,7 +156,7 @@ def fetch(topic: str, partition: int, max_bytes: int) -> Entry:
 
 
 def transaction(topic: str, partition: int, producer: Identity, value_bytes: int) -> list[Entry]:
-    """The three requests of a transaction with one record."""
+    """Return the three requests of a transaction with one record."""
     add = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id or "",
         v3_and_below_producer_id=producer.producer_id,
@@ -186,7 +187,7 @@ def transaction(topic: str, partition: int, producer: Identity, value_bytes: int
 
 
 def transaction_v2(topic: str, partition: int, producer: Identity, value_bytes: int) -> list[Entry]:
-    """The two requests of a transaction with one record, where the broker knows version 2."""
+    """Return the two requests of a transaction of version 2 with one record."""
     written = produce(
         topic,
         partition,

@@ -1,4 +1,4 @@
-"""The rows of the table and what they have to be: `must` for this release, `aim` beyond it."""
+"""The rows of the table and their goals: `must` for this release, `aim` beyond it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Measured = dict[str, dict[str, list[Figures]]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the broker may run, and where the load."""
+    """The cores of the broker, and those of the load."""
 
     name: str
     broker: Cores
@@ -34,8 +34,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: `warm_s` is the most a broker is warmed by one load in the first place, and
-    `again_s` in each further one, unless three rounds agree before."""
+    """The plan of a run. `warm_s`: the most time to warm a broker by one load in the first place,
+    and `again_s` in each further place, unless three rounds agree before."""
 
     targets: list[str]
     loads: list[str]
@@ -48,7 +48,8 @@ class Plan:
 
 
 def places(names: Sequence[str]) -> list[Place]:
-    """Pinned: broker on the first core, load on the second. Raises UnfitMachine on one core."""
+    """Return the pinned place: broker on the first core, load on the second. Raise UnfitMachine on
+    one core."""
     cores = sorted(machine.all_cores())
     if PINNED in names and len(cores) < 2:
         raise machine.UnfitMachine("two cores are needed: one for a broker, one for the load")
@@ -60,7 +61,7 @@ def places(names: Sequence[str]) -> list[Place]:
 
 
 def run(plan: Plan, folder: Path) -> dict[str, Measured]:
-    """All loads of the plan in all its places, by the name of the place; growth in the first."""
+    """Run all loads of the plan in all its places, growth in the first; the figures by place."""
     measured: dict[str, Measured] = {place.name: {} for place in plan.places}
     for place in plan.places:
         if START in plan.loads:
@@ -114,7 +115,7 @@ def _run_load(
 
 
 def _warm(plan: Plan, what: str, turn: Round, cores: Cores, limit_s: float) -> None:
-    """The same load until three rounds agree, or for so long."""
+    """Repeat the load until three rounds agree, or `limit_s` are over."""
     values: list[float] = []
     spent = 0.0
     while spent < limit_s and not agree(values):

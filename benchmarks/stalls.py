@@ -1,8 +1,9 @@
-"""`python -m benchmarks.stalls`: what large requests do to a producer of one message at a time.
+"""`python -m benchmarks.stalls`: the cost of large requests for a producer of one message at a
+time.
 
-Each row is a load within the limits of one broker; beside it a message is produced every 5 ms, and
-every 5 ms another connection asks which versions there are. The slowest answer to that is the
-longest stall of the broker's loop.
+Each row is a load within the limits of one broker. Beside it a message is produced every 5 ms, and
+another connection sends ApiVersions every 5 ms. The slowest response to ApiVersions is the longest
+stall of the broker's loop.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ PACED: Final = "paced"
 TRANSACTIONAL_ID: Final = "stalls"
 OFFSETS_GROUP: Final = "stalls-offsets"
 
-# What a produce beside any of these must not exceed, and the loop's longest stall.
+# The limits of a produce beside any load, and of the loop's longest stall.
 MUST_P99_MS: Final = 50.0
 MUST_STALL_MS: Final = 100.0
 MUST_DELETE_S: Final = 10.0
@@ -92,7 +93,7 @@ MUST_STOP_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row: how long the load took, and what was measured beside it, in ms."""
+    """A row: the duration of the load, and what was measured beside it, in ms."""
 
     load: str
     seconds: float
@@ -105,7 +106,7 @@ class Measured:
 
     @property
     def misses(self) -> list[str]:
-        """Which of the musts it misses."""
+        """Return the musts that the row misses."""
         found = [self.failure] if self.failure else []
         if self.must_seconds is not None and self.seconds > self.must_seconds:
             found.append(f"{self.must_seconds:.0f} s")
@@ -117,12 +118,11 @@ class Measured:
 
 
 class Failed(Exception):
-    """A load was not answered as it has to be."""
+    """A load got a wrong response."""
 
 
 class Client:
-    """One connection; answers are read whole, and decoded only when nothing is measured any
-    more."""
+    """One connection. Responses are read whole, and decoded after the measurement."""
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
@@ -135,26 +135,26 @@ class Client:
         self._socket.close()
 
     def ask(self, prepared: bytes) -> bytes:
-        """The answer as it came."""
+        """Return the undecoded response."""
         self._socket.sendall(prepared)
         return receive(self._socket)
 
 
 def prepared(request: Any, version: int) -> bytes:
-    """The request as bytes."""
+    """Return the request as bytes."""
     header = write_request_header(api_of(type(request)).key, version, 1, "stalls")
     return b"".join(map(bytes, frame([header, encode(request, version)])))
 
 
 def read(request: type, version: int, answer: bytes) -> Any:
-    """The answer to such a request."""
+    """Return the decoded response to such a request."""
     api = api_of(request)
     _, position = read_response_header(api.key, version, answer)
     return decode(api.response, version, answer[position:])
 
 
 class Stalls:
-    """The loads, in their order, on one broker."""
+    """The loads on one broker, in their order."""
 
     def __init__(self, broker: Oncelog, metrics_port: int, say: Callable[[str], None]) -> None:
         self._broker = broker
@@ -177,7 +177,7 @@ class Stalls:
         yield from self._stop_and_start()
 
     def _try(self, load: Callable[[], object], failures: list[str]) -> None:
-        """One load that is not answered leaves the others to be measured."""
+        """Run a load. If it fails, note that and go on with the others."""
         try:
             load()
         except (Failed, OSError) as failure:
@@ -192,12 +192,12 @@ class Stalls:
         failure: str = "",
     ) -> Measured:
         self._say(f"{name}: {seconds:.2f} s, {found.messages} messages beside it {failure}")
-        in_ms = [one * 1000 for one in (found.p50, found.p99, found.longest, found.stall)]
+        in_ms = [latency * 1000 for latency in (found.p50, found.p99, found.longest, found.stall)]
         p50, p99, longest, stall = in_ms
         return Measured(name, seconds, must_seconds, p50, p99, longest, stall, failure)
 
     def _loads(self) -> Iterator[tuple[str, float | None, Callable[[], object], bool]]:
-        """Name, how long it may take (s), the load, and whether later ones need it."""
+        """Yield name, limit (s), the load, and whether later loads need it."""
         yield "nothing", None, lambda: time.sleep(3), False
         yield f"create {WIDE} partitions and, meanwhile, one more topic", None, self._wide, True
         yield f"delete {WIDE} partitions", None, lambda: self._delete(["wide", "more"]), True
@@ -212,7 +212,7 @@ class Stalls:
         )
         yield f"a transaction over {IN_TRANSACTION} partitions", None, self._transaction, False
         yield f"OffsetCommit of {COMMITTED} partitions", None, self._commit_offsets, True
-        offsets = [OffsetFetchRequestTopic(one, [0, 1]) for one in self._committed]
+        offsets = [OffsetFetchRequestTopic(topic, [0, 1]) for topic in self._committed]
         yield (
             f"OffsetFetch of {COMMITTED} partitions",
             None,
@@ -222,7 +222,7 @@ class Stalls:
         all_offsets = OffsetFetchRequest(OFFSETS_GROUP, topics=None)
         yield "OffsetFetch of all that the group has", None, self._asking(all_offsets, 7, 3), False
         yield f"{GROUPS} groups join and sync", None, self._join, True
-        groups = DescribeGroupsRequest(groups=[f"group-{one}" for one in range(GROUPS)])
+        groups = DescribeGroupsRequest(groups=[f"group-{number}" for number in range(GROUPS)])
         yield f"DescribeGroups of {GROUPS}", None, self._asking(groups, 5, 1), False
         yield "ListGroups", None, self._asking(ListGroupsRequest(), 5, 1), False
         yield "a scrape of /metrics", None, self._scrape, False
@@ -230,7 +230,7 @@ class Stalls:
         yield f"delete {DELETED} topics", MUST_DELETE_S, lambda: self._delete(deleted), False
 
     def _questions(self) -> Iterator[tuple[str, Any, int, int]]:
-        """Name, request, version, and how often it is asked."""
+        """Yield name, request, version, and the number of requests."""
         configs = [DescribeConfigsResource(2, name, None) for name in self._names]
         yield f"Metadata of {TOPICS} topics", MetadataRequest(topics=None), 12, 3
         yield f"DescribeConfigs of {TOPICS} topics", DescribeConfigsRequest(configs), 4, 1
@@ -273,7 +273,7 @@ class Stalls:
         _check(topic.error_code for topic in answer.topics)
 
     def _wide(self) -> None:
-        """One topic of many partitions, and a second later a small one, and again."""
+        """Create a topic of many partitions, and a second later a small one, twice."""
         wide = prepared(CreateTopicsRequest([CreatableTopic("wide", WIDE, 1)]), 7)
         with Client(self._broker.address) as client:
             client._socket.sendall(wide)
@@ -290,18 +290,18 @@ class Stalls:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in names])
         _check(response.error_code for response in self._call(request, 6).responses)
 
-    def _produce(self, who: Identity) -> None:
+    def _produce(self, identity: Identity) -> None:
         data = [
             TopicProduceData(
                 name=name,
                 partition_data=[
-                    PartitionProduceData(number, a_batch(1, 100, who))
+                    PartitionProduceData(number, a_batch(1, 100, identity))
                     for number in range(PARTITIONS_OF_A_TOPIC)
                 ],
             )
             for name in self._names[: IN_TRANSACTION // PARTITIONS_OF_A_TOPIC]
         ]
-        request = ProduceRequest(who.transactional_id, -1, 60_000, data)
+        request = ProduceRequest(identity.transactional_id, -1, 60_000, data)
         answer = self._call(request, 9)
         _check(
             partition_response.error_code
@@ -311,13 +311,13 @@ class Stalls:
 
     def _transaction(self) -> None:
         with Wire(self._broker.address) as wire:
-            who = new_identity(wire, TRANSACTIONAL_ID)
+            identity = new_identity(wire, TRANSACTIONAL_ID)
         names = self._names[: IN_TRANSACTION // PARTITIONS_OF_A_TOPIC]
         added = self._call(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=TRANSACTIONAL_ID,
-                v3_and_below_producer_id=who.producer_id,
-                v3_and_below_producer_epoch=who.producer_epoch,
+                v3_and_below_producer_id=identity.producer_id,
+                v3_and_below_producer_epoch=identity.producer_epoch,
                 v3_and_below_topics=[
                     AddPartitionsToTxnTopic(name, [*range(PARTITIONS_OF_A_TOPIC)]) for name in names
                 ],
@@ -325,12 +325,12 @@ class Stalls:
             3,
         )
         _check(
-            one.partition_error_code
+            partition.partition_error_code
             for topic in added.results_by_topic_v3_and_below
-            for one in topic.results_by_partition
+            for partition in topic.results_by_partition
         )
-        self._produce(who)
-        end = EndTxnRequest(TRANSACTIONAL_ID, who.producer_id, who.producer_epoch, True)
+        self._produce(identity)
+        end = EndTxnRequest(TRANSACTIONAL_ID, identity.producer_id, identity.producer_epoch, True)
         _check([self._call(end, 3).error_code])
 
     @property
@@ -350,7 +350,7 @@ class Stalls:
         _check(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
     def _join(self) -> None:
-        """Each group has one member, and an assignment."""
+        """Join all groups: each has one member, and an assignment."""
         with Wire(self._broker.address) as wire:
             find_coordinator(wire, "group-0", 0)
             wait_until(lambda: _join(wire, "group-0") is not None, "the coordinator")
@@ -384,7 +384,7 @@ class Stalls:
         )
 
     def _create_missing(self) -> None:
-        """As many partitions as there may be."""
+        """Create the maximum number of partitions."""
         known = {topic.name for topic in self._call(MetadataRequest(topics=None), 12).topics}
         missing = [name for name in self._names if name not in known]
         for first in range(0, len(missing), TOPICS_OF_A_REQUEST):
@@ -393,7 +393,7 @@ class Stalls:
 
 
 def _join(wire: Wire, group: str) -> str | None:
-    """The member, once it has its assignment; None while there is no coordinator."""
+    """Return the member once it has its assignment, None while there is no coordinator."""
     protocols = [JoinGroupRequestProtocol("range", b"subscription")]
     joined = wire.call(
         JoinGroupRequest(group, 300_000, 300_000, "", None, "consumer", protocols), 3
@@ -419,7 +419,7 @@ def _check(codes: Any) -> None:
 
 
 def show(rows: Sequence[Measured], *, as_markdown: bool) -> None:
-    """Print the table: limits are in the headings, missed limits in the last column."""
+    """Print the table, with the limits in the headings and missed limits in the last column."""
     headings = [
         "load", "s", "p50 ms", f"p99 ms (must {MUST_P99_MS:.0f})", "max ms",
         f"stall ms (must {MUST_STALL_MS:.0f})", "must s", "misses",
@@ -428,7 +428,10 @@ def show(rows: Sequence[Measured], *, as_markdown: bool) -> None:
         [
             row.load,
             f"{row.seconds:.2f}",
-            *(_in_ms(one) for one in (row.p50_ms, row.p99_ms, row.longest_ms, row.stall_ms)),
+            *(
+                _in_ms(latency)
+                for latency in (row.p50_ms, row.p99_ms, row.longest_ms, row.stall_ms)
+            ),
             "" if row.must_seconds is None else f"{row.must_seconds:.0f}",
             ", ".join(row.misses),
         ]
@@ -450,12 +453,12 @@ def _in_ms(value: float | None) -> str:
 
 
 def main() -> int:
-    """Exit code 1 if a must is missed."""
+    """Run the loads. Return 1 if a must is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
     parser.add_argument("--rows", nargs="*", default=[], help="words of the loads to measure")
-    parser.add_argument("--directory", help="where the broker puts its data; not on a tmpfs")
+    parser.add_argument("--directory", help="the folder of the broker's data; not on a tmpfs")
     parser.add_argument("--markdown", action="store_true", help="print the table for the docs")
-    parser.add_argument("--json", type=Path, help="where the figures go, too")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
     args = parser.parse_args()
     began = time.monotonic()
 

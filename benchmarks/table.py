@@ -1,4 +1,4 @@
-"""From figures of many rounds to the table: medians, ratios, verdicts. Nothing here measures."""
+"""The table, from the figures of many rounds: medians, ratios, verdicts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ROUNDS_THAT_AGREE = 3
 
 
 class Better(Enum):
-    """In which direction a metric gets better."""
+    """The direction in which a metric gets better."""
 
     HIGHER = "higher"
     LOWER = "lower"
 
 
 class Judged(Enum):
-    """What is compared with `must` and `aim`: oncelog / Kafka, or oncelog's own figure."""
+    """The figure to compare with `must` and `aim`: oncelog / Kafka, or oncelog's own."""
 
     RATIO = "ratio"
     OWN = "own"
@@ -30,7 +30,7 @@ class Judged(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: a figure of a load, and what it has to be."""
+    """One line of the table: a figure of a load, and its goals."""
 
     load: str
     figure: str
@@ -56,7 +56,7 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """oncelog / Apache Kafka; None without both, or where Kafka's figure is 0."""
+        """oncelog / Apache Kafka; None if one is missing, or Kafka's figure is 0."""
         if self.oncelog is None or not self.kafka:
             return None
         return self.oncelog / self.kafka
@@ -66,7 +66,7 @@ class Result:
         return self.ratio if self.row.judged is Judged.RATIO else self.oncelog
 
     def reaches(self, goal: float | None) -> bool | None:
-        """Whether `must` or `aim` is met; None where there is nothing to meet."""
+        """Return whether `must` or `aim` is met, None if there is no goal."""
         if goal is None or self.judged is None:
             return None
         return self.judged >= goal if self.row.better is Better.HIGHER else self.judged <= goal
@@ -89,19 +89,19 @@ Rounds = Mapping[str, Sequence[Figures]]
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float]:
-    """The median of each figure over the rounds; what a round has not counted is 0 there."""
+    """Return the median of each figure over the rounds; a missing figure counts as 0."""
     names = dict.fromkeys(name for figures in rounds for name in figures)
-    return {name: statistics.median(one.get(name, 0.0) for one in rounds) for name in names}
+    return {name: statistics.median(figures.get(name, 0.0) for figures in rounds) for name in names}
 
 
 def agree(values: Sequence[float]) -> bool:
-    """Whether the last three rounds differ by at most 5 %: a warm broker's do."""
+    """Return whether the last three rounds differ by at most 5 %, as those of a warm broker."""
     last = values[-ROUNDS_THAT_AGREE:]
     return len(last) == ROUNDS_THAT_AGREE and max(last) - min(last) <= AGREEMENT * max(last)
 
 
 def results(rows: Sequence[Row], measured: Mapping[str, Rounds]) -> list[Result]:
-    """The rows of those loads that were measured, in the order of `rows`."""
+    """Return the rows of the measured loads, in the order of `rows`."""
     found = []
     for row in rows:
         if row.load in measured:
@@ -112,7 +112,7 @@ def results(rows: Sequence[Row], measured: Mapping[str, Rounds]) -> list[Result]
 
 
 def shown(value: float | None) -> str:
-    """Three digits, as one says it: 0.0123, 4.56, 789, 12,345."""
+    """Return a number with three digits: 0.0123, 4.56, 789, 12,345."""
     if value is None:
         return "-"
     if value == 0 or abs(value) >= 100:
@@ -121,7 +121,7 @@ def shown(value: float | None) -> str:
 
 
 def cells(result: Result) -> list[str]:
-    """One line of the table as text: what, unit, oncelog, Kafka, ratio, must, aim, met."""
+    """Return a line of the table as text: what, unit, oncelog, Kafka, ratio, must, aim, met."""
     row = result.row
     met = {True: "yes", False: "NO", None: ""}[result.reaches(row.must)]
     sign = "≥" if row.better is Better.HIGHER else "≤"
@@ -134,6 +134,6 @@ HEADINGS = ("what", "unit", "oncelog", "Kafka", "ratio", "must", "aim", "met")
 
 
 def markdown(found: Sequence[Result]) -> str:
-    """The table as it stands in docs/performance.md."""
+    """Return the table in the form of docs/performance.md."""
     lines = [HEADINGS, ["---"] * len(HEADINGS), *map(cells, found)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -38,7 +38,7 @@ JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
 )
 
-# Each round has topics of its own: those of the last one shall leave disk and page cache soon.
+# Each round has its own topics: those of the last round leave disk and page cache soon.
 SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 
 _LIST_OFFSETS_VERSION = 6
@@ -46,7 +46,7 @@ _TOPIC_DEADLINE_S = 180.0
 
 
 class TargetFailed(Exception):
-    """A broker did not do what the bench needs; the message says what."""
+    """A broker failed the bench; the message has the reason."""
 
 
 @dataclass(slots=True)
@@ -71,12 +71,12 @@ class Target:
         return self.broker.pid
 
     def wire(self) -> Wire:
-        """A connection for single requests."""
+        """Open a connection for single requests."""
         return Wire(self.address)
 
     @contextmanager
     def topic(self, partitions: int) -> Iterator[str]:
-        """A topic of that many partitions, all with a leader; deleted afterwards."""
+        """Create a topic, all of whose partitions have a leader; delete it afterwards."""
         self._topics += 1
         name = f"bench-{self._topics:05}"
         with self.wire() as wire:
@@ -90,12 +90,12 @@ class Target:
 
 
 def oncelog(directory: Path) -> Target:
-    """oncelog, not started yet."""
+    """Return oncelog, not started."""
     return Target(ONCELOG, Oncelog(directory / ONCELOG, SETTINGS))
 
 
 def kafka(directory: Path) -> Target:
-    """Apache Kafka, not started yet. Raises KafkaUnavailable without Java or its jars."""
+    """Return Apache Kafka, not started. Raise KafkaUnavailable without Java or its jars."""
     return Target(KAFKA, Kafka(directory / KAFKA, SETTINGS, JVM_OPTIONS))
 
 
@@ -104,7 +104,8 @@ MAKERS: dict[str, Callable[[Path], Target]] = {ONCELOG: oncelog, KAFKA: kafka}
 
 @contextmanager
 def running(names: list[str], directory: Path, cores: Set[int]) -> Iterator[list[Target]]:
-    """The brokers of these names, started on these cores, stopped and forgotten afterwards."""
+    """Start the brokers of these names on these cores; stop them and delete their data
+    afterwards."""
     targets = [MAKERS[name](directory) for name in names]
     try:
         with machine.on_cores(cores):
@@ -117,7 +118,7 @@ def running(names: list[str], directory: Path, cores: Set[int]) -> Iterator[list
 
 
 def seconds_to_first_answer(target: Target, cores: Set[int]) -> float:
-    """From exec to the answer to an ApiVersions request; the broker ran before on this data."""
+    """Return the time from exec to the response to ApiVersions, on data of an earlier run."""
     starter = threading.Thread(target=_start_on, args=(target, cores))
     begin = time.monotonic()
     starter.start()
@@ -153,7 +154,7 @@ def _create(wire: Wire, name: str, partitions: int) -> None:
 
 
 def _wait_for_leaders(wire: Wire, name: str, partitions: int) -> None:
-    """Until each partition answers: Kafka's metadata names a leader before that one is ready."""
+    """Wait until each partition responds: Kafka's metadata name a leader before it is ready."""
     places = [ListOffsetsPartition(partition_index=at, timestamp=-1) for at in range(partitions)]
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=places)])
     deadline = time.monotonic() + _TOPIC_DEADLINE_S

@@ -1,1 +1,1 @@
-"""What one builds on oncelog."""
+"""Programs that are built on oncelog."""

@@ -27,7 +27,7 @@ from oncelog_client import Admin, NewTopic, Producer
 
 WORKERS = 3
 DEADLINE_S = 180
-# When the kills come, in parts of the whole.
+# The times of the kills, as shares of all purchases.
 KILL_WORKER_AT = 0.25
 KILL_BROKER_AT = 0.55
 
@@ -35,7 +35,7 @@ console = Console()
 
 
 async def load(servers: str, all_purchases: list[Purchase]) -> None:
-    """All purchases into their topic, each customer's in one partition."""
+    """Write all purchases to their topic, each customer's to one partition."""
     async with Admin(servers) as admin:
         await admin.create_topics(
             [NewTopic(name, PARTITIONS, 1) for name in (PURCHASES, INVOICES, SHIPMENTS)]
@@ -51,7 +51,8 @@ async def load(servers: str, all_purchases: list[Purchase]) -> None:
 
 
 async def run(broker: Broker, workers: list[Worker], total: int) -> Counter[str]:
-    """Until every purchase is billed; what was killed. Raises TimeoutError."""
+    """Wait until every purchase is billed, and kill on the way. Return what was killed. Raise
+    TimeoutError."""
     kills: Counter[str] = Counter()
     deadline = time.monotonic() + DEADLINE_S
     columns = (TextColumn("billing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -132,7 +133,7 @@ async def demo(folder: Path, module: str) -> bool:
     "--client",
     type=click.Choice(["oncelog", "confluent"]),
     default="oncelog",
-    help="Whose client the workers use.",
+    help="The client that the workers use.",
 )
 def main(client: str) -> None:
     """Bill 69,659 purchases exactly once, with kill -9 of a worker and of the broker on the way."""

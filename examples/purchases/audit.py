@@ -1,4 +1,4 @@
-"""Counting at the end: for every purchase one invoice and one shipment, with the right amounts."""
+"""The count at the end: one invoice and one shipment for every purchase, with the right amounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A = TypeVar("A")
 
 @dataclass(slots=True)
 class Audit:
-    """`duplicates` and `losses` are what must be 0; `wrong` are results with another amount."""
+    """The counts, of which all but `results` must be 0. `wrong`: results with another amount."""
 
     results: int = 0
     duplicates: int = 0
@@ -31,8 +31,8 @@ class Audit:
         return not (self.duplicates or self.losses or self.wrong)
 
     def check(self, topic: str, amounts: Mapping[K, A], found: list[tuple[K, A]]) -> None:
-        """`amounts` by what they are of, as they should be; `found` is every (what, amount) in the
-        topic."""
+        """Count one topic. `amounts`: the expected amount of each id; `found`: every (id, amount)
+        in the topic."""
         times = Counter(what for what, _ in found)
         missing = [what for what in amounts if what not in times]
         doubled = [what for what, count in times.items() if count > 1]
@@ -42,11 +42,11 @@ class Audit:
         self.duplicates += sum(times[what] - 1 for what in doubled)
         self.wrong += len(wrong)
         for verdict, some in (("lost", missing), ("doubled", doubled), ("wrong", wrong)):
-            self.examples += [f"{verdict} in {topic}: {one}" for one in some[:5]]
+            self.examples += [f"{verdict} in {topic}: {result}" for result in some[:5]]
 
 
 async def billed(servers: str) -> int:
-    """How many purchases the group has committed; 0 while the broker is away."""
+    """Return the number of purchases that the group has committed, 0 while the broker is down."""
     try:
         async with Admin(servers, request_timeout_ms=2_000) as admin:
             return sum(
@@ -58,7 +58,7 @@ async def billed(servers: str) -> int:
 
 
 async def read_all(servers: str, topic: str) -> list[dict[str, Any]]:
-    """The value of every committed record of a topic, from its start to its end."""
+    """Return the value of every committed record of a topic."""
     found = []
     async with Consumer(servers, isolation_level="read_committed") as consumer:
         partitions = [
@@ -77,7 +77,7 @@ async def read_all(servers: str, topic: str) -> list[dict[str, Any]]:
 
 
 async def audit(servers: str, purchases: list[Purchase]) -> Audit:
-    """Of the invoices and the shipments."""
+    """Count the invoices and the shipments."""
     result = Audit()
     cents = {purchase.id: purchase.cents for purchase in purchases}
     cds = {purchase.id: purchase.cds for purchase in purchases}

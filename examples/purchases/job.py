@@ -1,4 +1,4 @@
-"""The job of docker/compose.yaml: loads the purchases, once for ever, and bills them.
+"""The job of docker/compose.yaml: load the purchases once, and bill them.
 
 python -m examples.purchases.job BOOTSTRAP_SERVERS
 """
@@ -18,8 +18,8 @@ LOADING = "loading"
 
 
 async def load_once(servers: str) -> None:
-    """All purchases in one transaction, together with an offset that says that they are there: a
-    job that is killed in between loads them again, one that is started again does not."""
+    """Write all purchases in one transaction, with an offset that marks them as loaded. A job that
+    is killed before the commit loads them again; one that is started again later does not."""
     async with Admin(servers) as admin:
         existing = await admin.list_topics()
         wanted = (PURCHASES, INVOICES, SHIPMENTS)
@@ -41,7 +41,7 @@ async def load_once(servers: str) -> None:
 
 
 async def main(servers: str) -> None:
-    """Waits for a broker that is not there yet, and goes on after one that was away."""
+    """Run the job. Wait for a broker that is not up yet, and go on after a broker was down."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     while not stopping.is_set():

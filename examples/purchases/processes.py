@@ -1,4 +1,4 @@
-"""The processes of the demo: one broker, some workers, and what kills them."""
+"""The processes of the demo: one broker and some workers, which can be killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Returns when it answers. Raises RuntimeError if it does not start."""
+        """Start it and wait until it responds. Raise RuntimeError if it does not."""
         if not self.port:
             self.port = _free_port()
         self._process = subprocess.Popen(
@@ -43,7 +43,7 @@ class Broker:
             raise RuntimeError(f"the broker did not start, see {self._log.name}")
 
     def kill(self) -> None:
-        """SIGKILL: no chance to tidy up."""
+        """SIGKILL the broker: it cannot clean up."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -61,7 +61,7 @@ def _free_port() -> int:
 
 
 class Worker:
-    """One worker process. What it prints is counted by a thread."""
+    """One worker process. A thread counts the lines that it prints."""
 
     def __init__(self, module: str, servers: str, number: int) -> None:
         self._command = [sys.executable, "-m", module, servers, str(number)]
@@ -93,7 +93,7 @@ class Worker:
         self._ended()
 
     def suspend(self) -> None:
-        """SIGSTOP: as a long pause of its machine would."""
+        """SIGSTOP the worker, like a long pause of its machine."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 

@@ -1,4 +1,4 @@
-"""The reader of docker/compose.yaml: waits until all purchases are billed, then counts.
+"""The reader of docker/compose.yaml: wait until all purchases are billed, then count the results.
 
     python -m examples.purchases.reader BOOTSTRAP_SERVERS
 
@@ -15,7 +15,7 @@ from examples.purchases.data import purchases
 
 
 async def main(servers: str) -> int:
-    """The exit code."""
+    """Wait, count, and return the exit code."""
     all_purchases = list(purchases())
     while (done := await billed(servers)) < len(all_purchases):
         print(f"billed {done} of {len(all_purchases)}", flush=True)

@@ -3,8 +3,8 @@ transaction.
 
     python -m examples.purchases.worker BOOTSTRAP_SERVERS NUMBER
 
-Prints a line for every transaction, `committed N` or `aborted N`; ends when told to (SIGTERM), and
-when a newer instance of the same number has taken over.
+It prints a line for every transaction, `committed N` or `aborted N`. It ends on SIGTERM, and when a
+newer instance of the same number has taken over.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from oncelog_client import (
 
 
 class OnPurpose(Exception):
-    """The reason of the aborts that the demo makes itself."""
+    """The reason of an abort on purpose."""
 
 
 def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Where to go on after these records."""
+    """Return the offsets to go on from after these records."""
     return {
         TopicPartition(record.topic, record.partition): OffsetAndMetadata(record.offset + 1)
         for record in records
@@ -50,7 +50,7 @@ def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, OffsetAn
 async def bill(
     producer: Producer, consumer: Consumer, records: list[ConsumerRecord], *, spoil: bool
 ) -> None:
-    """One transaction: all of it or nothing."""
+    """Bill the records in one transaction: all or none."""
     async with producer.transaction():
         for record in records:
             assert record.value is not None
@@ -95,8 +95,8 @@ async def work(servers: str, number: int, stopping: asyncio.Event) -> None:
 
 
 async def main(servers: str, number: int) -> None:
-    """Go on after whatever happened: a new producer of the same id finishes what the last one left
-    open."""
+    """Bill until SIGTERM. After an error a new producer with the same id ends what the last one
+    left open."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     while not stopping.is_set():

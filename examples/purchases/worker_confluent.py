@@ -1,5 +1,4 @@
-"""The same worker with confluent-kafka, as one would write it against Apache Kafka: nothing is
-different.
+"""The same worker with confluent-kafka. The code is the same as against Apache Kafka.
 
 python -m examples.purchases.worker_confluent BOOTSTRAP_SERVERS NUMBER
 """
@@ -36,21 +35,25 @@ def next_offsets(messages: list[Message]) -> list[TopicPartition]:
 
 
 def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """Where to go on: behind what is committed, or at offset 0, named as such. If librdkafka 2.16
-    searched for the earliest one, an answer that came after a rebalance would send it there."""
+    """Return the offsets to go on from: the committed ones, else 0. The 0 is explicit: if
+    librdkafka 2.16 looks the earliest offset up, a response that comes after a rebalance moves it
+    there."""
     while True:
         found = consumer.committed(partitions, timeout=30)
         errors = [place.error for place in found if place.error is not None]
         if not errors:
-            return [TopicPartition(one.topic, one.partition, max(one.offset, 0)) for one in found]
-        # Another worker's transaction is on its way to its end: it will be known soon.
+            return [
+                TopicPartition(partition.topic, partition.partition, max(partition.offset, 0))
+                for partition in found
+            ]
+        # Another worker's transaction is being ended: the offset will be stable soon.
         if any(error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT for error in errors):
             raise KafkaException(errors[0])
 
 
 def next_messages(consumer: Consumer) -> list[Message]:
-    """What came in 0.2 s. Only one error of a consumer does not pass by itself: that the offset to
-    go on from is gone from the log."""
+    """Return the records of 0.2 s. All errors of a consumer are transient but one: the offset to go
+    on from was deleted from the log."""
     polled = consumer.consume(BATCH, 0.2)
     for message in polled:
         error = message.error()
@@ -60,7 +63,7 @@ def next_messages(consumer: Consumer) -> list[Message]:
 
 
 def rewind(consumer: Consumer) -> None:
-    """After an abort the position is not rewound by itself: go back to what is committed."""
+    """Seek to the committed offsets, because an abort does not rewind the position."""
     for place in committed(consumer, consumer.assignment()):
         consumer.seek(place)
 
@@ -70,8 +73,8 @@ def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
 
 
 def revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-    """With callbacks a rebalance happens in `consume`. Without, it may happen while a batch is
-    billed, whose offsets would then be committed in the name of the next generation."""
+    """The callbacks of a rebalance. With them a rebalance happens in `consume`. Without them it may
+    happen while a batch is billed, whose offsets would be committed in the next generation."""
     consumer.unassign()
 
 
@@ -103,8 +106,8 @@ def main(servers: str, number: int) -> None:
         stopping = True
 
     signal.signal(signal.SIGTERM, stop)
-    # One broker that comes back at its address needs no new bootstrap (KIP-899): by it librdkafka
-    # 2.16 loses connections that it goes on waiting for.
+    # A single broker that comes back at its address needs no new bootstrap (KIP-899), and
+    # librdkafka 2.16 loses connections by it that it still waits for.
     common = {"bootstrap.servers": servers, "metadata.recovery.strategy": "none"}
     consumer = Consumer(
         {
@@ -128,7 +131,7 @@ def main(servers: str, number: int) -> None:
         try:
             bill(producer, consumer, messages, spoil=done % ABORT_EVERY == 0)
         except KafkaException as error:
-            # `produce` says no more than _STATE where the transaction has failed meanwhile.
+            # `produce` reports only _STATE if the transaction has failed meanwhile.
             reason = error.args[0]
             if not reason.txn_requires_abort() and reason.code() != KafkaError._STATE:
                 raise

@@ -1,1 +1,2 @@
-"""The running example as a Spark job: exactly once from topic to topic, whatever is killed."""
+"""The running example as a Spark job: exactly once from topic to topic, even if processes
+are killed."""

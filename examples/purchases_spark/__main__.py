@@ -36,7 +36,8 @@ console = Console()
 
 
 async def demo(folder: Path, pictures: Path, place: Place) -> bool:
-    """Whether every result is there once, with the right amounts. Raises JobFailed."""
+    """Run the demo. Return whether every result is there once, with the right amounts. Raise
+    JobFailed."""
     all_purchases = list(purchases())
     broker = Broker(folder / "data")
     broker.start()
@@ -55,8 +56,8 @@ async def demo(folder: Path, pictures: Path, place: Place) -> bool:
         )
         await run.to_its_end()
         await feeding
-        for one in looking:
-            one.cancel()
+        for task in looking:
+            task.cancel()
         driver.stop()
         result, written = await audit_all(broker.address, all_purchases)
     finally:
@@ -74,7 +75,7 @@ async def demo(folder: Path, pictures: Path, place: Place) -> bool:
     "--pictures",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("build/demo"),
-    help="Where the picture goes.",
+    help="The folder of the picture.",
 )
 def main(cluster: bool, pictures: Path) -> None:
     """Bill 69,659 purchases with Spark, exactly once, with kill -9 of what runs on the way."""

@@ -1,4 +1,4 @@
-"""Counting at the end: one invoice and one shipment for every purchase, one revenue for every day,
+"""The count at the end: one invoice and one shipment for every purchase, one revenue for every day,
 all with the amounts of the data."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from examples.purchases_spark.feed import REVENUE
 
 
 class Day(NamedTuple):
-    """`day` is yyyy-mm-dd; `cents` is what was paid on it, in so many purchases."""
+    """The revenue of a day (yyyy-mm-dd), in cents, and its number of purchases."""
 
     day: str
     cents: int
@@ -20,7 +20,7 @@ class Day(NamedTuple):
 
 
 def days(purchases: list[Purchase]) -> list[Day]:
-    """The revenue as the data has it."""
+    """Return the revenue of each day in the data."""
     cents: defaultdict[str, int] = defaultdict(int)
     count: defaultdict[str, int] = defaultdict(int)
     for purchase in purchases:
@@ -31,10 +31,10 @@ def days(purchases: list[Purchase]) -> list[Day]:
 
 
 async def audit_all(servers: str, purchases: list[Purchase]) -> tuple[Audit, list[Day]]:
-    """What is wrong, and the revenue as Spark has written it."""
+    """Return the count of the results, and the revenue that Spark has written."""
     result = await audit(servers, purchases)
     written = [Day(**value) for value in await read_all(servers, REVENUE)]
     result.check(
-        REVENUE, {day.day: day for day in days(purchases)}, [(one.day, one) for one in written]
+        REVENUE, {day.day: day for day in days(purchases)}, [(day.day, day) for day in written]
     )
     return result, sorted(written)

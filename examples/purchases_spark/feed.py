@@ -1,4 +1,4 @@
-"""The shop: its purchases arrive day by day, in a few seconds what took it eighteen months."""
+"""The shop: the purchases of eighteen months, day by day, within a few seconds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SHIPMENTS: Final = "shipments"
 REVENUE: Final = "revenue"
 PARTITIONS: Final = {PURCHASES: 4, INVOICES: 4, SHIPMENTS: 4, REVENUE: 1}
 
-# What the shop says when it has closed for good: no purchase, but a date. Without it the job would
-# wait for ever for late purchases of the last 30 days.
+# The last message of the shop: a date without a purchase. Without it the job would wait forever for
+# late purchases of the last 30 days.
 CLOSED: Final = b'{"date":"19980901","cents":0}'
 
 
@@ -27,21 +27,23 @@ async def create_topics(servers: str) -> None:
 
 
 async def feed(
-    servers: str, purchases: Iterable[Purchase], seconds: float, tell: Callable[[int], None]
+    servers: str, purchases: Iterable[Purchase], seconds: float, report: Callable[[int], None]
 ) -> None:
-    """All purchases in the order of their dates, each customer's in one partition; evenly over so
-    many seconds. `tell`: how many there are, day by day."""
+    """Write all purchases in the order of their dates, each customer's to one partition, evenly
+    over `seconds`. `report` is called with their number, day by day."""
     in_order = sorted(purchases, key=lambda purchase: purchase.date)
     loop = asyncio.get_running_loop()
     began = loop.time()
     sent: list[asyncio.Future[RecordMetadata]] = []
     async with Producer(servers, linger_ms=20, batch_size=65_536) as producer:
         for _, day in groupby(in_order, key=lambda purchase: purchase.date):
-            for one in day:
+            for purchase in day:
                 sent.append(
-                    await producer.send(PURCHASES, key=one.customer.encode(), value=one.encode())
+                    await producer.send(
+                        PURCHASES, key=purchase.customer.encode(), value=purchase.encode()
+                    )
                 )
-            tell(len(sent))
+            report(len(sent))
             due = began + seconds * len(sent) / len(in_order)
             await asyncio.sleep(max(due - loop.time(), 0))
         await asyncio.gather(*sent)

@@ -2,8 +2,8 @@
 
     spark-submit examples/purchases_spark/job.py BOOTSTRAP_SERVERS CHECKPOINTS
 
-Whatever dies on the way, start it again: it goes on from its checkpoints, and every result is
-written exactly once.
+If a process dies, start the job again: it goes on from its checkpoints, and every result is written
+exactly once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_purchases(spark: SparkSession, servers: str) -> DataFrame:
 
 
 def bills(purchases: DataFrame) -> DataFrame:
-    """Both rows of a purchase come from one task: nobody ever sees one without the other."""
+    """Return both rows of a purchase. They come from one task, so a reader sees both or none."""
     invoice = f.to_json(f.struct(f.col("id").alias("purchase"), "cents"))
     shipment = f.to_json(f.struct(f.col("id").alias("purchase"), "cds"))
     rows = f.array(
@@ -44,7 +44,7 @@ def bills(purchases: DataFrame) -> DataFrame:
 
 
 def revenue(purchases: DataFrame) -> DataFrame:
-    """A day is written when it is over: when a purchase has come that is 30 days younger."""
+    """Return the revenue of each day. A day is written once a purchase 30 days later has come."""
     days = (
         purchases.withColumn("bought", f.to_timestamp("date", "yyyyMMdd"))
         .withWatermark("bought", "30 days")

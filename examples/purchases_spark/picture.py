@@ -1,4 +1,4 @@
-"""The demo as a picture: revenue per day as Spark wrote it, and micro-batches against kills."""
+"""The demo as a picture: revenue per day as Spark wrote it; micro-batches and kills."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIGHT_BLUE: Final = "#7d9cc9"
 ORANGE: Final = "#d9782d"
 RED: Final = "#c0392b"
 GREY: Final = "#6b7280"
-# A commit is noticed so much later at most.
+# The most time between a commit and its notice.
 NOTICED_S: Final = 0.3
 SINK_COLOURS: Final = {"bills": BLUE, "revenue": ORANGE}
 
@@ -31,13 +31,13 @@ def draw(
     watch: Watch,
     kills: Sequence[Kill],
 ) -> list[Path]:
-    """`purchases.png` and `purchases.html`, which needs nothing but itself."""
+    """Write `purchases.png` and `purchases.html`, a page without other files."""
     chart = (
         alt.vconcat(_revenue(written, expected), _run(watch, kills), spacing=36)
         .resolve_legend(color="independent")
         .properties(
             title=alt.Title(
-                f"{sum(one.purchases for one in written):,} purchases through Spark, exactly once",
+                f"{sum(day.purchases for day in written):,} purchases through Spark, exactly once",
                 subtitle=f"{len(kills)} kill -9 on the way; what Spark wrote is what the data says",
                 fontSize=20,
                 subtitleFontSize=13,
@@ -57,8 +57,8 @@ def draw(
 
 
 def _revenue(written: Sequence[Day], expected: Sequence[Day]) -> Chart:
-    spark = alt.InlineData(values=[_dollars(one) for one in written])
-    data = alt.InlineData(values=[_dollars(one) for one in expected])
+    spark = alt.InlineData(values=[_dollars(day) for day in written])
+    data = alt.InlineData(values=[_dollars(day) for day in expected])
     day = alt.X("day:T", title=None, axis=alt.Axis(format="%b %Y", tickCount="month"))
     dollars = alt.Y("dollars:Q", title="dollars a day", axis=alt.Axis(format="~s", tickCount=5))
     tooltip = [
@@ -143,8 +143,8 @@ def _run(watch: Watch, kills: Sequence[Kill]) -> Chart:
 def _killed(kills: Sequence[Kill], batches: Sequence[Batch], second: alt.X) -> list[alt.Chart]:
     data = alt.InlineData(
         values=[
-            {**one._asdict(), "until": _next(one, batches), "height": 4 + 16 * number}
-            for number, one in enumerate(kills)
+            {**kill._asdict(), "until": _next(kill, batches), "height": 4 + 16 * number}
+            for number, kill in enumerate(kills)
         ]
     )
     height = alt.Y("height:Q", scale=None, axis=None)
@@ -158,7 +158,7 @@ def _killed(kills: Sequence[Kill], batches: Sequence[Batch], second: alt.X) -> l
 
 
 def _next(kill: Kill, batches: Sequence[Batch]) -> float:
-    """When the next micro-batch was committed; one that was seen right after may be from before."""
+    """Return when the next micro-batch was committed. One that is seen at once may be older."""
     later = (batch.seconds for batch in batches[kill.batches :])
     return min((at for at in later if at > kill.seconds + NOTICED_S), default=kill.seconds)
 
@@ -172,10 +172,10 @@ def _dot(batch: Batch) -> dict[str, object]:
 
 
 def _steps(seen: Sequence[Seen]) -> list[dict[str, object]]:
-    """Where it changes, and the last one."""
+    """Return the points at which the value changes, and the last point."""
     changes = [
-        one
-        for before, one in zip((None, *seen), seen, strict=False)
-        if before is None or one.purchases != before.purchases
+        point
+        for before, point in zip((None, *seen), seen, strict=False)
+        if before is None or point.purchases != before.purchases
     ]
-    return [one._asdict() for one in [*changes, *seen[-1:]]]
+    return [point._asdict() for point in [*changes, *seen[-1:]]]

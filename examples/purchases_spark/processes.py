@@ -1,4 +1,5 @@
-"""The job's processes: the driver, and the Python workers of its executors; and what kills them."""
+"""The processes of the job: the driver and the Python workers of its executors. They can be
+killed."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Process(NamedTuple):
 
 
 class Driver:
-    """`spark-submit` of the job: this process is the driver, and `kill` is SIGKILL."""
+    """The driver: `spark-submit` of the job. `kill` sends SIGKILL."""
 
     def __init__(self, place: Place, servers: str, folder: Path) -> None:
         self.log = folder / "driver.log"
@@ -60,7 +61,7 @@ class Driver:
             )
 
     def _environment(self) -> dict[str, str]:
-        """This Spark, and no other that the shell knows of."""
+        """Return the environment for this Spark, without settings of another one."""
         pythons = {
             "PYSPARK_PYTHON": str(self._place.python),
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -68,7 +69,7 @@ class Driver:
         return {**os.environ, **pythons, "SPARK_HOME": str(SPARK_HOME)}
 
     def executors(self) -> Sequence[int]:
-        """The processes below which the Python workers of tasks are."""
+        """Return the parent processes of the Python workers of tasks."""
         return [self.pid] if self._place.executors is None else self._place.executors
 
     @property
@@ -81,7 +82,7 @@ class Driver:
         return self._process.pid
 
     def kill(self) -> None:
-        """SIGKILL of the JVM; its Python processes end when they miss it."""
+        """SIGKILL the JVM. Its Python processes end without it."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -96,11 +97,11 @@ class Driver:
             self.kill()
 
     def lost_tasks(self) -> int:
-        """Attempts of tasks that failed and were made again, in all starts of the driver."""
+        """Return the number of failed attempts that were repeated, in all starts of the driver."""
         return self.log.read_text(errors="replace").count(TASK_LOST)
 
     def wait_for_lost_task(self, so_far: int, timeout_s: float) -> bool:
-        """Whether one more fails within that time."""
+        """Return whether another attempt fails within that time."""
         deadline = time.monotonic() + timeout_s
         while (more := self.lost_tasks() > so_far) is False and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -111,7 +112,7 @@ class Driver:
 
 
 def kill_task_worker(ancestor: int) -> bool:
-    """SIGKILL one Python worker below the process `ancestor`; whether there was one."""
+    """SIGKILL one Python worker below the process `ancestor`. Return whether there was one."""
     workers = [
         descendant.pid for descendant in descendants(ancestor) if TASK_WORKER in descendant.command
     ]

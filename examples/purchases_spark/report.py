@@ -19,7 +19,7 @@ def report(console: Console, run: Run, result: Audit, written: list[Day], second
         ("purchases", f"{run.purchases:,}"),
         ("invoices and shipments", f"{result.results - len(written):,}"),
         ("days with their revenue", f"{len(written):,}"),
-        ("revenue, dollars", f"{sum(one.cents for one in written) / 100:,.2f}"),
+        ("revenue, dollars", f"{sum(day.cents for day in written) / 100:,.2f}"),
         (
             "micro-batches committed, bills / revenue",
             _two(sinks.count("bills"), sinks.count("revenue")),
@@ -39,5 +39,5 @@ def report(console: Console, run: Run, result: Audit, written: list[Day], second
         console.print(example)
 
 
-def _two(one: int, other: int) -> str:
-    return f"{one:,} / {other:,}"
+def _two(first: int, second: int) -> str:
+    return f"{first:,} / {second:,}"

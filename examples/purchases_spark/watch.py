@@ -1,5 +1,5 @@
-"""Looks at the broker all the time while the job runs and is killed: what a reader of committed
-records sees, and which micro-batches the sinks have committed."""
+"""The watch over the broker while the job runs and is killed: what a reader of committed records
+sees, and which micro-batches the sinks have committed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LOOK_EVERY_S: Final = 0.1
 
 
 class Batch(NamedTuple):
-    """A micro-batch that was committed `seconds` after the start, and how many purchases the query
-    had read by then; `generation` counts how often the sink was taken over by a new driver."""
+    """A micro-batch that was committed `seconds` after the start, and the number of purchases that
+    the query had read by then. `generation` counts the drivers that have taken over the sink."""
 
     seconds: float
     sink: str
@@ -31,8 +31,8 @@ class Batch(NamedTuple):
 
 
 class Kill(NamedTuple):
-    """What was killed, so many seconds after the start, and how many micro-batches were known to be
-    committed then."""
+    """A kill, in seconds after the start, and the number of micro-batches known to be committed at
+    that time."""
 
     seconds: float
     what: str
@@ -40,7 +40,7 @@ class Kill(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """How many there were, so many seconds after the start."""
+    """A count, with the seconds after the start."""
 
     seconds: float
     purchases: int
@@ -48,8 +48,9 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Watch:
-    """`clock` gives seconds since the start. `came`: purchases into the shop, `billed`: those whose
-    invoice can be read; `counts`: keys of results by topic, with how often each came."""
+    """The watch. `clock` returns seconds since the start. `came`: purchases into the shop;
+    `billed`: those whose invoice can be read; `counts`: the keys of results by topic, each with its
+    count."""
 
     servers: str
     clock: Callable[[], float]
@@ -65,7 +66,7 @@ class Watch:
         self.came.append(Seen(self.clock(), purchases))
 
     async def results(self) -> None:
-        """Reads on for ever, from where it was after the broker was away."""
+        """Read without end; after an outage of the broker go on from the last position."""
         while True:
             try:
                 await self._read()
@@ -93,7 +94,7 @@ class Watch:
                 self.billed.append(Seen(self.clock(), len(self.counts[INVOICES])))
 
     async def commits(self) -> None:
-        """Sees every micro-batch that takes longer than the time between two looks."""
+        """Note every micro-batch that takes longer than the interval of the look-ups."""
         last: dict[str, int] = dict.fromkeys(SINKS, 0)
         while True:
             try:
@@ -109,9 +110,9 @@ class Watch:
         state = (await admin.list_group_offsets(sink)).get(STATE)
         if state is None or state.offset <= last:
             return last
-        told = json.loads(state.metadata)
-        read = sum(told["sourceEnd"][PURCHASES].values())
+        kept = json.loads(state.metadata)
+        read = sum(kept["sourceEnd"][PURCHASES].values())
         self.batches.append(
-            Batch(self.clock(), sink, state.offset - 1, told["gen"], told["rows"], read)
+            Batch(self.clock(), sink, state.offset - 1, kept["gen"], kept["rows"], read)
         )
         return state.offset
