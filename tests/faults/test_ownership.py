@@ -17,7 +17,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog_server.broker import Broker
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.topics import delete_topics
+from oncelog_server.cluster.topic_deletion import delete_topics
 from oncelog_server.data_directory.ownership import NeedsRecovery
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.log.checkpoints import encode_partition_metadata

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.topics import delete_topics
+from oncelog_server.cluster.topic_deletion import delete_topics
 from oncelog_server.log.checkpoints import encode_partition_metadata
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import deleted_directory, stray_directory

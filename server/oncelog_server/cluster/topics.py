@@ -1,4 +1,4 @@
-"""Creation and deletion of topics, addition of partitions.
+"""Creation of topics and addition of partitions.
 
 The changes are decided on an image and returned as conditional writes. Checks, codes and messages
 are those of Kafka's ReplicationControlManager.
@@ -16,21 +16,17 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import NO_LEADER, ClusterImage, TopicImage
 from oncelog_server.cluster.placement import Assignment, check_assignment, place
-from oncelog_server.cluster.records import DeletionRecord, PartitionRecord, TopicRecord
+from oncelog_server.cluster.records import PartitionRecord, TopicRecord
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
     Created,
-    Delete,
     Operation,
     Put,
     Write,
     Written,
 )
 from oncelog_server.cluster.topic_names import (
-    CONSUMER_OFFSETS,
     INTERNAL_TOPICS,
-    SINKS,
-    TRANSACTION_STATE,
     by_unified_name,
     check_collision,
     check_topic_name,
@@ -38,14 +34,11 @@ from oncelog_server.cluster.topic_names import (
     unified,
 )
 from oncelog_server.refusal import Refused
-from oncelog_server.settings.log import SMALLEST_SEGMENT
 from oncelog_server.settings.model import Settings
 from oncelog_server.settings.table import InvalidValue
 from oncelog_server.settings.topics import check_segment_bytes, topic_values
 
 MAX_PARTITIONS_OF_A_REQUEST: Final = 10_000
-# Topics that one transaction of the store deletes: each takes two operations.
-MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS // 2
 DEFAULT: Final = -1
 
 
@@ -199,63 +192,6 @@ class _Creation:
         return [Write(conditions, tuple(puts))]
 
 
-def delete_topics(
-    image: ClusterImage, settings: Settings, names: Sequence[str]
-) -> tuple[list[Write], dict[str, Refused]]:
-    """Return the writes that delete up to MAX_DELETED_AT_ONCE topics, and the refusals by name.
-
-    The first write deletes the records of all topics; a partition without a topic does not exist.
-    It also writes a DeletionRecord for each topic, which is kept until its folders are deleted.
-    """
-    refused: dict[str, Refused] = {}
-    conditions: dict[str, Written] = {}
-    remembered: list[Put] = []
-    partitions: list[str] = []
-    for name in names:
-        topic = image.topics.get(name)
-        if not settings.delete_topic_enable:
-            refused[name] = Refused(ErrorCode.TOPIC_DELETION_DISABLED)
-        elif topic is None:
-            refused[name] = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        else:
-            key = records.topic_key(name)
-            conditions[key] = Written(key, topic.revision)
-            remembered.append(_remembered(topic))
-            partitions += [
-                records.partition_key(topic.id_text, partition.partition)
-                for partition in topic.partitions
-            ]
-    if not conditions:
-        return [], refused
-    gone = tuple(Delete(key) for key in conditions)
-    first = Write(tuple(conditions.values()), (*gone, *remembered))
-    return [first, *deletions(partitions)], refused
-
-
-def removal(topic: TopicImage) -> list[Write]:
-    """Return the writes that delete a topic that was never in use, whatever the settings say."""
-    key = records.topic_key(topic.name)
-    first = Write((Written(key, topic.revision),), (Delete(key), _remembered(topic)))
-    keys = [
-        records.partition_key(topic.id_text, partition.partition) for partition in topic.partitions
-    ]
-    return [first, *deletions(keys)]
-
-
-def _remembered(topic: TopicImage) -> Put:
-    """Return the write that records the deletion of a topic."""
-    record = DeletionRecord(topic.name, len(topic.partitions))
-    return Put(records.deletion_key(topic.id_text), records.encode(record))
-
-
-def deletions(keys: Sequence[str]) -> list[Write]:
-    """Return writes that delete `keys` without a condition: nothing writes these keys any more."""
-    return [
-        Write((), tuple(Delete(key) for key in keys[start : start + MAX_OPERATIONS]))
-        for start in range(0, len(keys), MAX_OPERATIONS)
-    ]
-
-
 def create_partitions(image: ClusterImage, settings: Settings, new: NewPartitions) -> list[Write]:
     """Return the writes that add partitions to a topic. Raises Refused if it cannot have them.
 
@@ -330,52 +266,6 @@ def checked_settings(
     except InvalidValue as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
     return given
-
-
-def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTopic:
-    """Return an internal topic to create, with the settings that Kafka gives it.
-
-    Unlike in Kafka, it has at most as many replicas as there are brokers, so that one broker needs
-    no settings. __oncelog_sink has no records: it exists because offsets can be committed only for
-    an existing topic. Raises ValueError if `name` is no internal topic.
-    """
-    if name == CONSUMER_OFFSETS:
-        return NewTopic(
-            name,
-            settings.offsets_topic_num_partitions,
-            min(settings.offsets_topic_replication_factor, len(image.brokers)),
-            settings={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                **_segment_bytes(settings.offsets_topic_segment_bytes),
-            },
-        )
-    if name == TRANSACTION_STATE:
-        return NewTopic(
-            name,
-            settings.transaction_state_log_num_partitions,
-            min(settings.transaction_state_log_replication_factor, len(image.brokers)),
-            settings={
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "min.insync.replicas": str(settings.transaction_state_log_min_isr),
-                **_segment_bytes(settings.transaction_state_log_segment_bytes),
-                "unclean.leader.election.enable": "false",
-            },
-        )
-    if name == SINKS:
-        factor = min(settings.offsets_topic_replication_factor, len(image.brokers))
-        return NewTopic(name, 1, factor, settings={"cleanup.policy": "compact"})
-    raise ValueError(f"{name} is no internal topic")
-
-
-def _segment_bytes(size: int) -> dict[str, str]:
-    """Return the setting of a topic for segments of `size` bytes.
-
-    The broker's settings for internal topics have no minimum, but `segment.bytes` has one.
-    """
-    name = "segment.bytes" if size >= SMALLEST_SEGMENT else "internal.segment.bytes"
-    return {name: str(size)}
 
 
 def _too_many_in_a_request() -> Refused:

@@ -19,6 +19,7 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.controller import elect_leaders
 from oncelog_server.cluster.image import BrokerImage, ClusterImage, TopicImage
+from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.producer_ids import ProducerIdBlock, next_block
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
@@ -29,9 +30,14 @@ from oncelog_server.cluster.store import (
     Write,
 )
 from oncelog_server.cluster.topic_alterations import alter_topic
+from oncelog_server.cluster.topic_deletion import (
+    MAX_DELETED_AT_ONCE,
+    delete_topics,
+    deletions,
+    removal,
+)
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.cluster.topics import (
-    MAX_DELETED_AT_ONCE,
     CreatedTopic,
     NewPartitions,
     NewTopic,
@@ -39,10 +45,6 @@ from oncelog_server.cluster.topics import (
     check_creation,
     create_partitions,
     create_topics,
-    delete_topics,
-    deletions,
-    internal_topic,
-    removal,
 )
 from oncelog_server.metadata.founding import SUPPORTED_FEATURES, found_cluster, random_uuid
 from oncelog_server.metadata.image_follower import ImageFollower, Subscriber

@@ -15,6 +15,7 @@ import msgspec
 from oncelog_protocol.types import uuid_from_string, uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.producer_ids import BLOCK_SIZE
 from oncelog_server.cluster.records import (
     ClusterRecord,
@@ -26,7 +27,6 @@ from oncelog_server.cluster.records import (
 )
 from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.cluster.topic_names import is_internal
-from oncelog_server.cluster.topics import internal_topic
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.salvage.evidence import NONE, FolderFacts
 from oncelog_server.settings.model import Settings

@@ -16,13 +16,8 @@ from oncelog_server.cluster.delta import ImageDelta, PartitionChange
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.store import Delete, Put, Snapshot, Write
 from oncelog_server.cluster.topic_alterations import alter_topic
-from oncelog_server.cluster.topics import (
-    NewPartitions,
-    NewTopic,
-    create_partitions,
-    create_topic,
-    delete_topics,
-)
+from oncelog_server.cluster.topic_deletion import delete_topics
+from oncelog_server.cluster.topics import NewPartitions, NewTopic, create_partitions, create_topic
 from oncelog_server.settings.model import Settings
 from tests.server.cluster.clusters import Cluster
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster import records
+from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.placement import place
 from oncelog_server.cluster.store import Write
 from oncelog_server.cluster.topic_alterations import (
@@ -19,6 +20,7 @@ from oncelog_server.cluster.topic_alterations import (
     altered_settings,
     replaced_settings,
 )
+from oncelog_server.cluster.topic_deletion import delete_topics
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.cluster.topics import (
     NewPartitions,
@@ -26,8 +28,6 @@ from oncelog_server.cluster.topics import (
     check_creation,
     create_partitions,
     create_topic,
-    delete_topics,
-    internal_topic,
     topic_put,
 )
 from oncelog_server.refusal import Refused
@@ -210,18 +210,6 @@ def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
     assert created(NewTopic("another", 97)), "room again, of which internal topics take none"
 
 
-@pytest.mark.parametrize("name", [CONSUMER_OFFSETS, TRANSACTION_STATE])
-@pytest.mark.parametrize("brokers", [1, 2, 5])
-def test_internal_topics_need_no_settings(name: str, brokers: int) -> None:
-    cluster = Cluster(range(1, brokers + 1))
-    new = internal_topic(cluster.image, SETTINGS, name)
-    created, writes = create_topic(cluster.image, SETTINGS, new, cluster.new_id())
-    assert cluster.apply(writes)
-    assert (created.partitions, created.replication_factor) == (50, min(3, brokers))
-    assert created.settings["cleanup.policy"] == "compact"
-    assert created.settings["segment.bytes"] == "104857600"
-
-
 @pytest.mark.parametrize(
     ("new", "code", "words"),
     [
@@ -264,19 +252,6 @@ def test_partitions_are_added_and_the_old_ones_stay(cluster: Cluster) -> None:
     assert after[:3] == before
     assert len(after) == 301
     assert after[300].replicas == (3, 1)
-
-
-def test_deleting(cluster: Cluster) -> None:
-    writes, refused = delete_topics(cluster.image, SETTINGS, ["none"])
-    assert (writes, refused["none"].code) == ([], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    writes, refused = delete_topics(cluster.image, Settings(delete_topic_enable=False), ["orders"])
-    assert (writes, refused["orders"].code) == ([], ErrorCode.TOPIC_DELETION_DISABLED)
-    stale = delete_topics(cluster.image, SETTINGS, ["orders"])[0]
-    assert cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions("orders", 4)))
-    assert not cluster.apply(stale)
-    assert cluster.apply(delete_topics(cluster.image, SETTINGS, ["orders"])[0])
-    assert "orders" not in cluster.image.topics
-    assert not cluster.image.orphans()
 
 
 def test_settings_are_altered_one_by_one() -> None:

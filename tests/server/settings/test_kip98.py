@@ -12,8 +12,8 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.image import BrokerImage, ClusterImage
+from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
-from oncelog_server.cluster.topics import internal_topic
 from oncelog_server.config import SettingsError, load_settings
 from oncelog_server.settings.accepted import ALIASES
 from oncelog_server.settings.model import HONOURED, Settings

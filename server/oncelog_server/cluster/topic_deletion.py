@@ -1,0 +1,77 @@
+"""Deletion of topics, decided on an image and returned as conditional writes.
+
+Codes are those of Kafka's ReplicationControlManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster import records
+from oncelog_server.cluster.image import ClusterImage, TopicImage
+from oncelog_server.cluster.records import DeletionRecord
+from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, Write, Written
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.model import Settings
+
+# Topics that one transaction of the store deletes: each takes two operations.
+MAX_DELETED_AT_ONCE: Final = MAX_OPERATIONS // 2
+
+
+def delete_topics(
+    image: ClusterImage, settings: Settings, names: Sequence[str]
+) -> tuple[list[Write], dict[str, Refused]]:
+    """Return the writes that delete up to MAX_DELETED_AT_ONCE topics, and the refusals by name.
+
+    The first write deletes the records of all topics; a partition without a topic does not exist.
+    It also writes a DeletionRecord for each topic, which is kept until its folders are deleted.
+    """
+    refused: dict[str, Refused] = {}
+    conditions: dict[str, Written] = {}
+    remembered: list[Put] = []
+    partitions: list[str] = []
+    for name in names:
+        topic = image.topics.get(name)
+        if not settings.delete_topic_enable:
+            refused[name] = Refused(ErrorCode.TOPIC_DELETION_DISABLED)
+        elif topic is None:
+            refused[name] = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            key = records.topic_key(name)
+            conditions[key] = Written(key, topic.revision)
+            remembered.append(_remembered(topic))
+            partitions += [
+                records.partition_key(topic.id_text, partition.partition)
+                for partition in topic.partitions
+            ]
+    if not conditions:
+        return [], refused
+    gone = tuple(Delete(key) for key in conditions)
+    first = Write(tuple(conditions.values()), (*gone, *remembered))
+    return [first, *deletions(partitions)], refused
+
+
+def removal(topic: TopicImage) -> list[Write]:
+    """Return the writes that delete a topic that was never in use, whatever the settings say."""
+    key = records.topic_key(topic.name)
+    first = Write((Written(key, topic.revision),), (Delete(key), _remembered(topic)))
+    keys = [
+        records.partition_key(topic.id_text, partition.partition) for partition in topic.partitions
+    ]
+    return [first, *deletions(keys)]
+
+
+def _remembered(topic: TopicImage) -> Put:
+    """Return the write that records the deletion of a topic."""
+    record = DeletionRecord(topic.name, len(topic.partitions))
+    return Put(records.deletion_key(topic.id_text), records.encode(record))
+
+
+def deletions(keys: Sequence[str]) -> list[Write]:
+    """Return writes that delete `keys` without a condition: nothing writes these keys any more."""
+    return [
+        Write((), tuple(Delete(key) for key in keys[start : start + MAX_OPERATIONS]))
+        for start in range(0, len(keys), MAX_OPERATIONS)
+    ]

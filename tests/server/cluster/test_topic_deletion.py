@@ -1,0 +1,26 @@
+"""Deletion of topics: refusals, stale writes, no record left behind."""
+
+from __future__ import annotations
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.topic_deletion import delete_topics
+from oncelog_server.cluster.topics import NewPartitions, create_partitions
+from oncelog_server.settings.model import Settings
+from tests.server.cluster.clusters import Cluster
+
+SETTINGS = Settings()
+
+
+def test_a_stale_deletion_changes_nothing_and_a_fresh_one_leaves_no_record() -> None:
+    cluster = Cluster((1, 2, 3))
+    cluster.create("orders", 3, 2)
+    writes, refused = delete_topics(cluster.image, SETTINGS, ["none"])
+    assert (writes, refused["none"].code) == ([], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    writes, refused = delete_topics(cluster.image, Settings(delete_topic_enable=False), ["orders"])
+    assert (writes, refused["orders"].code) == ([], ErrorCode.TOPIC_DELETION_DISABLED)
+    stale = delete_topics(cluster.image, SETTINGS, ["orders"])[0]
+    assert cluster.apply(create_partitions(cluster.image, SETTINGS, NewPartitions("orders", 4)))
+    assert not cluster.apply(stale)
+    assert cluster.apply(delete_topics(cluster.image, SETTINGS, ["orders"])[0])
+    assert "orders" not in cluster.image.topics
+    assert not cluster.image.orphans()
