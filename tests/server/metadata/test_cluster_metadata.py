@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -101,22 +101,6 @@ async def test_topics_created_together_meet_each_other(store: MemoryStore) -> No
         assert code_of(fourth) is ErrorCode.POLICY_VIOLATION
     assert list(metadata.image.topics) == ["a.b", "c"]
     await metadata.stop()
-
-
-async def test_of_topics_created_together_only_those_stay_that_can_be_kept(
-    metadata: ClusterMetadata,
-) -> None:
-    full = Refused(ErrorCode.KAFKA_STORAGE_ERROR, "full")
-
-    async def created(names: Collection[str]) -> None:
-        if "b" in names:
-            raise full
-
-    metadata.subscribe(lambda old, new, delta: None, created=created, give_up=lambda name: True)
-    made = await metadata.create_topics([NewTopic("a"), NewTopic("b"), NewTopic("c")])
-    assert [isinstance(result, CreatedTopic) for result in made] == [True, False, True]
-    assert code_of(made[1]) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert sorted(metadata.image.topics) == ["a", "c"]
 
 
 async def test_many_topics_are_deleted_in_few_transactions(

@@ -1,0 +1,72 @@
+"""Writes that are decided on the image, and decided again if the store is ahead of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.store import MetadataStore, Write
+from oncelog_server.cluster.topic_deletion import deletions
+from oncelog_server.metadata.image_follower import ImageFollower
+from oncelog_server.refusal import Refused
+
+# How often a write is decided again when the metadata changed meanwhile.
+ATTEMPTS: Final = 20
+
+
+class ConditionalWriter:
+    """Changes the metadata. `follower` has the image, and follows the store."""
+
+    def __init__(self, store: MetadataStore, follower: ImageFollower) -> None:
+        self._store = store
+        self._follower = follower
+        # With one writer at a time, a decision rarely meets a newer image.
+        self._writing = asyncio.Lock()
+
+    async def write(
+        self,
+        decide: Callable[[ClusterImage], list[Write]],
+        *,
+        validate_only: bool = False,
+        before: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Write what `decide` returns for the image; decide again if the store is ahead of it.
+
+        Returns when the image shows the change. `before` is awaited before the change is written.
+        Raises what `decide` and `before` raise, and Refused if the store fails or keeps changing.
+        """
+        async with self._writing:
+            for _ in range(ATTEMPTS):
+                image = self._follower.image
+                writes = decide(image)
+                if validate_only or not writes:
+                    return
+                if before is not None:
+                    await before()
+                try:
+                    revision = await self._apply(writes)
+                except OSError as error:
+                    raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                if revision is not None:
+                    await self._follower.reached(revision)
+                    return
+                await self._follower.reached(image.revision + 1)
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "the cluster's metadata keeps changing: retry")
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Delete keys without a condition: nothing else writes them any more. Raises OSError."""
+        for write in deletions(keys):
+            await self._store.txn(write.compare, write.operations)
+
+    async def _apply(self, writes: Sequence[Write]) -> int | None:
+        """Return the revision of the last write, None if the conditions of one did not hold."""
+        revision = 0
+        for write in writes:
+            result = await self._store.txn(write.compare, write.operations)
+            if not result.succeeded:
+                return None
+            revision = result.revision
+        return revision

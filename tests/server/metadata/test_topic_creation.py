@@ -1,0 +1,108 @@
+"""A topic that the disk has no room for is deleted again, and leaves no record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster import records
+from oncelog_server.cluster.topics import CreatedTopic, NewTopic
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.refusal import Refused
+from oncelog_server.settings.listeners import Endpoint
+from oncelog_server.settings.model import Settings
+from tests.server.metadata.memory_store import MemoryStore
+
+
+class Disk:
+    """A part of the broker that keeps topics on a disk, which has no room for some of them."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.no_room = {"b"}
+        self.holds_data = False
+        self.store_is_full_after_creation = False
+        self._store = store
+
+    async def created(self, names: Collection[str]) -> None:
+        if self.no_room.intersection(names):
+            self._store.is_full = self.store_is_full_after_creation
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+
+    def give_up(self, name: str) -> bool:
+        return not self.holds_data
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def disk(store: MemoryStore) -> Disk:
+    return Disk(store)
+
+
+@pytest.fixture
+async def metadata(store: MemoryStore, disk: Disk) -> AsyncIterator[ClusterMetadata]:
+    metadata = ClusterMetadata(store, Settings())
+    await metadata.start([Endpoint("PLAINTEXT", "localhost", 9092)])
+    metadata.subscribe(lambda *_: None, created=disk.created, give_up=disk.give_up)
+    yield metadata
+    await metadata.stop()
+
+
+async def create(metadata: ClusterMetadata, *names: str) -> list[ErrorCode]:
+    results = await metadata.create_topics([NewTopic(name) for name in names])
+    return [
+        ErrorCode.NONE if isinstance(result, CreatedTopic) else result.code for result in results
+    ]
+
+
+def undoing() -> list[asyncio.Task[object]]:
+    return [task for task in asyncio.all_tasks() if task.get_name() == "undo of creations"]
+
+
+async def test_of_topics_created_together_those_without_room_are_deleted(
+    metadata: ClusterMetadata, store: MemoryStore
+) -> None:
+    codes = await create(metadata, "a", "b", "c")
+    assert codes == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert sorted(metadata.image.topics) == ["a", "c"]
+    assert not metadata.image.orphans()
+    left = [key for key in store.entries if key.startswith(records.DELETIONS)]
+    assert not left, "the topic has no folder, so that its deletion need not be recorded"
+
+
+async def test_a_topic_that_holds_data_stays(metadata: ClusterMetadata, disk: Disk) -> None:
+    disk.holds_data = True
+    assert await create(metadata, "b") == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert "b" in metadata.image.topics
+
+
+async def test_if_the_store_is_full_too_the_next_creation_deletes_the_topic_first(
+    metadata: ClusterMetadata, store: MemoryStore, disk: Disk
+) -> None:
+    disk.store_is_full_after_creation = True
+    assert await create(metadata, "b") == [ErrorCode.KAFKA_STORAGE_ERROR]
+    first = metadata.image.topics["b"].id
+    assert await create(metadata, "b") == [ErrorCode.KAFKA_STORAGE_ERROR], "not deleted yet"
+    assert metadata.image.topics["b"].id == first
+    store.is_full = False
+    disk.no_room.clear()
+    assert await create(metadata, "b") == [ErrorCode.NONE]
+    assert metadata.image.topics["b"].id != first
+
+
+async def test_a_stop_ends_the_attempts_to_delete_a_topic(store: MemoryStore, disk: Disk) -> None:
+    metadata = ClusterMetadata(store, Settings())
+    await metadata.start([Endpoint("PLAINTEXT", "localhost", 9092)])
+    metadata.subscribe(lambda *_: None, created=disk.created, give_up=disk.give_up)
+    disk.store_is_full_after_creation = True
+    await create(metadata, "b")
+    assert undoing()
+    store.is_full = False
+    await metadata.stop()
+    assert not undoing()
