@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
-from oncelog_server.cleaning.work import CleaningWork, StartWork
+from oncelog_server.cleaning.cleaner_pass import Pass
+from oncelog_server.cleaning.turns import run_in_turns
+from oncelog_server.cleaning.work import StartWork
 from oncelog_server.clock import Clock
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
 from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
-from oncelog_server.log.cleaner.cleanable import Cleanable, cleanable, job_for
-from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleaningJob, CleaningLimits, Done, Event
-from oncelog_server.log.cleaner.replacement import Replacement, SegmentsGone
+from oncelog_server.log.cleaner.cleanable import Cleanable, cleanable
+from oncelog_server.log.cleaner.job import CleaningLimits, Done
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.whole_files import read_whole, swap_in
 from oncelog_server.partition.partition import Partition
@@ -36,8 +37,6 @@ from oncelog_server.timers import Timer, Timers
 from oncelog_server.topic_partition import TopicPartition
 
 log = structlog.get_logger("oncelog.cleaner")
-
-T = TypeVar("T")
 
 # Logs examined in one turn of the event loop.
 LOGS_AT_ONCE: Final = 100
@@ -142,7 +141,7 @@ class LogCleaner:
         if not self._stopped:
             self._looks += 1
             self._looked_ms = self._clock.monotonic_ms()
-            _in_turns(self._timers, self._find(), self._found)
+            run_in_turns(self._timers, self._find(), self._found)
 
     def _find(self) -> Generator[None, None, tuple[Partition, Cleanable] | None]:
         """Return the dirtiest log that is dirty enough, None without one. Runs in steps."""
@@ -318,117 +317,6 @@ class LogCleaner:
 
 def _compaction_of(name: TopicPartition) -> str:
     return f"compaction of {name}"
-
-
-class Pass:
-    """The cleaning of one log: it writes the chunks of the work and swaps the new segments in."""
-
-    def __init__(
-        self, cleaner: LogCleaner, timers: Timers, partition: Partition, found: Cleanable
-    ) -> None:
-        self._cleaner = cleaner
-        self._timers = timers
-        self._partition = partition
-        self._found = found
-        self._replacement = Replacement(found.log)
-        self._work: CleaningWork | None = None
-        self._cancelled = False
-
-    def start(self, start_work: StartWork, limits: CleaningLimits, now_ms: int) -> None:
-        def begin(job: CleaningJob) -> None:
-            if not self._cancelled:
-                self._work = start_work(job, self)
-
-        steps = job_for(self._found, limits, now_ms)
-        _in_turns(self._timers, steps, begin, self.on_failure)
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        if self._work is not None:
-            self._work.cancel()
-        self._replacement.abandon()
-
-    async def gone(self) -> None:
-        if self._work is not None:
-            await self._work.gone()
-
-    def on_event(self, event: Event) -> None:
-        if self._cancelled:
-            return
-        if not self._cleaner.holds(self._partition):
-            self.cancel()
-            self._cleaner.passed(self._partition, None)
-            return
-        try:
-            if isinstance(event, Chunk):
-                self._replacement.write(event)
-            elif isinstance(event, Cleaned):
-                self._finish(event)
-            elif isinstance(event, Done):
-                self._cleaner.passed(self._partition, event)
-        except StorageError as error:
-            self.on_failure(error)
-
-    def on_starved(self) -> None:
-        if not self._cancelled:
-            self.cancel()
-            self._cleaner.starved(self._partition)
-
-    def on_failure(self, error: StorageError | CorruptLog) -> None:
-        if not self._cancelled:
-            self.cancel()
-            self._cleaner.failed(self._partition, error)
-
-    def _finish(self, cleaned: Cleaned) -> None:
-        """Finish a segment. The next one begins after it is swapped in; see `Replacement`."""
-        assert self._work is not None
-        self._work.pause()
-        self._replacement.finish(cleaned, lambda error: self._swap(cleaned, error))
-
-    def _swap(self, cleaned: Cleaned, error: StorageError | None) -> None:
-        try:
-            if error is not None:
-                raise error
-            if self._cleaner.holds(self._partition):
-                self._replacement.swap(cleaned, self._cleaner.now_ms(), self._swapped)
-            else:
-                self._swapped(None)  # the next event ends the pass
-        except SegmentsGone:
-            # These segments keep their stale records. The clean part of the log must not grow, and
-            # later segments must keep the tombstones that hide the stale records.
-            self.cancel()
-            self._cleaner.passed(self._partition, None)
-        except StorageError as refused:
-            self.on_failure(refused)
-
-    def _swapped(self, error: StorageError | None) -> None:
-        if error is not None:
-            self.on_failure(error)
-        elif self._work is not None and not self._cancelled:
-            self._work.resume()
-
-
-def _in_turns(
-    timers: Timers,
-    steps: Generator[None, None, T],
-    done: Callable[[T], None],
-    failed: Callable[[StorageError | CorruptLog], None] | None = None,
-) -> None:
-    """Run one step in each turn of the event loop, then call `done` with the result."""
-
-    def step() -> None:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            done(ended.value)
-        except (StorageError, CorruptLog) as error:
-            if failed is None:
-                raise
-            failed(error)
-        else:
-            timers.call_soon(step)
-
-    step()
 
 
 def _limits(settings: Settings) -> CleaningLimits:

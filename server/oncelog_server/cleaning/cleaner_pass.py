@@ -1,0 +1,125 @@
+"""A pass of the cleaner: the compaction of one log, up to the swap of its segments."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from oncelog_server.cleaning.turns import run_in_turns
+from oncelog_server.cleaning.work import CleaningWork, StartWork
+from oncelog_server.log.cleaner.cleanable import Cleanable, job_for
+from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleaningJob, CleaningLimits, Done, Event
+from oncelog_server.log.cleaner.replacement import Replacement, SegmentsGone
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.partition.partition import Partition
+from oncelog_server.storage.files import StorageError
+from oncelog_server.timers import Timers
+
+
+class PassOwner(Protocol):
+    """The cleaner, as a pass sees it."""
+
+    def holds(self, partition: Partition) -> bool:
+        """Return whether the log may still be cleaned."""
+        ...
+
+    def now_ms(self) -> int: ...
+
+    def passed(self, partition: Partition, done: Done | None) -> None:
+        """End a pass. `done` is None if it ended early because its log changed."""
+        ...
+
+    def starved(self, partition: Partition) -> None:
+        """End a pass that got no processor time."""
+        ...
+
+    def failed(self, partition: Partition, error: StorageError | CorruptLog) -> None:
+        """End a pass that failed."""
+        ...
+
+
+class Pass:
+    """The cleaning of one log: it writes the chunks of the work and swaps the new segments in."""
+
+    def __init__(
+        self, owner: PassOwner, timers: Timers, partition: Partition, found: Cleanable
+    ) -> None:
+        self._owner = owner
+        self._timers = timers
+        self._partition = partition
+        self._found = found
+        self._replacement = Replacement(found.log)
+        self._work: CleaningWork | None = None
+        self._cancelled = False
+
+    def start(self, start_work: StartWork, limits: CleaningLimits, now_ms: int) -> None:
+        def begin(job: CleaningJob) -> None:
+            if not self._cancelled:
+                self._work = start_work(job, self)
+
+        steps = job_for(self._found, limits, now_ms)
+        run_in_turns(self._timers, steps, begin, self.on_failure)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._work is not None:
+            self._work.cancel()
+        self._replacement.abandon()
+
+    async def gone(self) -> None:
+        if self._work is not None:
+            await self._work.gone()
+
+    def on_event(self, event: Event) -> None:
+        if self._cancelled:
+            return
+        if not self._owner.holds(self._partition):
+            self.cancel()
+            self._owner.passed(self._partition, None)
+            return
+        try:
+            if isinstance(event, Chunk):
+                self._replacement.write(event)
+            elif isinstance(event, Cleaned):
+                self._finish(event)
+            elif isinstance(event, Done):
+                self._owner.passed(self._partition, event)
+        except StorageError as error:
+            self.on_failure(error)
+
+    def on_starved(self) -> None:
+        if not self._cancelled:
+            self.cancel()
+            self._owner.starved(self._partition)
+
+    def on_failure(self, error: StorageError | CorruptLog) -> None:
+        if not self._cancelled:
+            self.cancel()
+            self._owner.failed(self._partition, error)
+
+    def _finish(self, cleaned: Cleaned) -> None:
+        """Finish a segment. The next one begins after it is swapped in; see `Replacement`."""
+        assert self._work is not None
+        self._work.pause()
+        self._replacement.finish(cleaned, lambda error: self._swap(cleaned, error))
+
+    def _swap(self, cleaned: Cleaned, error: StorageError | None) -> None:
+        try:
+            if error is not None:
+                raise error
+            if self._owner.holds(self._partition):
+                self._replacement.swap(cleaned, self._owner.now_ms(), self._swapped)
+            else:
+                self._swapped(None)  # the next event ends the pass
+        except SegmentsGone:
+            # These segments keep their stale records. The clean part of the log must not grow, and
+            # later segments must keep the tombstones that hide the stale records.
+            self.cancel()
+            self._owner.passed(self._partition, None)
+        except StorageError as refused:
+            self.on_failure(refused)
+
+    def _swapped(self, error: StorageError | None) -> None:
+        if error is not None:
+            self.on_failure(error)
+        elif self._work is not None and not self._cancelled:
+            self._work.resume()
