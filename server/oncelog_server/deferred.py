@@ -156,20 +156,20 @@ class Deferred(Generic[T]):
 
 
 @overload
-def then(answer: Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]: ...
+def then(response: Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]: ...
 
 
 @overload
-def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]: ...
+def then(response: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]: ...
 
 
-def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
-    """Return `change(answer)` if the response is complete, else a Deferred of it."""
-    if not isinstance(answer, Deferred):
-        return change(answer)
-    if answer.done:
-        return change(answer.value)
-    later: Deferred[R] = Deferred(ordered=answer.ordered)
+def then(response: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
+    """Return `change(response)` if the response is complete, else a Deferred of it."""
+    if not isinstance(response, Deferred):
+        return change(response)
+    if response.done:
+        return change(response.value)
+    later: Deferred[R] = Deferred(ordered=response.ordered)
 
     def completed(value: T) -> None:
         try:
@@ -179,21 +179,21 @@ def then(answer: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]:
             return
         later.complete(changed)
 
-    answer.on_complete(completed)
-    answer.on_abandon(lambda: later.abandon(answer.failure))
-    later.on_cancel(answer.cancel)
+    response.on_complete(completed)
+    response.on_abandon(lambda: later.abandon(response.failure))
+    later.on_cancel(response.cancel)
     return later
 
 
-def then_ask(answer: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R | Deferred[R]:
-    """Return `ask(answer)`, which may itself be deferred.
+def then_ask(response: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R | Deferred[R]:
+    """Return `ask(response)`, which may itself be deferred.
 
     `ask` is called even if nothing waits any more, because work that has begun must be finished.
     """
-    if not isinstance(answer, Deferred):
-        return ask(answer)
-    if answer.done:
-        return ask(answer.value)
+    if not isinstance(response, Deferred):
+        return ask(response)
+    if response.done:
+        return ask(response.value)
     later: Deferred[R] = Deferred()
 
     def asked(value: T) -> None:
@@ -204,44 +204,48 @@ def then_ask(answer: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R 
             return
         pass_on(second, later)
 
-    answer.on_complete(asked)
-    answer.on_abandon(lambda: later.abandon(answer.failure))
+    response.on_complete(asked)
+    response.on_abandon(lambda: later.abandon(response.failure))
     return later
 
 
-def pass_on(answer: T | Deferred[T], later: Deferred[T]) -> None:
-    """Complete `later` with `answer`, now or on its completion."""
-    if not isinstance(answer, Deferred):
-        later.complete(answer)
+def pass_on(response: T | Deferred[T], later: Deferred[T]) -> None:
+    """Complete `later` with `response`, now or on its completion."""
+    if not isinstance(response, Deferred):
+        later.complete(response)
         return
-    answer.on_complete(later.complete)
-    answer.on_abandon(lambda: later.abandon(answer.failure))
-    later.on_cancel(answer.cancel)
+    response.on_complete(later.complete)
+    response.on_abandon(lambda: later.abandon(response.failure))
+    later.on_cancel(response.cancel)
 
 
-def gather(answers: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
+def gather(responses: Sequence[T | Deferred[T]]) -> list[T] | Deferred[list[T]]:
     """Return all responses in their order, or a Deferred of them if some are pending."""
-    missing = [answer for answer in answers if isinstance(answer, Deferred) and not answer.done]
+    missing = [
+        response for response in responses if isinstance(response, Deferred) and not response.done
+    ]
     left = len(missing)
     if not left:
-        return _values(answers)
+        return _values(responses)
     later: Deferred[list[T]] = Deferred()
 
     def completed(_: T) -> None:
         nonlocal left
         left -= 1
         if not left:
-            later.complete(_values(answers))
+            later.complete(_values(responses))
 
-    def wait_for(answer: Deferred[T]) -> None:
-        answer.on_complete(completed)
-        answer.on_abandon(lambda: later.abandon(answer.failure))
-        later.on_cancel(answer.cancel)
+    def wait_for(response: Deferred[T]) -> None:
+        response.on_complete(completed)
+        response.on_abandon(lambda: later.abandon(response.failure))
+        later.on_cancel(response.cancel)
 
-    for answer in missing:
-        wait_for(answer)
+    for response in missing:
+        wait_for(response)
     return later
 
 
-def _values(answers: Sequence[T | Deferred[T]]) -> list[T]:
-    return [answer.value if isinstance(answer, Deferred) else answer for answer in answers]
+def _values(responses: Sequence[T | Deferred[T]]) -> list[T]:
+    return [
+        response.value if isinstance(response, Deferred) else response for response in responses
+    ]

@@ -54,7 +54,7 @@ class Slices:
 
     @property
     def is_idle(self) -> bool:
-        """True if no work waits for a slice."""
+        """Return True if no work waits for a slice."""
         return not self._rotation and not self._is_working
 
     def run(self, steps: Steps[T]) -> T | Deferred[T]:
@@ -152,8 +152,7 @@ def at_its_end(steps: Steps[T]) -> T:
 
 
 def within(count: int, steps: Steps[T]) -> T | None:
-    """Return the result of the work if it ends within `count` steps; else close it and return
-    None."""
+    """Run at most `count` steps of the work. Return its result, or close it and return None."""
     for _ in range(count + 1):
         try:
             next(steps)

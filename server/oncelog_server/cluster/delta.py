@@ -10,9 +10,9 @@ from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImag
 
 
 class PartitionChange(msgspec.Struct, frozen=True):
-    """A partition that was added (`old` is None), removed (`new` is None) or changed.
+    """A partition that previous added (`old` is None), removed (`new` is None) or changed.
 
-    `topic` is the partition's topic in the new image, or in the old one if it was deleted.
+    `topic` is the partition's topic in the new image, or in the old one if it previous deleted.
     """
 
     topic: TopicImage
@@ -29,7 +29,7 @@ class PartitionChange(msgspec.Struct, frozen=True):
 class ImageDelta(msgspec.Struct, frozen=True):
     """The difference between two images.
 
-    A topic that was deleted and created again is in both lists, with its two ids.
+    A topic that previous deleted and created again is in both lists, with its two ids.
     """
 
     topics_created: tuple[TopicImage, ...] = ()
@@ -52,44 +52,46 @@ class ImageDelta(msgspec.Struct, frozen=True):
         deleted: list[TopicImage] = []
         settings: list[TopicImage] = []
         # Partitions of deleted topics come first, because a new topic may have the same name.
-        gone: list[PartitionChange] = []
+        removed: list[PartitionChange] = []
         partitions: list[PartitionChange] = []
         if names is None:
             names = {**old.topics, **new.topics}
         for name in names if new.topics is not old.topics else ():
-            was, topic = old.topics.get(name), new.topics.get(name)
-            if was is topic:
+            previous, topic = old.topics.get(name), new.topics.get(name)
+            if previous is topic:
                 continue
-            if was is not None and (topic is None or topic.id != was.id):
-                deleted.append(was)
-                gone += [PartitionChange(was, partition, None) for partition in was.partitions]
-                was = None
+            if previous is not None and (topic is None or topic.id != previous.id):
+                deleted.append(previous)
+                removed += [
+                    PartitionChange(previous, partition, None) for partition in previous.partitions
+                ]
+                previous = None
             if topic is None:
                 continue
-            if was is None:
+            if previous is None:
                 created.append(topic)
                 partitions += [
                     PartitionChange(topic, None, partition) for partition in topic.partitions
                 ]
                 continue
-            if was.settings != topic.settings:
+            if previous.settings != topic.settings:
                 settings.append(topic)
-            partitions += _changed_partitions(was, topic)
+            partitions += _changed_partitions(previous, topic)
         return cls(
             tuple(created),
             tuple(deleted),
             tuple(settings),
-            (*gone, *partitions),
+            (*removed, *partitions),
             new.brokers is not old.brokers and new.brokers != old.brokers,
         )
 
 
-def _changed_partitions(was: TopicImage, topic: TopicImage) -> list[PartitionChange]:
+def _changed_partitions(previous: TopicImage, topic: TopicImage) -> list[PartitionChange]:
     """Return the partitions that changed or were added. Their number never falls."""
     changes = [
         PartitionChange(topic, before, now)
-        for before, now in zip(was.partitions, topic.partitions, strict=False)
+        for before, now in zip(previous.partitions, topic.partitions, strict=False)
         if before is not now and before != now
     ]
-    added = topic.partitions[len(was.partitions) :]
+    added = topic.partitions[len(previous.partitions) :]
     return changes + [PartitionChange(topic, None, partition) for partition in added]

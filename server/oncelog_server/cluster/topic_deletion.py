@@ -48,8 +48,8 @@ def delete_topics(
             ]
     if not conditions:
         return [], refused
-    gone = tuple(Delete(key) for key in conditions)
-    first = Write(tuple(conditions.values()), (*gone, *remembered))
+    deletes = tuple(Delete(key) for key in conditions)
+    first = Write(tuple(conditions.values()), (*deletes, *remembered))
     return [first, *deletions(partitions)], refused
 
 

@@ -176,13 +176,13 @@ class Produce(msgspec.Struct, eq=False):
             return TransactionResult(refused.code)
 
     def _ask_first(self, unknown: list[PartitionAppend]) -> Deferred[None] | None:
-        answer = self.ask(unknown)
-        if isinstance(answer, TransactionResult):
-            return self._append_known(unknown, answer)
-        return self._append_later(unknown, answer)
+        result = self.ask(unknown)
+        if isinstance(result, TransactionResult):
+            return self._append_known(unknown, result)
+        return self._append_later(unknown, result)
 
     def _append_later(
-        self, unknown: list[PartitionAppend], answer: Deferred[TransactionResult]
+        self, unknown: list[PartitionAppend], pending: Deferred[TransactionResult]
     ) -> Deferred[None] | None:
         # Only a later result needs a guard: the transaction may have ended meanwhile.
         for append in unknown:
@@ -199,8 +199,8 @@ class Produce(msgspec.Struct, eq=False):
             finally:
                 self._end_verification(unknown)
 
-        answer.on_abandon(lambda: self._end_verification(unknown))
-        return then_ask(answer, go_on)
+        pending.on_abandon(lambda: self._end_verification(unknown))
+        return then_ask(pending, go_on)
 
     def _append_known(
         self, unknown: list[PartitionAppend], result: TransactionResult

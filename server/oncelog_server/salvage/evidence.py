@@ -72,12 +72,14 @@ def facts_of_all(files: Files, root: str, folders: Iterable[str]) -> Iterator[Fo
     """
     cleaned = _cleaned(files, root)
     for name in folders:
-        place, is_stray = parse_partition_directory(name), False
-        if place is None:
-            place, is_stray = parse_stray_directory(name), True
-        if place is not None:
-            facts = _facts(files, f"{root}/{name}", name, place.topic, place.partition, is_stray)
-            if (place.topic, place.partition) in cleaned and not is_stray:
+        partition, is_stray = parse_partition_directory(name), False
+        if partition is None:
+            partition, is_stray = parse_stray_directory(name), True
+        if partition is not None:
+            facts = _facts(
+                files, f"{root}/{name}", name, partition.topic, partition.partition, is_stray
+            )
+            if (partition.topic, partition.partition) in cleaned and not is_stray:
                 facts = msgspec.structs.replace(facts, is_compacted=True)
             if facts.is_partition:
                 yield facts

@@ -70,25 +70,25 @@ def _store(path: Path, notes: list[str]) -> tuple[Snapshot | None, Snapshot | No
         for file in path.glob(f"{METADATA_FILE}*"):
             if file.name.removeprefix(METADATA_FILE) in ("", "-wal"):
                 shutil.copy2(file, folder)
-        place = Path(folder) / METADATA_FILE
+        copy = Path(folder) / METADATA_FILE
         try:
-            database = Database(place, may_be_new=False)
+            database = Database(copy, may_be_new=False)
             snapshot = database.range("")
             database.close()
         except OSError as error:
-            notes.append(str(error).replace(str(place), METADATA_FILE))
-            return None, _readable(place)
+            notes.append(str(error).replace(str(copy), METADATA_FILE))
+            return None, _readable(copy)
     if not snapshot.entries:
         notes.append(f"{METADATA_FILE} has no entries")
         return None, None
     return snapshot, None
 
 
-def _readable(place: Path) -> Snapshot | None:
+def _readable(copy: Path) -> Snapshot | None:
     entries: list[Entry] = []
     revision = 0
     try:
-        connection = sqlite3.connect(place)
+        connection = sqlite3.connect(copy)
         connection.text_factory = lambda data: data.decode(errors="replace")
         try:
             for row in connection.execute(
