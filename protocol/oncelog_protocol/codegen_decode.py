@@ -1,8 +1,8 @@
-"""The decoder's half of the code generator. What is checked here is what keeps a broker alive:
+"""The decoder's half of the code generator. Its checks protect the broker:
 
 lengths before memory is taken, those of strings against Kafka's limit, array counts against the
 bytes that are left, an element budget per message, tags in ascending order. All of it raises
-ProtocolError.
+bytes that are left, an element budget per message, tags in ascending order. Each raises
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from oncelog_protocol.types import (
 from oncelog_protocol.varint import MAX_TAGS, continue_uvarint, skip_tags
 
 MAX_ELEMENTS = 1_000_000
-"""Array elements in one message, of all its arrays together, unless the caller says fewer."""
+"""Maximum of array elements in one message, over all its arrays, unless the caller allows fewer."""
 
 
 class DecoderSource(Source):
-    """`b` is the buffer, `p` the position, `end` its length, `left` the element budget. `sliced`: a
-    generator, which yields after each element of an array of structs."""
+    """`b` is the buffer, `p` the position, `end` its length, `left` the element budget. `sliced`:
+    make a generator, which yields after each element of an array of structs."""
 
     def __init__(self, schema: Schema, version: int, *, sliced: bool = False) -> None:
         super().__init__(schema, version, f"def decode(b, p, left={MAX_ELEMENTS}):")
@@ -80,8 +80,8 @@ class DecoderSource(Source):
         self._pending.clear()
 
     def _uvarint(self, most: tuple[str, int] | None = None) -> str:
-        """Read a varint; its first byte belongs to the fields before it. `most`: what it is, and
-        how much it may be, which is more than one byte holds."""
+        """Read a varint; its first byte belongs to the fields before it. `most`: its meaning and
+        its maximum, which is larger than one byte holds."""
         name = self._take("B")
         self._flush()
         with self.block(f"if {name} > 127:"):
@@ -114,7 +114,7 @@ class DecoderSource(Source):
 
     def _sized(self, kind: Primitive, name: str, nullable: bool) -> str:
         if kind is string:
-            # int16 where it is not flexible: no more fits in.
+            # A version that is not flexible has an int16, which holds no larger length.
             _, null, length = self._length("h", ("length of " + name, MAX_STRING + 1))
         else:
             _, null, length = self._length("i")

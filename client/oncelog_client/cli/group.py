@@ -20,7 +20,7 @@ from oncelog_client.cli.reset import in_scope, parse_scope
 from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import OffsetAndMetadata, TopicPartition
 
-# Offsets are changed while no member would go on from where it is.
+# In these states no member would overwrite the new offsets.
 INACTIVE: Final = frozenset({"Empty", "Dead"})
 SEEK_COLUMNS: Final = (
     Column("Group", "id", rank=2),
@@ -115,7 +115,7 @@ def seek(
     output: str,
     **_: object,
 ) -> None:
-    """Move the offsets of a group that has no members. Without --execute it only shows where to."""
+    """Move the offsets of a group without members. Without --execute, only show the new offsets."""
     exactly_one(to=to, to_group=to_group)
     position = None if to is None else parse_position(to, wall_ms())
     scope = parse_scope(topic)
@@ -155,7 +155,7 @@ async def _committed(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
 async def _of_group(
     admin: Admin, other: str, scope: dict[str, list[int]]
 ) -> dict[TopicPartition, int]:
-    """The offsets of another group. Raises Failed where it has none."""
+    """Return the offsets of another group. Raises Failed if it has none."""
     found = {
         place: offset
         for place, offset in (await _committed(admin, other)).items()
@@ -173,8 +173,8 @@ async def _at(
     scope: dict[str, list[int]],
     position: Position | None,
 ) -> dict[TopicPartition, int]:
-    """The offset of the position in each partition of the scope. Raises Failed for an unknown
-    partition, and where there is nothing to move."""
+    """Return the offset of the position in each partition of the scope. Raises Failed for an
+    unknown partition, and if there is nothing to move."""
     assert position is not None
     if not scope:
         if not committed:
@@ -197,7 +197,7 @@ async def _at(
 async def _resolved(
     admin: Admin, places: Iterable[TopicPartition], position: Position
 ) -> dict[TopicPartition, int]:
-    """The offsets of a position, which are printed as a warning where they are not as given."""
+    """Return the offsets of a position, with a warning for each that differs from it."""
     moved, warnings = await resolve_and_warn(admin.list_offsets, places, position)
     for warning in warnings:
         note(f"Warning: {warning}")

@@ -1,4 +1,4 @@
-"""How far something long has come, on standard error."""
+"""The progress of long work, on standard error."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """A count and the time on standard error while something long runs; nothing unless it is a
-    terminal, nor while `stream`, where the records themselves come or go, is one."""
+    """A count and the time on standard error during long work. Nothing is shown unless that is a
+    terminal, or if `stream`, which carries the records themselves, is one too."""
 
     def __init__(self, what: str, stream: TextIO | None, total: int | None = None) -> None:
         self._what = what
@@ -39,7 +39,7 @@ class Progress:
         return self
 
     def advance(self, completed: int) -> None:
-        """So many are done by now."""
+        """Show that `completed` pieces are done."""
         if self._drawn is not None:
             drawn, task = self._drawn
             drawn.update(task, completed=completed)

@@ -28,11 +28,11 @@ class LineReader:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
-        """From `parse.key=true` and so on; raises click.UsageError for a name it does not have."""
+        """Return the format for `parse.key=true` and so on. Raises click.UsageError if unknown."""
         return cls(**_known(cls, properties))
 
     def read(self, line: bytes) -> tuple[bytes | None, bytes | None, list[Header]]:
-        """(key, value, headers) of one line; raises ValueError where a separator is missing."""
+        """Return (key, value, headers) of one line. Raises ValueError if a separator is missing."""
         headers: list[Header] = []
         if self.parse_headers:
             text, line = self._cut(line, self.headers_delimiter, "headers.delimiter")
@@ -76,11 +76,11 @@ class LineWriter:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
-        """From `print.key=true` and so on; raises click.UsageError for a name it does not have."""
+        """Return the format for `print.key=true` and so on. Raises click.UsageError if unknown."""
         return cls(**_known(cls, properties))
 
     def write(self, record: ConsumerRecord) -> bytes:
-        """The line of a record; keys and values are printed as the bytes they are."""
+        """Return the line of a record; keys and values are printed as their bytes."""
         parts = []
         if self.print_timestamp:
             kind = _TIMESTAMP_TYPES.get(record.timestamp_type, "NO_TIMESTAMP")

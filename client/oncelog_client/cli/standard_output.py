@@ -13,7 +13,7 @@ ALWAYS_TAKEN: Final = 512
 
 
 class StandardOutput:
-    """Writes to `stream`, to which nothing else may write meanwhile."""
+    """Writes to `stream`. No other code may write to it meanwhile."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -45,9 +45,9 @@ class StandardOutput:
             os.close(self._own)
 
     async def write(self, data: bytes) -> None:
-        """Return when all of `data` is written. Where this is cancelled, a part of it may be.
+        """Return when all of `data` is written. If it is cancelled, a part may be written.
 
-        Raises OSError as a write does: BrokenPipeError for a reader that has gone.
+        Raises OSError as a write does: BrokenPipeError if the reader has gone.
         """
         self.taken = 0
         if self._descriptor < 0:

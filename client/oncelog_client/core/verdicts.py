@@ -1,4 +1,4 @@
-"""What an answer of a coordinator means for a transactional producer, as tables by API and code.
+"""The meaning of a coordinator's response for a transactional producer, as tables by API and code.
 
 Sources: the Java client's TransactionManager, KIP-360, KIP-447, KIP-588, KIP-890.
 """
@@ -19,10 +19,10 @@ class Verdict(Enum):
     RETRY = "ask again"
     FIND_COORDINATOR = "ask the new coordinator"
     ABORTABLE = "abort"
-    # Abort, then get a new epoch from InitProducerId, for the sequences have to begin anew.
+    # Abort, then get a new epoch from InitProducerId, because the sequences have to start anew.
     ABORTABLE_BUMP = "abort and bump"
-    # The epoch is not the current one: by a newer producer (fatal), or by the coordinator's own
-    # time-out of the transaction. InitProducerId(producer id, epoch) tells which.
+    # The epoch is not the current one: a newer producer bumped it (fatal), or the coordinator did
+    # at the transaction's timeout. InitProducerId(producer id, epoch) shows which.
     FENCED = "fenced"
     FATAL = "fatal"
 
@@ -78,7 +78,7 @@ _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
         ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
     },
     ApiKey.END_TXN: {
-        # From transaction version 2 on this is how a broker may say that it has timed out.
+        # From transaction version 2 on a broker may use this code for a transaction that timed out.
         ErrorCode.INVALID_TXN_STATE: Verdict.FENCED,
         ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.ABORTABLE_BUMP,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING: Verdict.ABORTABLE_BUMP,
@@ -87,7 +87,7 @@ _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
 
 
 def verdict(api: ApiKey, code: int) -> Verdict:
-    """What `code` in an answer of `api` means; what no table names is fatal."""
+    """Return the meaning of `code` in a response of `api`. A code in no table is fatal."""
     try:
         known = ErrorCode(code)
     except ValueError:
@@ -95,8 +95,8 @@ def verdict(api: ApiKey, code: int) -> Verdict:
     return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
 
 
-# What says in a consumer group that others have taken over: not fatal there, and nothing that only
-# an abort would mend.
+# Codes that mean, for a producer in a consumer group, that another producer has taken over. There
+# they are not fatal, and no abort is needed first.
 FENCES_IN_GROUP: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -109,8 +109,8 @@ FENCES_IN_GROUP: Final = frozenset(
     }
 )
 
-# Answers to Produce that come before anything is appended. Others may follow an append, as
-# NOT_LEADER_OR_FOLLOWER does where a leader loses its partition while copies are waited for.
+# Error codes of Produce that come before anything is appended. Others may follow an append, such
+# as NOT_LEADER_OR_FOLLOWER if a leader loses its partition while it waits for the followers.
 NOT_WRITTEN: Final = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

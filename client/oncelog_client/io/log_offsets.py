@@ -22,7 +22,7 @@ from oncelog_protocol.messages.list_offsets import (
 
 from .cluster import Cluster
 
-# Timestamps with a meaning of their own (KIP-79, KIP-734).
+# Special timestamps (KIP-79, KIP-734).
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -41,9 +41,10 @@ async def list_offsets(
     *,
     read_committed: bool,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """For each partition the first offset at or after the timestamp (ms), or LATEST, EARLIEST,
-    MAX_TIMESTAMP; those without such a record left out. With `read_committed` the latest offset is
-    the last stable one. Raises the partition's error, RetriableError when time is up.
+    """Return for each partition the first offset at or after its timestamp (ms).
+
+    The timestamp may be LATEST, EARLIEST or MAX_TIMESTAMP. Partitions without such a record are left out. With `read_committed`
+    LATEST is the last stable offset. Raises the partition's error, RetriableError at the timeout.
     """
     missing = dict(timestamps)
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
@@ -67,11 +68,10 @@ async def ask_leaders(
     *,
     read_committed: bool,
 ) -> None:
-    """One attempt at what `list_offsets` does: the leaders there are, all at once, and `found` is
-    called with each answer as it comes.
+    """Ask all known leaders at once, and call `found` with each result as it comes.
 
-    Raises afterwards if there were not answers for all: an error that trying again cannot mend
-    before a RetriableError.
+    If there is no result for some partition, raise afterwards: rather an error that no retry can
+    repair than a RetriableError.
     """
     topics = {partition.topic for partition in timestamps}
     cluster.watch(topics)
@@ -109,7 +109,7 @@ async def ask_leaders(
 async def _ask(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
-    """One leader's answer. Raises KafkaError where there is none."""
+    """Return one leader's results. Raises KafkaError if there is no response."""
     topics: dict[str, ListOffsetsTopic] = {}
     for partition, timestamp in wanted.items():
         info = cluster.metadata.partition(partition)

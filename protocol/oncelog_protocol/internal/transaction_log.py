@@ -16,12 +16,12 @@ from .versions import UnknownRecordVersion, decode_body, encode_versioned, read_
 
 KEY_TYPE: Final = 0
 VALUE_VERSIONS: Final = range(0, 2)
-# The one that is written.
+# The version that oncelog writes.
 VALUE_VERSION: Final = 1
 
 
 class TransactionState(IntEnum):
-    """`transaction_status`: how far a transaction is."""
+    """`transaction_status`: the state of a transaction."""
 
     EMPTY = 0
     ONGOING = 1
@@ -34,13 +34,13 @@ class TransactionState(IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """As the admin APIs and tools write it, such as `PrepareCommit`."""
+        """Return the name in the admin APIs and tools, such as `PrepareCommit`."""
         return self.name.title().replace("_", "")
 
 
 @message(range(0, 1))
 class TransactionLogKey:
-    """Whose state the value is."""
+    """The transactional id of the value."""
 
     transactional_id: str = string()
 
@@ -55,7 +55,7 @@ class PartitionsSchema:
 
 @struct
 class DecidedMember:
-    """A transaction that was decided together with the one of the record."""
+    """A transaction that was decided together with that of the record."""
 
     transactional_id: str = string()
     producer_id: int = int64()

@@ -1,8 +1,8 @@
-"""What a clean stop remembers of every log's last segment, in a file of the data directory.
+"""The last segment of every log at a clean stop, in a file of the data directory.
 
-A file in each log's own folder would say the same, but a stop after which 20,000 logs have their
-first records would make 20,000 of them. It is believed only with the mark of a clean stop, and as a
-whole: a log of which nothing is remembered is read instead.
+A file in each log's own folder would do, but a stop after which 20,000 logs have their first
+records would write 20,000 files. The file counts only with the mark of a clean stop, and only as a
+whole: a log that is not in it is read instead.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_lines, en
 
 
 class ClosedLog(NamedTuple):
-    """The last segment: `aborted` rows in its txnindex, with the CRC32C `rows_crc`. Of `producers`
-    there is a snapshot at the log's end; where there are none, there is no snapshot."""
+    """The last segment. `aborted`: rows of its txnindex, whose CRC32C is `rows_crc`. `producers`:
+    those in the snapshot at the log's end; with none there is no snapshot."""
 
     base_offset: int
     size: int
@@ -29,18 +29,18 @@ ClosedLogs: TypeAlias = Mapping[tuple[str, int], ClosedLog]
 
 
 def closed_log_line(name: tuple[str, int], log: ClosedLog) -> str:
-    """The line of one partition."""
+    """Return the line of one partition."""
     topic, partition = name
     return f"{topic} {partition} {log[0]} {log[1]} {log[2]} {log[3]} {log[4]}"
 
 
 def encode_closed_logs(lines: list[str]) -> bytes:
-    """Kafka's form of a checkpoint; its first line is the CRC32C of the others."""
+    """Return the file in the form of Kafka's checkpoints. Its first line is the others' CRC32C."""
     return encode_lines([str(_crc(lines)), *lines])
 
 
 def decode_closed_logs(data: bytes) -> ClosedLogs:
-    """Raises MalformedCheckpoint, also where a single bit has changed."""
+    """Return the logs of the file. Raises MalformedCheckpoint, also for a single flipped bit."""
     crc, *lines = decode_lines(data) or ["0"]
     if crc != str(_crc(lines)):
         raise MalformedCheckpoint("its checksum is wrong")

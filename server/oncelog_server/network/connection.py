@@ -33,9 +33,8 @@ MAX_UNANSWERED: Final = 16
 # Bytes that are read behind a parked request before reading stops. Reading goes on until then, so
 # that a disconnect is noticed while the request is parked.
 BACKLOG_BYTES: Final = 64 << 10
-# The requests of one connection, their time and about how many bytes of responses before other
-# connections have their turn: a read may hold 18,000 requests (H8), of which one may take 20 ms
-# (H67).
+# The limits of one connection's turn: requests, time, and bytes of responses (roughly). A read may
+# hold 18,000 requests (H8), of which one may take 20 ms (H67).
 TURN_REQUESTS: Final = 64
 TURN_MS: Final = 10
 TURN_BYTES: Final = 1 << 20

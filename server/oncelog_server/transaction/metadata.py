@@ -1,4 +1,4 @@
-"""What is known of one transactional id, and its record in `__transaction_state`
+"""The state of one transactional id, and its record in `__transaction_state`
 (TransactionLogValue v1)."""
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from oncelog_server.transaction.caller import Client
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
-# Epochs run 0..32766; 32767 only ever stands in the markers that end an id's last transaction
+# Epochs run from 0 to 32766. 32767 is only in the markers that end an id's last transaction
 # (KIP-890).
 LAST_PRODUCER_EPOCH: Final = 32766
 # The timeout that is recorded for a participant in two-phase commit: it has none (KIP-939).
 NO_TIMEOUT_MS: Final = 2**31 - 1
-# One for all that have none: each `frozenset()` would be another object (D10).
+# One object for all empty sets: each `frozenset()` would be another object (D10).
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
 class Member(NamedTuple):
-    """A transaction that is decided together with another one: who it must be, exactly."""
+    """A transaction that is decided together with others, by its id, producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -46,15 +46,15 @@ class Member(NamedTuple):
 
 
 class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
-    """One transactional id at one moment. A record carries all of it, never a delta, so replay is
-    assignment.
+    """One transactional id at one moment. A record holds the whole state, never a delta, so replay
+    is assignment.
 
-    `last_producer_epoch` is the epoch whose owner may still come back with a retry (KIP-360): the
-    one before the last bump, or -1 if a newer instance of the producer made that bump.
+    `last_producer_epoch` is the epoch before the last bump. Its producer may still retry (KIP-360).
+    It is -1 if a newer instance of the producer made that bump.
 
-    `next_producer_epoch` is not -1 where a newer instance has kept an open transaction (KIP-939):
-    `next_producer_id` and it are then what the producer uses, while `producer_id` and
-    `producer_epoch` stay those of the transaction, whose markers they go into.
+    `next_producer_epoch` is not -1 if a newer instance has kept an open transaction (KIP-939). The
+    producer then uses it with `next_producer_id`. `producer_id` and `producer_epoch` stay those of
+    the transaction, and of its markers.
     """
 
     transactional_id: str
@@ -69,7 +69,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
     start_ms: int = -1
     last_update_ms: int = -1
     client_transaction_version: int = 0
-    # From here on what few transactions have.
+    # From here on: fields that few transactions set.
     next_producer_epoch: int = NO_PRODUCER_EPOCH
     # Of a group commit, from its decision until the next transaction begins.
     decided_members: tuple[Member, ...] = ()
@@ -83,7 +83,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a newer instance has kept the transaction open: it can only be ended now."""
+        """True if a newer instance has kept the transaction open: it can only be ended now."""
         return self.next_producer_epoch >= 0 and self.state is TransactionState.ONGOING
 
     @property
@@ -95,8 +95,8 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         return self.owner[1] >= LAST_PRODUCER_EPOCH
 
     def is_held_by(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this is the producer that was handed the current epoch. The epoch after the last
-        one is nobody's: it only ends transactions."""
+        """Return whether this producer has the current epoch. The epoch after the last one
+        belongs to no producer: it only ends transactions."""
         if self.next_producer_epoch >= 0:
             return self.owner == (producer_id, producer_epoch) and (
                 producer_epoch <= LAST_PRODUCER_EPOCH
@@ -111,8 +111,8 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     def completed(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
-        """After all markers: where the epochs ran out at the decision, the id chosen then takes
-        over; where the transaction had been kept, the id and epoch of who kept it."""
+        """Return the state after all markers. If the epochs ran out at the decision, the new
+        producer id takes over; if the transaction was kept, the keeper's id and epoch do."""
         if self.next_producer_epoch >= 0:
             producer_id, producer_epoch = self.owner
             return replace(
@@ -138,10 +138,10 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-# Every step of every transaction writes one of these values, so what seldom changes between two of
-# them (the partitions, the tagged fields) is encoded by the codec once and then put between two
-# fixed parts. Not kept is what takes much memory: many partitions, a long name, or the members of a
-# group commit, which besides are never the same again.
+# Every step of every transaction writes one of these values. The parts that seldom change between
+# two steps (the partitions, the tagged fields) are encoded once, cached, and put between two fixed
+# parts. Large parts are not cached: many partitions, a long name, and the members of a group
+# commit, which never repeat.
 _KEPT_PARTITIONS: Final = 32
 _KEPT_NAME: Final = 256
 _HEAD: Final = Struct(">hqhib")  # version, producer id, producer epoch, timeout, state
@@ -150,8 +150,8 @@ _NULL: Final = b"\x00"
 
 
 def to_record(metadata: TransactionMetadata, client: Client | None = None) -> CoordinatorRecord:
-    """The record for `__transaction_state`; partitions sorted, so that equal states are equal
-    bytes. `client`: who has opened it, as far as that is to outlast this coordinator."""
+    """Return the record for `__transaction_state`. Partitions are sorted, so that equal states are
+    equal bytes. `client`: the client that opened it, if the record is to name it."""
     (
         transactional_id, producer_id, producer_epoch, timeout_ms, state, partitions,
         last_producer_epoch, previous_producer_id, next_producer_id,
@@ -168,8 +168,8 @@ def to_record(metadata: TransactionMetadata, client: Client | None = None) -> Co
         last_producer_epoch, *rare,
     )  # fmt: skip
     if client is not None:
-        # They follow all others, and the first byte counts all of them. Of a long name the
-        # beginning: it is written again with every partition of a transaction.
+        # They follow all other fields, and the first byte counts all fields. A long name is cut:
+        # it is written again with every partition of a transaction.
         clients = _client_fields(client.client_id[:_KEPT_NAME], client.client_address)
         tagged_fields = bytes((tagged_fields[0] + clients[0],)) + tagged_fields[1:] + clients[1:]
     value = b"".join((
@@ -184,7 +184,7 @@ def to_record(metadata: TransactionMetadata, client: Client | None = None) -> Co
 
 @lru_cache(maxsize=1024)
 def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
-    """The partitions as they stand in a value."""
+    """Return the partitions as bytes of a value."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(partitions):
         by_topic[topic].append(partition)
@@ -202,8 +202,8 @@ def _tagged_fields(
     next_producer_epoch: int,
     decided_members: tuple[Member, ...],
 ) -> bytes:
-    """The tagged fields that end a value. Producers that began together pass through the same
-    epochs, so that these repeat, too."""
+    """Return the tagged fields at the end of a value. Producers that began together pass through
+    the same epochs, so these repeat, too."""
     value = TransactionLogValue(
         transaction_partitions=None,
         previous_producer_id=previous_producer_id,
@@ -218,7 +218,7 @@ def _tagged_fields(
 
 @lru_cache(maxsize=1024)
 def _client_fields(client_id: str, client_address: str) -> bytes:
-    """The tagged fields of a client, the number of them first."""
+    """Return the tagged fields of a client, their number first."""
     value = TransactionLogValue(
         transaction_partitions=None, client_id=client_id, client_address=client_address
     )
@@ -226,14 +226,14 @@ def _client_fields(client_id: str, client_address: str) -> bytes:
 
 
 def client_in(value: TransactionLogValue) -> Client | None:
-    """Who has opened the transaction, where it says so: of ours, while it was open."""
+    """Return the client that opened the transaction, None if the record does not name it."""
     if not (value.client_id or value.client_address):
         return None
     return Client(value.client_id, value.client_address)
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
-    """The record that ends an id."""
+    """Return the record that deletes an id."""
     return CoordinatorRecord(_key_of(transactional_id), None)
 
 
@@ -249,7 +249,7 @@ def _key(transactional_id: str) -> bytes:
 
 
 def from_value(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata:
-    """Raises ValueError for a status that is not a state."""
+    """Return the state in a record. Raises ValueError for an unknown status."""
     return TransactionMetadata(
         transactional_id=transactional_id,
         producer_id=value.producer_id,
