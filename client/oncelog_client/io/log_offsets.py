@@ -43,8 +43,9 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Return for each partition the first offset at or after its timestamp (ms).
 
-    The timestamp may be LATEST, EARLIEST or MAX_TIMESTAMP. Partitions without such a record are left out. With `read_committed`
-    LATEST is the last stable offset. Raises the partition's error, RetriableError at the timeout.
+    The timestamp may be LATEST, EARLIEST or MAX_TIMESTAMP. Partitions without such a record are
+    left out. With `read_committed` LATEST is the last stable offset. Raises the partition's error,
+    RetriableError at the timeout.
     """
     missing = dict(timestamps)
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
