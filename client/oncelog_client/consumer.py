@@ -12,6 +12,7 @@ from typing import Self, Unpack
 from .connect_failures import ConnectFailure
 from .core.consumer_config import ConsumerConfig, ConsumerSettings, OffsetReset, consumer_config
 from .core.subscription import Mode, Subscription, TopicPattern
+from .core.uncommitted import UncommittedRecords
 from .errors import ClosedError, IllegalStateError, RetriableError, TimedOutError
 from .io.auto_commit import AutoCommit
 from .io.clock import monotonic_ms
@@ -300,6 +301,12 @@ class Consumer:
         if state.position is None:
             raise TimedOutError(f"{partition} has no position yet: poll, or seek")
         return state.position
+
+    def count_uncommitted(self) -> UncommittedRecords:
+        """Count from now on the records of transactions that are open or aborted, as far as `poll`
+        has read. With read_committed the count stays 0. Call it before the first `poll`."""
+        self._fetcher.uncommitted = uncommitted = UncommittedRecords()
+        return uncommitted
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Give no records of the partitions (of all without arguments) until `resume`."""

@@ -38,6 +38,7 @@ from oncelog_client.cli.record_lines import LineWriter, json_record
 from oncelog_client.cli.standard_output import StandardOutput
 from oncelog_client.cli.topic_lookup import TopicNames, find_partitions
 from oncelog_client.consumer import Consumer
+from oncelog_client.core.uncommitted import UncommittedRecords
 from oncelog_client.values import ConsumerRecord, TopicPartition
 
 CLOSING_MS: Final = 150
@@ -151,7 +152,7 @@ def consume(
     async def call() -> Stop:
         consumer = Consumer(where.bootstrap_server, **settings)
         stop = Stop()
-        printed = Printed()
+        printed = Printed(uncommitted=consumer.count_uncommitted())
         with stop.listening():
             stop.words = printed.summary
             try:
@@ -278,10 +279,19 @@ class Printed:
 
     count: int = 0
     is_begun: bool = False
+    uncommitted: UncommittedRecords | None = None
 
     def summary(self) -> str:
-        """Return it for people."""
-        return count_text(self.count, "record") if self.is_begun else "interrupted"
+        """Return it for people. Records of open and aborted transactions are printed by default, as
+        Kafka's tool does, so the summary counts them."""
+        if not self.is_begun:
+            return "interrupted"
+        text = count_text(self.count, "record")
+        if self.uncommitted is not None and self.uncommitted.count:
+            text += (
+                f", {self.uncommitted.count} of them not committed so far: see --isolation-level"
+            )
+        return text
 
 
 async def _print(
@@ -295,6 +305,8 @@ async def _print(
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
     poll_ms = timeout_ms or (POLL_MS if bounds is None else BOUNDED_POLL_MS)
     printed.is_begun = True
+    if bounds is not None and printed.uncommitted is not None:
+        printed.uncommitted.ends = bounds.ends
     with (
         StandardOutput(sys.stdout.buffer) as output,
         Progress("records read", sys.stdout, limit) as progress,
@@ -315,6 +327,8 @@ async def _print(
             except asyncio.CancelledError:
                 whole = _whole(lines, output.taken)
                 printed.count += whole
+                # It counts records that are given back.
+                printed.uncommitted = None
                 _give_back(consumer, records[whole:])
                 raise
             printed.count += len(records)

@@ -20,11 +20,11 @@ class Bounds:
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self._left = dict(ends)
-        self._ends = dict(ends)
+        self.ends = dict(ends)
 
     def within(self, records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
         """Return the records before the ends."""
-        ends = self._ends
+        ends = self.ends
         return [record for record in records if record.offset < ends[record.topic_partition]]
 
     async def reached(self, consumer: Consumer) -> bool:

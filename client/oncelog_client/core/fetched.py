@@ -15,10 +15,11 @@ from oncelog_client.values import ConsumerRecord, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import split_batches
 from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
-from oncelog_protocol.records.record import Bytes
+from oncelog_protocol.records.record import Bytes, Record
 
 from .isolation import AbortedRange, VisibleBatch, visible_batches
 from .subscription import Assigned, Subscription
+from .uncommitted import UncommittedRecords
 
 
 class FetchedPartition:
@@ -28,6 +29,7 @@ class FetchedPartition:
         "_batch",
         "_batches",
         "_given",
+        "_uncommitted",
         "end_epoch",
         "end_offset",
         "jumps",
@@ -46,6 +48,7 @@ class FetchedPartition:
         read_committed: bool,
         check_crcs: bool,
         max_batch_bytes: int,
+        uncommitted: UncommittedRecords | None = None,
     ) -> None:
         self.partition = partition
         self.jumps = jumps
@@ -65,7 +68,9 @@ class FetchedPartition:
             aborted=aborted,
             max_batch_bytes=max_batch_bytes,
             check_crcs=check_crcs,
+            read_markers=uncommitted is not None,
         )
+        self._uncommitted = uncommitted
         self._batch: VisibleBatch | None = None
         self._given = 0
 
@@ -103,6 +108,8 @@ class FetchedPartition:
                 )
                 for offset, timestamp, key, value, headers in part
             ]
+            if self._uncommitted is not None:
+                self._count(self._uncommitted, batch, part)
             limit -= len(part)
             self._given += len(part)
             state.leader_epoch = epoch
@@ -112,6 +119,14 @@ class FetchedPartition:
             else:
                 state.position = part[-1].offset + 1
         return True
+
+    def _count(
+        self, uncommitted: UncommittedRecords, batch: VisibleBatch, part: list[Record]
+    ) -> None:
+        if batch.committed is not None:
+            uncommitted.end(self.partition, batch.producer_id, committed=batch.committed)
+        elif batch.producer_id >= 0:
+            uncommitted.give(self.partition, batch.producer_id, part)
 
 
 def _corrupt(partition: TopicPartition, state: Assigned, error: CorruptRecords) -> KafkaError:

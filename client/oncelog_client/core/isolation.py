@@ -23,12 +23,18 @@ class AbortedRange(NamedTuple):
 
 
 class VisibleBatch(NamedTuple):
-    """One batch after filtering. `records` may be empty: the position moves to `next_offset`."""
+    """One batch after filtering. `records` may be empty: the position moves to `next_offset`.
+
+    `producer_id` is -1 unless the batch belongs to a transaction. `committed` is the decision of a
+    marker, None for any other batch and where markers are not read.
+    """
 
     records: list[Record]
     next_offset: int
     leader_epoch: int
     timestamp_type: int
+    producer_id: int = -1
+    committed: bool | None = None
 
 
 def visible_batches(
@@ -39,6 +45,7 @@ def visible_batches(
     aborted: Iterable[AbortedRange] = (),
     max_batch_bytes: int,
     check_crcs: bool = True,
+    read_markers: bool = False,
 ) -> Iterator[VisibleBatch]:
     """The batches of a fetch answer as the application may see them, from `fetch_offset` on.
 
@@ -56,7 +63,12 @@ def visible_batches(
             if header.base_offset < fetch_offset:
                 records = [record for record in records if record.offset >= fetch_offset]
         yield VisibleBatch(
-            records, header.next_offset, header.partition_leader_epoch, header.timestamp_type
+            records,
+            header.next_offset,
+            header.partition_leader_epoch,
+            header.timestamp_type,
+            header.producer_id if header.is_transactional else -1,
+            not _is_abort(buffer, position) if read_markers and header.is_control else None,
         )
 
 

@@ -13,6 +13,7 @@ from oncelog_client.core.consumer_config import ConsumerConfig
 from oncelog_client.core.fetched import FetchedPartition, FetchedRecords
 from oncelog_client.core.isolation import AbortedRange
 from oncelog_client.core.subscription import Assigned, Subscription
+from oncelog_client.core.uncommitted import UncommittedRecords
 from oncelog_client.errors import (
     KafkaError,
     OffsetOutOfRangeError,
@@ -65,6 +66,7 @@ class Fetcher:
         on_data: Callable[[], None],
     ) -> None:
         self.records = FetchedRecords(subscription)
+        self.uncommitted: UncommittedRecords | None = None
         self._cluster = cluster
         self._config = config
         self._subscription = subscription
@@ -219,6 +221,7 @@ class Fetcher:
             read_committed=self._config.read_committed,
             check_crcs=self._config.check_crcs,
             max_batch_bytes=self._config.max_batch_bytes,
+            uncommitted=self.uncommitted,
         )
         self.records.add(part)
         self._on_data()

@@ -51,6 +51,27 @@ def test_a_range_is_read_and_no_more(
     assert read(command_line, ten, *flags) == expected
 
 
+def test_records_without_a_commit_are_counted(command_line: CommandLine, name: str) -> None:
+    command_line.create(name)
+    write(command_line, name, "plain")
+    command_line.text("produce", name, "--transactional-id", name, lines="a\nb\n")
+    # Apache Kafka writes the marker after the response of EndTxn.
+    command_line.values(name, "--isolation-level", "read_committed", count=3)
+    committed = command_line.call("consume", name, "-e")
+    assert committed.stderr == "3 records\n"
+    keyed = ("--transactional-id", name, "--property", "parse.key=true")
+    assert command_line.call("produce", name, *keyed, lines="k\tv\nno key\n").exit_code == 1
+    with open_transaction(command_line.address, name, f"{name}-open"):
+        everything = command_line.call("consume", name, "-e")
+        assert everything.stderr == (
+            "5 records, 2 of them not committed so far: see --isolation-level\n"
+        )
+        one_less = command_line.call("consume", name, "-o", "0:-2")
+        assert "1 of them not committed" in one_less.stderr
+        safe = command_line.call("consume", name, "-e", "--isolation-level", "read_committed")
+        assert safe.stderr == "3 records\n"
+
+
 def test_partitions_are_chosen(command_line: CommandLine, name: str) -> None:
     command_line.create(name, partitions=4)
     for partition in range(4):

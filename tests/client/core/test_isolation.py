@@ -100,7 +100,7 @@ STEPS = st.lists(
 )
 
 
-def build(steps: list[tuple[str, int, int]]) -> Log:
+def build(steps: list[tuple[str, int, int]], *, close: bool = True) -> Log:
     log = Log()
     for kind, producer_id, count in steps:
         if kind in ("commit", "abort"):
@@ -109,7 +109,8 @@ def build(steps: list[tuple[str, int, int]]) -> Log:
             log.append(producer_id, count, transactional=True)
         elif producer_id not in log.open:
             log.append(producer_id + 10, count, transactional=False)
-    log.close()
+    if close:
+        log.close()
     return log
 
 
