@@ -25,6 +25,8 @@ from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.handlers import all_handlers
 from oncelog_server.late_cleaner import LateCleaner
 from oncelog_server.late_imports import LateImports
+from oncelog_server.links.broker_link import BrokerLinks
+from oncelog_server.links.client_ids import markers_client_id
 from oncelog_server.links.markers import RemoteMarkers
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.network.binding import CannotListen
@@ -186,8 +188,10 @@ class Broker:
         self._replica_manager = self._new_replica_manager(was_clean)
         self.groups = self._new_group_coordinator()
         local = LocalMarkers(self.partitions.get, self.groups.offsets_marker, clock.now_ms)
-        self._remote_markers = RemoteMarkers(
-            lambda: self.metadata.image, settings.node_id, inter_broker_listener(settings)
+        self._marker_links = BrokerLinks(
+            lambda: self.metadata.image,
+            inter_broker_listener(settings),
+            markers_client_id(settings.node_id),
         )
         self.transactions = self._new_transaction_coordinator(local)
         self._replica_manager.serve_coordinators(self.transactions, self.groups)
@@ -275,8 +279,9 @@ class Broker:
         return f"{client_id}-{uuid.UUID(bytes=self._environment.new_uuid())}"
 
     def _new_transaction_coordinator(self, local: LocalMarkers) -> TransactionCoordinator:
+        remote = RemoteMarkers(self._marker_links)
         leaders = ImageLeaders(
-            self.settings.node_id, lambda: self.metadata.image, local, self._remote_markers.sender
+            self.settings.node_id, lambda: self.metadata.image, local, remote.sender
         )
         return TransactionCoordinator(
             partition_count=partial(self._partition_count, TRANSACTION_STATE),
@@ -382,7 +387,7 @@ class Broker:
         self.groups.stop()
         await self._late_cleaner.stop()
         self._tasks.stop()
-        self._remote_markers.close()
+        self._marker_links.close()
         await self.metadata.stop()
         clean = await close_logs(self._files, self.partitions, self._slices)
         # Also after a failure, because a checkpoint in flight must finish.

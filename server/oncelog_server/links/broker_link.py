@@ -1,0 +1,148 @@
+"""Requests to other brokers: one connection to each, opened at the first request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import structlog
+
+from oncelog_protocol.errors import ProtocolError
+from oncelog_protocol.requests import Requests
+from oncelog_server.cluster.image import ClusterImage
+
+log = structlog.get_logger("oncelog.links")
+
+# The timeout between Kafka's brokers (request.timeout.ms).
+TIMEOUT_S: Final = 30.0
+
+# Called once with the response to a request; with None if the link broke or timed out before, so
+# that the request may or may not have taken effect.
+Answered = Callable[[Any | None], None]
+
+
+class BrokerLinks:
+    """The links to the other brokers for one purpose, which `client_id` names in their logs."""
+
+    def __init__(self, image: Callable[[], ClusterImage], listener: str, client_id: str) -> None:
+        self._image = image
+        self._listener = listener
+        self._client_id = client_id
+        self._links: dict[int, BrokerLink] = {}
+
+    def to(self, broker_id: int) -> BrokerLink | None:
+        """Return the link to a broker at its address of now; None if it is not alive."""
+        broker = self._image().brokers.get(broker_id)
+        endpoint = None if broker is None else broker.endpoint(self._listener)
+        if endpoint is None:
+            return None
+        link = self._links.get(broker_id)
+        if link is None or (link.host, link.port) != (endpoint.host, endpoint.port):
+            if link is not None:
+                link.close()
+            link = BrokerLink(endpoint.host, endpoint.port, self._client_id)
+            self._links[broker_id] = link
+        return link
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+
+class BrokerLink(asyncio.Protocol):
+    """The connection to one broker. Requests are sent in order. If the connection breaks, or
+    nothing arrives for `timeout_s`, all requests without a response are lost; the next request
+    connects again."""
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_s: float = TIMEOUT_S) -> None:
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._timeout_s = timeout_s
+        self._alarm: asyncio.TimerHandle | None = None
+        self._requests = Requests(client_id)
+        self._transport: asyncio.Transport | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        # Requests with their versions, until there is a connection.
+        self._unsent: list[tuple[object, int, Answered]] = []
+        self._in_flight: dict[int, Answered] = {}
+
+    def send(self, request: object, version: int, answered: Answered) -> None:
+        """Send a request of any API."""
+        self._unsent.append((request, version, answered))
+        if self._transport is not None:
+            self._write()
+        elif self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def close(self) -> None:
+        """Close the connection; requests without a response are lost."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        self._lose_all()
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await loop.create_connection(lambda: self, self.host, self.port)
+        except OSError as error:  # TimeoutError is one
+            log.warning("no link to broker", host=self.host, port=self.port, reason=str(error))
+            self._lose_all()
+        finally:
+            self._connecting = None
+
+    def _write(self) -> None:
+        assert self._transport is not None
+        unsent, self._unsent = self._unsent, []
+        for request, version, answered in unsent:
+            correlation_id, parts = self._requests.send(request, version)
+            self._in_flight[correlation_id] = answered
+            self._transport.writelines(parts)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Restart the timeout if requests are in flight."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._in_flight:
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(self._timeout_s, self._too_late)
+
+    def _too_late(self) -> None:
+        log.warning("no answer from broker", host=self.host, port=self.port)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        self._write()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for answer in self._requests.receive_data(data):
+                self._in_flight.pop(answer.correlation_id)(answer.message)
+        except ProtocolError as error:
+            log.error("link broken", host=self.host, port=self.port, reason=str(error))
+            if self._transport is not None:
+                self._transport.abort()
+        self._watch()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._requests = Requests(self._client_id)
+        self._lose_all()
+
+    def _lose_all(self) -> None:
+        lost = [*self._in_flight.values(), *(answered for _, _, answered in self._unsent)]
+        self._in_flight.clear()
+        self._unsent.clear()
+        self._watch()
+        for answered in lost:
+            answered(None)

@@ -1,0 +1,182 @@
+"""Requests to another broker, of any API, and what happens if that broker hangs, breaks off, moves
+or responds with nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTransaction,
+)
+from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from oncelog_server.broker import Broker
+from oncelog_server.cluster.image import BrokerImage, ClusterImage
+from oncelog_server.cluster.records import EndpointRecord
+from oncelog_server.environment import OsEnvironment
+from oncelog_server.links.broker_link import BrokerLink, BrokerLinks
+from oncelog_server.settings.model import Settings
+
+DEADLINE_S = 60
+Responses = list[Any]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():  # noqa: ASYNC110 (many things may make it true)
+            await asyncio.sleep(0)
+
+
+async def responses(link: BrokerLink, *requests: tuple[object, int]) -> Responses:
+    found: Responses = []
+    for request, version in requests:
+        link.send(request, version, found.append)
+    await until(lambda: len(found) == len(requests))
+    return found
+
+
+@pytest.fixture
+async def links(tmp_path: Any) -> AsyncIterator[BrokerLinks]:
+    """From a broker to itself, as if it were another."""
+    settings = Settings(log_dirs=(str(tmp_path),), listeners=("PLAINTEXT://127.0.0.1:0",))
+    broker = Broker(settings, OsEnvironment(settings.data_directory))
+    await broker.start()
+    links = BrokerLinks(lambda: broker.metadata.image, "PLAINTEXT", "test")
+    yield links
+    links.close()
+    await broker.stop()
+
+
+def link_to(links: BrokerLinks) -> BrokerLink:
+    link = links.to(1)
+    assert link is not None
+    return link
+
+
+async def test_requests_of_any_api_share_one_connection_in_order(links: BrokerLinks) -> None:
+    transaction = AddPartitionsToTxnTransaction("t", 7, 0, False, [])
+    add = AddPartitionsToTxnRequest(transactions=[transaction])
+    link = link_to(links)
+    first, second, third = await responses(
+        link, (ApiVersionsRequest(), 3), (add, 5), (ApiVersionsRequest(), 0)
+    )
+    assert isinstance(first, ApiVersionsResponse)
+    assert isinstance(third, ApiVersionsResponse)
+    (added,) = second.results_by_transaction
+    assert added.transactional_id == "t"
+    assert second.error_code == ErrorCode.NONE
+    assert link_to(links) is link
+
+
+async def test_a_link_that_broke_connects_again(links: BrokerLinks) -> None:
+    link = link_to(links)
+    await responses(link, (ApiVersionsRequest(), 3))
+    link.connection_lost(None)
+    (found,) = await responses(link, (ApiVersionsRequest(), 3))
+    assert isinstance(found, ApiVersionsResponse)
+
+
+# --- brokers that are not well
+
+
+def image(port: int) -> ClusterImage:
+    endpoint = EndpointRecord("PLAINTEXT", "127.0.0.1", port)
+    return ClusterImage(brokers={1: BrokerImage(1, 0, "", (endpoint,), None, {})})
+
+
+class Peer:
+    """A server that does with each connection what the test says."""
+
+    def __init__(self) -> None:
+        self.writers: list[asyncio.StreamWriter] = []
+        self.serve: Callable[[asyncio.StreamWriter], object] = lambda writer: None
+        self.port = 0
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        await reader.read(10)
+        self.serve(writer)
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        self._server.close()
+        for writer in self.writers:
+            writer.close()
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[Peer]:
+    """A server that reads the first bytes and does not respond."""
+    peer = Peer()
+    await peer.start()
+    yield peer
+    await peer.stop()
+
+
+async def lost(port: int, timeout_s: float = DEADLINE_S) -> Responses:
+    link = BrokerLink("127.0.0.1", port, "test", timeout_s)
+    found = await responses(link, (ApiVersionsRequest(), 3), (ApiVersionsRequest(), 3))
+    link.close()
+    return found
+
+
+async def test_no_process_listens() -> None:
+    with socket.socket() as silent:  # bound, so that no other process listens there meanwhile
+        silent.bind(("127.0.0.1", 0))
+        assert await lost(silent.getsockname()[1]) == [None, None]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"", id="breaks off"),
+        pytest.param(b"\x00\x00\x00\x04\x7f\xff\xff\xff", id="a response to nothing"),
+        pytest.param(b"\xff\xff\xff\xff", id="no frame"),
+        pytest.param(b"\x00\x00\x00\x05\x00\x00\x00\x00\x09", id="half a response"),
+    ],
+)
+async def test_a_broker_that_breaks_off_or_responds_with_nonsense(
+    peer: Peer, answer: bytes
+) -> None:
+    def serve(writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    peer.serve = serve
+    assert await lost(peer.port) == [None, None]
+
+
+async def test_a_broker_that_does_not_respond_times_out(peer: Peer) -> None:
+    assert await lost(peer.port, timeout_s=0.05) == [None, None]
+
+
+async def test_I17_a_broker_that_moves_leaves_no_request_waiting_for_its_old_address(
+    peer: Peer,
+) -> None:
+    now = [image(peer.port)]
+    links = BrokerLinks(lambda: now[0], "PLAINTEXT", "test")
+    old = link_to(links)
+    found: Responses = []
+    old.send(ApiVersionsRequest(), 3, found.append)
+    await until(lambda: peer.writers)
+    now[0] = image(1)
+    try:
+        assert link_to(links) is not old
+        assert found == [None]
+    finally:
+        links.close()
+        old.close()
+
+
+def test_a_broker_that_is_not_alive_has_no_link() -> None:
+    assert BrokerLinks(ClusterImage, "PLAINTEXT", "test").to(5) is None
