@@ -71,14 +71,14 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
-class _Row(NamedTuple):
+class _ApiRow(NamedTuple):
     key: ApiKey
     oldest: int
     latest: int
     flexible_since: int
 
 
-class Api(_Row):
+class Api(_ApiRow):
     """One API: its versions, inclusive, and the first one with compact types.
 
     `messages/end_txn.py` holds EndTxnRequest and EndTxnResponse, for the key END_TXN.

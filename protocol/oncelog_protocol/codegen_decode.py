@@ -22,7 +22,7 @@ from oncelog_protocol.types import (
     Primitive,
     string,
 )
-from oncelog_protocol.varint import MAX_TAGS, continue_uvarint, skip_tags
+from oncelog_protocol.unsigned_varint import MAX_TAGS, continue_uvarint, skip_tags
 
 MAX_ELEMENTS = 1_000_000
 """Maximum of array elements in one message, over all its arrays, unless the caller allows fewer."""

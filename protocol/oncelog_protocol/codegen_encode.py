@@ -22,7 +22,7 @@ from oncelog_protocol.types import (
     records,
     string,
 )
-from oncelog_protocol.varint import SMALL, write_uvarint
+from oncelog_protocol.unsigned_varint import SMALL, write_uvarint
 
 
 class EncoderSource(Source):

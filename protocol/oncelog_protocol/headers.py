@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oncelog_protocol.apis import APIS, request_header_version, response_header_version
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.types import Buffer
-from oncelog_protocol.varint import skip_tags
+from oncelog_protocol.unsigned_varint import skip_tags
 
 REQUEST_START = struct.Struct(">hhih")
 """API key, version, correlation id, and the length of the client id."""

@@ -30,7 +30,7 @@ class PatternError(ValueError):
     """A pattern that is not one, or costs too much."""
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """One step of the machine: a character of `ranges` leads to the first of `to`; without ranges
     all of `to` are reached at once, or only at the start or end of the text if `edge` is set."""
 
@@ -116,7 +116,7 @@ class _Parser:
         self._source = source
         self._at = 0
         self._depth = 0
-        self.steps: list[Step] = []
+        self.steps: list[_Step] = []
 
     def parse(self) -> tuple[int, int]:
         whole = self._alternatives()
@@ -129,7 +129,7 @@ class _Parser:
     def _step(self, ranges: Ranges | None = None, edge: str = "") -> int:
         if len(self.steps) >= MOST_STEPS:
             raise PatternError("the pattern is too large")
-        self.steps.append(Step([], ranges, edge))
+        self.steps.append(_Step([], ranges, edge))
         return len(self.steps) - 1
 
     def _link(self, step: int, target: int) -> None:

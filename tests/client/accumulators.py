@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from oncelog_client.core.backoff import Backoff
-from oncelog_client.core.batch import ProducerIdentity
 from oncelog_client.core.batching import Accumulator
 from oncelog_client.core.partition_queue import BatchingConfig
+from oncelog_client.core.producer_id import ProducerIdAndEpoch
 from oncelog_client.values import TopicPartition
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
-IDENTITY = ProducerIdentity(7, 3)
+IDENTITY = ProducerIdAndEpoch(7, 3)
 
 
 def accumulator(

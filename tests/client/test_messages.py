@@ -18,7 +18,7 @@ from oncelog_client import (
     ProducerFencedError,
     TopicPartition,
 )
-from oncelog_client.core.batch import ProducerIdentity
+from oncelog_client.core.producer_id import ProducerIdAndEpoch
 from oncelog_client.errors import AbortableError
 from oncelog_client.io.fence_reasons import described
 from oncelog_protocol.apis import ApiKey
@@ -156,14 +156,14 @@ def _fence(cause: str, epoch: int, client: str = "new-one") -> FenceData:
     ],
 )
 def test_a_fence_has_cause_client_and_time(fence: FenceData, text: str) -> None:
-    assert described("x", ProducerIdentity(7, 3), [fence], 1_012) == text
+    assert described("x", ProducerIdAndEpoch(7, 3), [fence], 1_012) == text
 
 
 def test_the_fence_of_another_producer_is_no_reason() -> None:
     others = [_fence("newer instance", 2), FenceData(8, 9, "operator", 0, "", "", 0)]
-    assert described("x", ProducerIdentity(7, 3), others, 0) is None
+    assert described("x", ProducerIdAndEpoch(7, 3), others, 0) is None
     mine = [_fence("newer instance", 2), _fence("timed out", 3), _fence("operator", 4)]
-    assert "timed out" in (described("x", ProducerIdentity(7, 3), mine, 1_000) or "")
+    assert "timed out" in (described("x", ProducerIdAndEpoch(7, 3), mine, 1_000) or "")
 
 
 def _fenced(broker: ScriptedBroker) -> Any:

@@ -24,8 +24,8 @@ from oncelog_client import (
     TopicPartition,
 )
 from oncelog_client.admin import AbortTransactionSpec
-from oncelog_client.core.asked_rows import RULES, missing_rows
 from oncelog_client.core.metadata import Metadata
+from oncelog_client.core.missing_rows import RULES, missing_rows
 from oncelog_client.errors import AbortableError, RetriableError
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import ErrorCode

@@ -15,7 +15,7 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from oncelog_protocol.varint import write_uvarint
+from oncelog_protocol.unsigned_varint import write_uvarint
 from tests.broker import Oncelog
 from tests.conformance.wire import Wire
 from tests.conformance.writing import find_coordinator

@@ -26,7 +26,7 @@ from oncelog_protocol.messages.list_offsets import (
 )
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.records.batch import build_batch
-from oncelog_protocol.varint import write_uvarint
+from oncelog_protocol.unsigned_varint import write_uvarint
 from oncelog_server.request_limits import IN_SLICES, MAX_ELEMENTS, max_elements
 from oncelog_server.settings.model import Settings
 from tests.broker import Oncelog

@@ -21,7 +21,7 @@ from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopics
 from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.records.batch import build_batch
-from oncelog_protocol.varint import write_uvarint
+from oncelog_protocol.unsigned_varint import write_uvarint
 from tests.broker import Oncelog
 from tests.conformance.wire import Wire
 from tests.conformance.writing import batch, end_transaction, new_identity, produce, records

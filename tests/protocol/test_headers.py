@@ -20,7 +20,7 @@ from oncelog_protocol.headers import (
     response_header,
     write_request_header,
 )
-from oncelog_protocol.varint import write_uvarint
+from oncelog_protocol.unsigned_varint import write_uvarint
 from tests.protocol.drawing import all_cases
 from tests.protocol.kio_oracle import kio_class
 

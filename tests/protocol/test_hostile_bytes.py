@@ -24,7 +24,7 @@ from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequ
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.messages.produce import ProduceRequest
 from oncelog_protocol.types import Buffer
-from oncelog_protocol.varint import write_uvarint
+from oncelog_protocol.unsigned_varint import write_uvarint
 from tests.protocol.constructs import construct_of
 from tests.protocol.drawing import CASES, FLEXIBLE, case_id, sample
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.types import ZERO_UUID, uuid_from_string, uuid_to_string
-from oncelog_protocol.varint import read_uvarint, write_uvarint
+from oncelog_protocol.unsigned_varint import read_uvarint, write_uvarint
 
 
 @given(st.binary(min_size=16, max_size=16))

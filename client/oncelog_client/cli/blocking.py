@@ -58,7 +58,7 @@ ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
 MOST_AT_ONCE: Final = 16
 
 
-class Waiting(NamedTuple):
+class WaitingGroup(NamedTuple):
     """A group that cannot read on in a partition, and its state: one without members waits once it
     has some."""
 
@@ -72,7 +72,7 @@ class Blocking(NamedTuple):
 
     transaction: OpenTransaction
     high_watermark: int
-    groups: tuple[Waiting, ...]
+    groups: tuple[WaitingGroup, ...]
     now_ms: int
 
     @property
@@ -164,13 +164,13 @@ async def _found(admin: Admin, topic: str | None) -> list[Blocking]:
 
 async def _waiting_groups(
     admin: Admin, places: Iterable[TopicPartition]
-) -> dict[TopicPartition, list[Waiting]]:
+) -> dict[TopicPartition, list[WaitingGroup]]:
     """The groups that have read all that is decided, while more follows: committed offset = last
     stable offset < high watermark. A group that is beyond it does not wait: it reads uncommitted
     records."""
     limit = asyncio.Semaphore(MOST_AT_ONCE)
     wanted = set(places)
-    waiting: dict[TopicPartition, list[Waiting]] = {}
+    waiting: dict[TopicPartition, list[WaitingGroup]] = {}
 
     async def look(group: GroupListing) -> None:
         async with limit:
@@ -178,7 +178,7 @@ async def _waiting_groups(
         for place, lag in lags.items():
             has_read_all = lag.lag == 0 and lag.committed_offset <= lag.last_stable_offset
             if place in wanted and has_read_all and lag.held_back > 0:
-                waiting.setdefault(place, []).append(Waiting(group.group_id, group.state))
+                waiting.setdefault(place, []).append(WaitingGroup(group.group_id, group.state))
 
     await asyncio.gather(*map(look, await admin.list_groups()))
     return {place: sorted(groups) for place, groups in waiting.items()}
@@ -287,7 +287,7 @@ def _held(same: list[Blocking]) -> list[str]:
 
 
 def _groups(same: list[Blocking]) -> list[str]:
-    counts: dict[Waiting, int] = {}
+    counts: dict[WaitingGroup, int] = {}
     for entry in same:
         for group in entry.groups:
             counts[group] = counts.get(group, 0) + 1

@@ -22,7 +22,7 @@ class Cell(NamedTuple):
     between: str = " "
 
 
-class Field(NamedTuple):
+class LayoutColumn(NamedTuple):
     """A column as the layout needs it: a higher `rank` is dropped first, rank 0 never is."""
 
     heading: str
@@ -37,7 +37,7 @@ class Layout(NamedTuple):
     dropped: list[str]
 
 
-def lay_out(fields: Sequence[Field], rows: Sequence[Sequence[Cell]], width: int) -> Layout:
+def lay_out(fields: Sequence[LayoutColumn], rows: Sequence[Sequence[Cell]], width: int) -> Layout:
     """Return a table of at most `width` columns of characters, or blocks."""
     headings = [Cell(tuple(field.heading.split())) for field in fields]
     cells = [[headings[index], *(row[index] for row in rows)] for index in range(len(fields))]
@@ -113,7 +113,7 @@ def wrapped(cell: Cell, width: int) -> list[str]:
 
 
 def _lines(
-    fields: Sequence[Field], shown: list[int], widths: list[int], row: Sequence[Cell]
+    fields: Sequence[LayoutColumn], shown: list[int], widths: list[int], row: Sequence[Cell]
 ) -> list[str]:
     """One row of the table, of as many lines as its highest cell has."""
     in_lines = [wrapped(row[index], width) for index, width in zip(shown, widths, strict=True)]
@@ -128,7 +128,9 @@ def _lines(
     return lines
 
 
-def _blocks(fields: Sequence[Field], rows: Sequence[Sequence[Cell]], width: int) -> list[str]:
+def _blocks(
+    fields: Sequence[LayoutColumn], rows: Sequence[Sequence[Cell]], width: int
+) -> list[str]:
     """A line for each cell, under each other, and an empty line between two rows."""
     indent = max(len(field.heading) for field in fields)
     room = width - indent - len(GAP)

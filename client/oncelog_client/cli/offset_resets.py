@@ -40,7 +40,7 @@ RESET_COLUMNS: Final = (
 )
 INACTIVE: Final = {"Empty", "Dead"}
 
-Offsets = dict[TopicPartition, int]
+NewOffsets = dict[TopicPartition, int]
 
 
 async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
         note(f"{count_text(len(rows), 'offset')}: {done}")
 
 
-async def _new_offsets(admin: Admin, committed: Offsets, flags: dict[str, Any]) -> Offsets:
+async def _new_offsets(admin: Admin, committed: NewOffsets, flags: dict[str, Any]) -> NewOffsets:
     """The offsets that are asked for, kept within the logs."""
     if flags["from_file"] is not None:
         wanted = read_offsets(flags["from_file"])
@@ -116,7 +116,7 @@ async def _by_strategy(
     partitions: list[TopicPartition],
     committed: Mapping[TopicPartition, int],
     flags: dict[str, Any],
-) -> Offsets:
+) -> NewOffsets:
     """The offsets asked for, before they are kept within the log."""
     if flags["to_offset"] is not None:
         return dict.fromkeys(partitions, flags["to_offset"])
@@ -145,12 +145,12 @@ async def _by_strategy(
     return latest | {partition: answer.offset for partition, answer in found.items()}
 
 
-async def _listed(admin: Admin, partitions: list[TopicPartition], end: Any) -> Offsets:
+async def _listed(admin: Admin, partitions: list[TopicPartition], end: Any) -> NewOffsets:
     found = await admin.list_offsets(dict.fromkeys(partitions, end))
     return {partition: answer.offset for partition, answer in found.items()}
 
 
-def read_offsets(path: Path) -> Offsets:
+def read_offsets(path: Path) -> NewOffsets:
     """Return the offsets of lines `topic,partition,offset`.
 
     Raises click.UsageError with the number of a line that is not that, and for a file that is not
@@ -158,7 +158,7 @@ def read_offsets(path: Path) -> Offsets:
     """
     import csv
 
-    offsets: Offsets = {}
+    offsets: NewOffsets = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             for number, row in enumerate(csv.reader(file), 1):

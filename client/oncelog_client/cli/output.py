@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import click
 
 from oncelog_client.cli.escaping import json_text, printable, printable_lines
-from oncelog_client.cli.layout import Cell, Field, columns_of, lay_out
+from oncelog_client.cli.layout import Cell, LayoutColumn, columns_of, lay_out
 from oncelog_client.cli.quantities import duration_text, size_text, time_text
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -180,7 +180,7 @@ def _draw(columns: Sequence[Column], rows: Sequence[Row], width: int) -> None:
     from oncelog_client.io.clock import wall_ms
 
     now_ms = wall_ms()
-    fields = [Field(column.title, column.rank, column.kind in NUMBERS) for column in columns]
+    fields = [LayoutColumn(column.title, column.rank, column.kind in NUMBERS) for column in columns]
     cells = [
         [_cell(column, value, now_ms) for column, value in zip(columns, row, strict=True)]
         for row in rows

@@ -1,8 +1,7 @@
-"""One batch on its way to a partition leader: records, their tickets, its identity and sequence.
+"""One batch on its way to a partition leader: records, their deliveries, its identity and sequence.
 
-A ticket is whatever the caller wants back when the batch is done (the producer keeps a future
-there); nothing here looks into it. A batch fills with records, each with a ticket of its own, or is
-given whole and encoded, with one ticket.
+A delivery is what the caller completes when the batch is done: the producer's future. It is opaque
+here. A batch fills with records, each with its delivery, or is given encoded, with one delivery.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.records.batch import (
@@ -22,21 +21,13 @@ from oncelog_protocol.records.batch import (
 from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
 
+from .producer_id import NO_IDENTITY, ProducerIdAndEpoch
+
 T = TypeVar("T")
 
 # Length, attributes, two deltas, two lengths and the header count of a record, as varints go.
 _RECORD_OVERHEAD: Final = 12
 _HEADER_OVERHEAD: Final = 4
-
-
-class ProducerIdentity(NamedTuple):
-    """A producer id with its epoch, as InitProducerId and EndTxn v5 hand them out."""
-
-    producer_id: int
-    producer_epoch: int
-
-
-NO_IDENTITY: Final = ProducerIdentity(-1, -1)
 
 
 class BatchState(Enum):
@@ -76,7 +67,7 @@ class Batch(Generic[T]):
     attempts: int = 0
     sequence_errors: int = 0
     retry_at_ms: float = 0.0
-    identity: ProducerIdentity = NO_IDENTITY
+    identity: ProducerIdAndEpoch = NO_IDENTITY
     base_sequence: int = -1
     # It has left under this identity and was not refused for its place in the sequence since.
     maybe_written: bool = False
@@ -87,8 +78,8 @@ class Batch(Generic[T]):
     encoded: EncodedRecords | None = None
     # Why its last attempt failed, for the error if no further one succeeds in time.
     refusal: Exception | None = None
-    # False for a half whose ticket the other half redeems.
-    ends_ticket: bool = True
+    # False for a half whose delivery the other half completes.
+    completes_delivery: bool = True
 
     @property
     def count(self) -> int:
@@ -111,7 +102,7 @@ class Batch(Generic[T]):
         self.deliveries = [delivery]
         self.size_bytes += len(encoded.body)
 
-    def number(self, identity: ProducerIdentity, base_sequence: int) -> None:
+    def number(self, identity: ProducerIdAndEpoch, base_sequence: int) -> None:
         """Give it an identity and a place in the partition's sequence; what was encoded is void."""
         self.identity = identity
         self.base_sequence = base_sequence
@@ -147,7 +138,7 @@ class Batch(Generic[T]):
                 part.give(encoded, self.deliveries[0])
             # Encoded anew, the numbers in it may be shorter: what is given back is what was taken.
             second.size_bytes = self.size_bytes - first.size_bytes + HEADER_SIZE
-            first.ends_ticket, second.ends_ticket = False, self.ends_ticket
+            first.completes_delivery, second.completes_delivery = False, self.completes_delivery
             return first, second
         for position, (record, delivery) in enumerate(
             zip(self.records, self.deliveries, strict=True)

@@ -16,8 +16,9 @@ from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.records.batch import HEADER_SIZE, add_to_sequence
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
 
-from .batch import NO_IDENTITY, Batch, BatchState, ProducerIdentity, record_size
+from .batch import Batch, BatchState, record_size
 from .partition_queue import BatchingConfig, PartitionQueue
+from .producer_id import NO_IDENTITY, ProducerIdAndEpoch
 
 T = TypeVar("T")
 
@@ -30,12 +31,12 @@ _SEQUENCE_ERRORS: Final = frozenset(
 
 
 class SendOutcome(Enum):
-    """What became of a batch that came back with an error."""
+    """The outcome for a batch that failed once."""
 
     RETRIED = "retried"
     SPLIT = "split"
     FAILED = "failed"
-    # It had been given up before, and its tickets know.
+    # It was done before: its deliveries are completed.
     FORGOTTEN = "forgotten"
 
 
@@ -51,7 +52,7 @@ class Accumulator(Generic[T]):
         # While a transaction is being aborted nothing is sent again.
         self.aborting = False
         self.last_serial = 0
-        # What could not be encoded and is given up, for the caller to tell its tickets.
+        # Batches that cannot be encoded: the caller fails their deliveries.
         self.unsendable: list[tuple[Batch[T], Exception]] = []
         self._queues: dict[TopicPartition, PartitionQueue[T]] = {}
         self._unresolved: set[TopicPartition] = set()
@@ -201,9 +202,9 @@ class Accumulator(Generic[T]):
     def failed(
         self, batch: Batch[T], code: ErrorCode, now_ms: float, randomness: float
     ) -> SendOutcome:
-        """The batch came back with `code` (NETWORK_EXCEPTION when no answer did).
+        """Take a batch back that failed with `code` (NETWORK_EXCEPTION without a response).
 
-        FAILED: the caller tells the tickets. `randomness` (0..1) jitters the wait before a retry.
+        FAILED: the caller fails its deliveries. `randomness` (0..1) jitters the back-off.
         """
         if batch.state is BatchState.DONE:
             return SendOutcome.FORGOTTEN
@@ -279,7 +280,9 @@ class Accumulator(Generic[T]):
             if queue.identity == self.identity:
                 producer_id, epoch = self.identity
                 self.identity = (
-                    ProducerIdentity(producer_id, epoch + 1) if epoch < _LAST_EPOCH else NO_IDENTITY
+                    ProducerIdAndEpoch(producer_id, epoch + 1)
+                    if epoch < _LAST_EPOCH
+                    else NO_IDENTITY
                 )
             if self.identity != NO_IDENTITY:
                 self._renumber(partition, queue)
@@ -296,7 +299,8 @@ class Accumulator(Generic[T]):
     # -- giving up
 
     def expire(self, now_ms: float) -> list[Batch[T]]:
-        """Give up the batches older than `delivery_timeout_ms`; the caller tells their tickets."""
+        """Drop and return the batches older than `delivery_timeout_ms`; the caller fails their
+        deliveries."""
         limit = now_ms - self.config.delivery_timeout_ms
         if all(batch.created_ms > limit for batch in self._oldest()):
             return []
@@ -328,7 +332,7 @@ class Accumulator(Generic[T]):
         """Whether a sequence has a hole, so that a transactional producer needs a new epoch."""
         return bool(self._unresolved)
 
-    def adopt(self, identity: ProducerIdentity) -> None:
+    def adopt(self, identity: ProducerIdAndEpoch) -> None:
         """Go on with the identity the broker gave. A new one starts every sequence at 0."""
         self.identity = identity
         if not self.config.transactional:

@@ -40,7 +40,7 @@ PROTOCOL_TYPE: Final = "consumer"
 NO_GENERATION: Final = -1
 
 
-class State(Enum):
+class MemberState(Enum):
     """Where a member is. UNJOINED may still hold an id and a generation, and partitions."""
 
     UNJOINED = "unjoined"
@@ -49,7 +49,7 @@ class State(Enum):
     STABLE = "stable"
 
 
-class Event(Enum):
+class MemberEvent(Enum):
     """What can happen to it."""
 
     JOIN = "join"
@@ -59,14 +59,14 @@ class Event(Enum):
     RESET = "reset"
 
 
-_TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
-    (State.UNJOINED, Event.JOIN): State.JOINING,
-    (State.JOINING, Event.JOINED): State.SYNCING,
-    (State.SYNCING, Event.SYNCED): State.STABLE,
-    (State.STABLE, Event.JOIN): State.JOINING,
-    (State.JOINING, Event.REJOIN): State.UNJOINED,
-    (State.SYNCING, Event.REJOIN): State.UNJOINED,
-    **{(state, Event.RESET): State.UNJOINED for state in State},
+_TRANSITIONS: Final[dict[tuple[MemberState, MemberEvent], MemberState]] = {
+    (MemberState.UNJOINED, MemberEvent.JOIN): MemberState.JOINING,
+    (MemberState.JOINING, MemberEvent.JOINED): MemberState.SYNCING,
+    (MemberState.SYNCING, MemberEvent.SYNCED): MemberState.STABLE,
+    (MemberState.STABLE, MemberEvent.JOIN): MemberState.JOINING,
+    (MemberState.JOINING, MemberEvent.REJOIN): MemberState.UNJOINED,
+    (MemberState.SYNCING, MemberEvent.REJOIN): MemberState.UNJOINED,
+    **{(state, MemberEvent.RESET): MemberState.UNJOINED for state in MemberState},
 }
 
 
@@ -134,7 +134,7 @@ class Membership:
 
     def __init__(self, config: MembershipConfig, now_ms: float) -> None:
         self.config = config
-        self.state = State.UNJOINED
+        self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation_id = NO_GENERATION
         self.protocol_name: str | None = None
@@ -156,7 +156,7 @@ class Membership:
             self.config.group_id, self.generation_id, self.member_id, self.config.group_instance_id
         )
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: MemberEvent) -> None:
         following = _TRANSITIONS.get((self.state, event))
         if following is None:
             raise IllegalStateError(f"{event.value} is not possible while {self.state.value}")
@@ -177,7 +177,7 @@ class Membership:
         if not keep_member_id:
             self.member_id = ""
         self.protocol_name = None
-        self._apply(Event.RESET)
+        self._apply(MemberEvent.RESET)
         self.require_rejoin("the coordinator does not know this member")
 
     def leaving_behind(
@@ -200,7 +200,7 @@ class Membership:
         self, topics: Iterable[str], owned: Iterable[TopicPartition], now_ms: float
     ) -> JoinGroupRequest:
         """Begin a join. `owned` is what is kept meanwhile (nothing for eager members)."""
-        self._apply(Event.JOIN)
+        self._apply(MemberEvent.JOIN)
         self.rejoin_needed = False
         self._session_start_ms = now_ms
         reason, self.rejoin_reason = self.rejoin_reason, ""
@@ -238,7 +238,7 @@ class Membership:
                     f"the group uses {response.protocol_name}, which was not offered",
                     ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
                 )
-            self._apply(Event.JOINED)
+            self._apply(MemberEvent.JOINED)
             self.member_id = response.member_id
             self.generation_id = response.generation_id
             self.protocol_name = response.protocol_name
@@ -283,7 +283,7 @@ class Membership:
         if outcome is not Reaction.GO_ON:
             self._failed(outcome)
             return outcome, ()
-        self._apply(Event.SYNCED)
+        self._apply(MemberEvent.SYNCED)
         self._last_heartbeat_ms = self._session_start_ms = now_ms
         return outcome, decode_assignment(response.assignment)
 
@@ -291,7 +291,7 @@ class Membership:
         if outcome is Reaction.START_OVER:
             self.start_over()
         else:
-            self._apply(Event.REJOIN)
+            self._apply(MemberEvent.REJOIN)
             self.require_rejoin(f"the last join ended with: {outcome.value}")
 
     def disconnected(self) -> None:
@@ -325,7 +325,7 @@ class Membership:
 
     def next_heartbeat_ms(self) -> float | None:
         """When the next heartbeat is due; none while joining, which keeps a member alive itself."""
-        if self.state is not State.STABLE:
+        if self.state is not MemberState.STABLE:
             return None
         return self._last_heartbeat_ms + self.config.heartbeat_interval_ms
 
@@ -345,7 +345,7 @@ class Membership:
         if outcome is Reaction.GO_ON:
             self._session_start_ms = now_ms
             return outcome
-        if generation_id != self.generation_id or self.state is not State.STABLE:
+        if generation_id != self.generation_id or self.state is not MemberState.STABLE:
             return Reaction.GO_ON
         if outcome is Reaction.REJOIN:
             self._session_start_ms = now_ms

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 from oncelog_protocol.records.compression import Compression
 
 from .backoff import Backoff
-from .batch import NO_IDENTITY, Batch, BatchState, ProducerIdentity
+from .batch import Batch, BatchState
+from .producer_id import NO_IDENTITY, ProducerIdAndEpoch
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class PartitionQueue(Generic[T]):
     def __init__(self) -> None:
         self.waiting: deque[Batch[T]] = deque()
         self.sent: list[Batch[T]] = []
-        self.identity: ProducerIdentity = NO_IDENTITY
+        self.identity: ProducerIdAndEpoch = NO_IDENTITY
         self.next_sequence = 0
         # The producer id whose batches the partition has.
         self.known_producer = NO_IDENTITY.producer_id
@@ -56,7 +57,7 @@ class PartitionQueue(Generic[T]):
         not either."""
         return not self.has_in_flight and not (self.sent and self.sent[0].maybe_written)
 
-    def next_batch(self, config: BatchingConfig, identity: ProducerIdentity) -> Batch[T] | None:
+    def next_batch(self, config: BatchingConfig, identity: ProducerIdAndEpoch) -> Batch[T] | None:
         """The only batch that may leave next, whether or not its time has come; None for none."""
         if any(batch.state is BatchState.RETRY for batch in self.sent):
             first = self.sent[0]

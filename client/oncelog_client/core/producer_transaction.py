@@ -20,8 +20,8 @@ from oncelog_client.errors import (
 from oncelog_client.values import TopicPartition, TransactionGroup
 from oncelog_protocol.apis import ApiKey
 
-from .batch import NO_IDENTITY, ProducerIdentity
 from .prepared_txn_state import PreparedTxnState
+from .producer_id import NO_IDENTITY, ProducerIdAndEpoch
 from .transaction_states import (
     ADDS_PARTITIONS,
     BEFORE_ANY,
@@ -44,7 +44,7 @@ class ProducerTransaction:
     def __init__(self) -> None:
         self.state = State.UNINITIALIZED
         self.error: KafkaError | None = None
-        self.identity: ProducerIdentity = NO_IDENTITY
+        self.identity: ProducerIdAndEpoch = NO_IDENTITY
         self.version = 0
         self.bump_needed = False
         # A commit has left and was never answered: whatever is refused after it, it may have won.
@@ -81,7 +81,7 @@ class ProducerTransaction:
 
     # -- events that carry something
 
-    def initialized(self, identity: ProducerIdentity) -> None:
+    def initialized(self, identity: ProducerIdAndEpoch) -> None:
         """InitProducerId answered, for the first time or in a new generation."""
         self.apply(Event.INITIALIZED)
         self._clear()
@@ -94,21 +94,21 @@ class ProducerTransaction:
         self.group = group
         self._clear()
 
-    def adopt(self, identity: ProducerIdentity, group: TransactionGroup | None) -> None:
+    def adopt(self, identity: ProducerIdAndEpoch, group: TransactionGroup | None) -> None:
         """Another process has initialised it."""
         self.apply(Event.ADOPT)
         self.group = group
         self._clear()
         self.initialized(identity)
 
-    def handed_over(self) -> tuple[ProducerIdentity, bool]:
+    def handed_over(self) -> tuple[ProducerIdAndEpoch, bool]:
         """All is written, and another process decides. Whether there is anything to decide."""
         self.apply(Event.HAND_OVER)
         started = self.started
         self._clear()
         return self.identity, started
 
-    def kept(self, identity: ProducerIdentity, ongoing: PreparedTxnState, version: int) -> None:
+    def kept(self, identity: ProducerIdAndEpoch, ongoing: PreparedTxnState, version: int) -> None:
         """Take the response of InitProducerId, with the transaction that is still open. If none is
         open, its end was decided but the external coordinator has not seen the response."""
         if ongoing.is_empty:
@@ -134,10 +134,10 @@ class ProducerTransaction:
     def flushed(self) -> PreparedTxnState:
         """Every record is written: the transaction is prepared."""
         self.apply(Event.PREPARED)
-        self.prepared = PreparedTxnState(self.identity.producer_id, self.identity.producer_epoch)
+        self.prepared = PreparedTxnState(*self.identity)
         return self.prepared
 
-    def ended(self, event: Event, identity: ProducerIdentity | None) -> None:
+    def ended(self, event: Event, identity: ProducerIdAndEpoch | None) -> None:
         """The coordinator has ended the transaction; `identity` is the new one, if it gave one."""
         self.apply(event)
         self._clear()

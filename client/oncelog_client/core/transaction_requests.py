@@ -19,8 +19,8 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-from .batch import ProducerIdentity
 from .producer_config import ProducerConfig
+from .producer_id import ProducerIdAndEpoch
 from .producer_transaction import ProducerTransaction
 from .request_versions import ANY_VERSION, versions_with
 
@@ -67,7 +67,7 @@ class TransactionRequests:
         self._transaction = transaction
 
     def init_producer_id(
-        self, identity: ProducerIdentity, *, keep_prepared: bool
+        self, identity: ProducerIdAndEpoch, *, keep_prepared: bool
     ) -> tuple[InitProducerIdRequest, range]:
         """Return InitProducerId and the versions that can carry it. `identity` is the producer's
         own for a bump of its epoch, NO_IDENTITY for a new instance."""
@@ -104,7 +104,7 @@ class TransactionRequests:
             transaction_group_id=self._transaction.group_id,
         )
 
-    def add_offsets(self, group_id: str, identity: ProducerIdentity) -> AddOffsetsToTxnRequest:
+    def add_offsets(self, group_id: str, identity: ProducerIdAndEpoch) -> AddOffsetsToTxnRequest:
         """Return AddOffsetsToTxn for the offsets of `group_id` (before KIP-890)."""
         return AddOffsetsToTxnRequest(
             transactional_id=self._id,
@@ -118,7 +118,7 @@ class TransactionRequests:
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
-        identity: ProducerIdentity,
+        identity: ProducerIdAndEpoch,
     ) -> tuple[TxnOffsetCommitRequest, range]:
         """Return TxnOffsetCommit and the versions that can carry it."""
         request = TxnOffsetCommitRequest(

@@ -22,8 +22,8 @@ from oncelog_client.connect_failures import (
     foreign_protocol,
     shown,
 )
-from oncelog_client.core.asked_rows import missing_rows
 from oncelog_client.core.client_config import ClientConfig
+from oncelog_client.core.missing_rows import missing_rows
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.errors import (
     ClosedError,

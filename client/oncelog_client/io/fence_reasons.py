@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from oncelog_client.core.batch import ProducerIdentity
+from oncelog_client.core.producer_id import ProducerIdAndEpoch
 from oncelog_client.errors import KafkaError
 from oncelog_protocol.features import GROUP_TRANSACTIONS
 from oncelog_protocol.messages.describe_transactions import (
@@ -40,7 +40,7 @@ async def fence_reason(
     kind: CoordinatorType,
     key: str,
     transactional_id: str,
-    identity: ProducerIdentity,
+    identity: ProducerIdAndEpoch,
 ) -> str | None:
     """Return by what, by which client and when this producer was fenced; None if that is not
     known. `kind` and `key` are those of its coordinator."""
@@ -63,7 +63,7 @@ async def fence_reason(
 
 
 def described(
-    transactional_id: str, identity: ProducerIdentity, fences: Sequence[FenceData], now_ms: int
+    transactional_id: str, identity: ProducerIdAndEpoch, fences: Sequence[FenceData], now_ms: int
 ) -> str | None:
     """Return a sentence for the first of `fences` that fenced this producer id and epoch; `now_ms`
     is the wall clock."""

@@ -44,7 +44,7 @@ _AHEAD: Final = 2
 _FULL_FETCH_EPOCH: Final = -1
 
 
-class _Row(NamedTuple):
+class _FetchedPartition(NamedTuple):
     """One partition of a request: from `offset` on, behind what was read in leader epoch `epoch`.
 
     `jumps` are its state's at that time."""
@@ -96,7 +96,7 @@ class Fetcher:
             return
         if self.records.readable_bytes() > self._config.fetch_max_bytes:
             return
-        wanted: dict[int, list[_Row]] = {}
+        wanted: dict[int, list[_FetchedPartition]] = {}
         now_ms = monotonic_ms()
         for state in self._subscription.assigned():
             if not state.fetchable or self.records.count(state) >= _AHEAD:
@@ -109,11 +109,11 @@ class Fetcher:
             elif leader not in self._busy:
                 place = self.records.next_fetch(state)
                 assert place is not None
-                wanted.setdefault(leader, []).append(_Row(state, state.jumps, *place))
+                wanted.setdefault(leader, []).append(_FetchedPartition(state, state.jumps, *place))
         for leader, rows in wanted.items():
             self._fetch(leader, rows)
 
-    def _fetch(self, leader: int, rows: list[_Row]) -> None:
+    def _fetch(self, leader: int, rows: list[_FetchedPartition]) -> None:
         connection = self._cluster.ready_connection(leader, FETCH_LANE, self.pump)
         if connection is None:
             return
@@ -128,7 +128,7 @@ class Fetcher:
         self._busy[leader] = frozenset(asked)
         answer.add_done_callback(partial(self._answered, leader, asked))
 
-    def _request(self, rows: list[_Row]) -> FetchRequest:
+    def _request(self, rows: list[_FetchedPartition]) -> FetchRequest:
         config = self._config
         topics: dict[str, FetchTopic] = {}
         for row in rows:
@@ -158,7 +158,7 @@ class Fetcher:
     def _answered(
         self,
         leader: int,
-        asked: dict[TopicPartition, _Row],
+        asked: dict[TopicPartition, _FetchedPartition],
         answer: asyncio.Future[Any],
     ) -> None:
         self._busy.pop(leader, None)

@@ -26,14 +26,14 @@ from oncelog_protocol.messages.offset_fetch import (
 
 from .cluster import Cluster, CoordinatorType
 
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+CommittedOffsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 # KIP-447
 _STABLE_VERSIONS = versions_with(OffsetFetchRequest, "require_stable")
 
 
 async def commit_offsets(
-    cluster: Cluster, group: ConsumerGroupMetadata, offsets: Offsets, timeout_ms: float
+    cluster: Cluster, group: ConsumerGroupMetadata, offsets: CommittedOffsets, timeout_ms: float
 ) -> None:
     """Commit for a group, as the member that `group` says.
 

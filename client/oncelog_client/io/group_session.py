@@ -14,7 +14,7 @@ from typing import Final
 from oncelog_client.core.assignors import ASSIGNORS
 from oncelog_client.core.consumer_config import ConsumerConfig
 from oncelog_client.core.group_protocol import decode_members
-from oncelog_client.core.membership import Membership, MembershipConfig, Reaction, State
+from oncelog_client.core.membership import Membership, MembershipConfig, MemberState, Reaction
 from oncelog_client.core.subscription import Subscription
 from oncelog_client.errors import KafkaError, RetriableError, error_for
 from oncelog_client.values import TopicPartition
@@ -101,7 +101,7 @@ class GroupSession:
             self._failure is not None
             or self._round is not None
             or membership.rejoin_needed
-            or membership.state is not State.STABLE
+            or membership.state is not MemberState.STABLE
         )
 
     # -- inside poll
@@ -122,7 +122,7 @@ class GroupSession:
             finished, self._round = self._round, None
             assigned = finished.result()
             # A heartbeat may have ended the generation meanwhile.
-            if assigned is not None and self.membership.state is State.STABLE:
+            if assigned is not None and self.membership.state is MemberState.STABLE:
                 await self._complete(assigned)
 
     def _round_done(self, finished: asyncio.Future[tuple[TopicPartition, ...] | None]) -> None:
@@ -254,7 +254,7 @@ class GroupSession:
         changed = self._subscription.match(self._topics_to_match())
         if changed:
             self.membership.require_rejoin("other topics match the pattern")
-        if self._assigned_counts is not None and self.membership.state is State.STABLE:
+        if self._assigned_counts is not None and self.membership.state is MemberState.STABLE:
             counts = self._cluster.metadata.partition_counts(self._subscription.topics)
             known = {t: n for t, n in self._assigned_counts.items() if t in counts}
             if {t: n for t, n in counts.items() if known.get(t) != n}:
@@ -282,7 +282,7 @@ class GroupSession:
                 continue
             except TimeoutError:
                 pass
-            if membership.state is not State.STABLE:
+            if membership.state is not MemberState.STABLE:
                 continue
             now_ms = monotonic_ms()
             if membership.poll_overdue(now_ms):
@@ -336,11 +336,11 @@ class GroupSession:
                 self._round.cancel()
                 await asyncio.wait({self._round})
                 self._round = None
-                if self.membership.state is not State.UNJOINED:
+                if self.membership.state is not MemberState.UNJOINED:
                     self.membership.start_over(keep_member_id=True)
             if self.membership.generation_id >= 0:
                 await self._commit()
-            lost = self.membership.state is not State.STABLE
+            lost = self.membership.state is not MemberState.STABLE
             await self._give_up(tuple(sorted(self._subscription.partitions)), lost=lost)
         finally:
             await self._send_leave(reason)

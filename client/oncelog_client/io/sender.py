@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 from oncelog_client.connect_failures import described
-from oncelog_client.core.batch import NO_IDENTITY, Batch, ProducerIdentity
+from oncelog_client.core.batch import Batch
 from oncelog_client.core.batching import Accumulator, SendOutcome
 from oncelog_client.core.producer_config import ProducerConfig
+from oncelog_client.core.producer_id import NO_IDENTITY, ProducerIdAndEpoch
 from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.request_versions import ANY_VERSION, explicit_versions
 from oncelog_client.core.verdicts import NOT_WRITTEN
@@ -202,7 +203,7 @@ class Sender:
             self.fail_all(error)
             return
         self._identity_failures = 0
-        self._accumulator.adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
+        self._accumulator.adopt(ProducerIdAndEpoch(response.producer_id, response.producer_epoch))
 
     def _identified(self, work: asyncio.Task[None]) -> None:
         self._identifying = None
@@ -357,7 +358,7 @@ class Sender:
                 if self._transaction is not None:
                     self._transaction.fail_fatal(error)
                 self._accumulator.give_up(batch)
-                self.fail_tickets(batch, error)
+                self.fail_deliveries(batch, error)
         self.wake_progressed()
 
     def _all_failed(self, batches: list[Batch[Delivery]], error: KafkaError) -> None:
@@ -402,9 +403,9 @@ class Sender:
         base_offset: int,
         log_append_time_ms: int,
     ) -> None:
-        """The one ticket of a whole batch tells of its last record."""
+        """Complete the one delivery of an encoded batch, with the offset of its last record."""
         (delivery,) = batch.deliveries
-        if batch.ends_ticket and not delivery.done():
+        if batch.completes_delivery and not delivery.done():
             offset = -1 if base_offset < 0 else base_offset + encoded.records_count - 1
             timestamp = encoded.max_timestamp if log_append_time_ms < 0 else log_append_time_ms
             delivery.set_result(RecordMetadata(*batch.partition, offset, timestamp))
@@ -415,15 +416,15 @@ class Sender:
             if self._transaction is not None:
                 self._transaction.batch_failed(error)
         finally:
-            self.fail_tickets(batch, error)
+            self.fail_deliveries(batch, error)
 
     @property
     def refusals(self) -> tuple[KafkaError, ...]:
         """Why brokers refuse records that are sent again, for each partition."""
         return tuple(self._refusals.values())
 
-    def fail_tickets(self, batch: Batch[Delivery], error: KafkaError) -> None:
-        """Tell every record of a batch that it was not written."""
+    def fail_deliveries(self, batch: Batch[Delivery], error: KafkaError) -> None:
+        """Complete the deliveries of a batch with an error."""
         for delivery in batch.deliveries:
             if not delivery.done():
                 delivery.set_exception(error)
@@ -433,10 +434,10 @@ class Sender:
         self.wake_progressed()
 
     def fail_all(self, error: KafkaError, *, in_flight: bool = False) -> None:
-        """Give up all that is not in flight, or that as well."""
+        """Fail all batches that are not in flight; with `in_flight` those as well."""
         accumulator = self._accumulator
         for batch in accumulator.drop_all() if in_flight else accumulator.drop_unsent():
-            self.fail_tickets(batch, error)
+            self.fail_deliveries(batch, error)
 
 
 def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:

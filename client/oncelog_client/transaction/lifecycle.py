@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from oncelog_client.core.batch import ProducerIdentity
 from oncelog_client.core.batching import Accumulator
 from oncelog_client.core.prepared_txn_state import PreparedTxnState
 from oncelog_client.core.producer_config import ProducerConfig
+from oncelog_client.core.producer_id import ProducerIdAndEpoch
 from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.transaction_states import Event, State
 from oncelog_client.errors import (
@@ -91,7 +91,7 @@ class TransactionLifecycle:
                 f"{member.transactional_id} is another producer's: transactional_id is "
                 f"{self._config.transactional_id} here"
             )
-        self.transaction.adopt(ProducerIdentity(member.producer_id, member.producer_epoch), group)
+        self.transaction.adopt(ProducerIdAndEpoch(member.producer_id, member.producer_epoch), group)
         self._accumulator.adopt(self.transaction.identity)
 
     async def hand_over(self, sender: Sender) -> TransactionMember | None:
@@ -212,7 +212,7 @@ class TransactionLifecycle:
         self._accumulator.aborting = True
         try:
             for batch in self._accumulator.drop_unsent():
-                sender.fail_tickets(batch, TransactionAbortedError("the transaction is aborted"))
+                sender.fail_deliveries(batch, TransactionAbortedError("the transaction is aborted"))
             try:
                 async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
                     if self._adding is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from oncelog_client.core.batch import NO_IDENTITY, ProducerIdentity
 from oncelog_client.core.prepared_txn_state import PreparedTxnState
 from oncelog_client.core.producer_config import ProducerConfig
+from oncelog_client.core.producer_id import NO_IDENTITY, ProducerIdAndEpoch
 from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.core.transaction_requests import TransactionRequests
@@ -104,7 +104,7 @@ class TransactionSession:
 
     async def _take(self, deadline_ms: float, *, keep_prepared: bool) -> None:
         response = await self._initialize(deadline_ms, keep_prepared=keep_prepared)
-        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
         if not keep_prepared:
             self._transaction.initialized(identity)
             return
@@ -236,7 +236,7 @@ class TransactionSession:
         restart at 0. Raises TimedOutError at `deadline_ms` (call again) or FatalError."""
         transaction = self._transaction
         bump = bump or transaction.bump_needed
-        identity: ProducerIdentity | None = None
+        identity: ProducerIdAndEpoch | None = None
         try:
             if transaction.started:
                 try:
@@ -263,7 +263,7 @@ class TransactionSession:
 
     # -- single calls
 
-    async def _end(self, *, committed: bool, deadline_ms: float) -> ProducerIdentity | None:
+    async def _end(self, *, committed: bool, deadline_ms: float) -> ProducerIdAndEpoch | None:
         response = await self._ask(
             self._requests.end_txn(committed=committed),
             EndTxnResponse,
@@ -272,16 +272,16 @@ class TransactionSession:
         )
         if response.producer_id < 0:
             return None
-        return ProducerIdentity(response.producer_id, response.producer_epoch)
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     async def _init_producer_id(
-        self, identity: ProducerIdentity, deadline_ms: float
-    ) -> ProducerIdentity:
+        self, identity: ProducerIdAndEpoch, deadline_ms: float
+    ) -> ProducerIdAndEpoch:
         response = await self._ask_for_producer_id(identity, deadline_ms)
-        return ProducerIdentity(response.producer_id, response.producer_epoch)
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     async def _ask_for_producer_id(
-        self, identity: ProducerIdentity, deadline_ms: float, *, keep_prepared: bool = False
+        self, identity: ProducerIdAndEpoch, deadline_ms: float, *, keep_prepared: bool = False
     ) -> InitProducerIdResponse:
         request, versions = self._requests.init_producer_id(identity, keep_prepared=keep_prepared)
         return await self._ask(
@@ -312,7 +312,7 @@ class TransactionSession:
             return CoordinatorType.TRANSACTION_GROUP, self._transaction.group.group_id
         return CoordinatorType.TRANSACTION, self._id
 
-    async def explain(self, error: KafkaError, identity: ProducerIdentity | None = None) -> None:
+    async def explain(self, error: KafkaError, identity: ProducerIdAndEpoch | None = None) -> None:
         """Add cause, client and time to the message of a fence, if the broker reports them."""
         if error.code not in _FENCES or error in self._explained:
             return
@@ -354,7 +354,9 @@ class TransactionSession:
         )
         return await self._explained_refusal(timed_out, before)
 
-    async def _explained_refusal(self, error: KafkaError, identity: ProducerIdentity) -> KafkaError:
+    async def _explained_refusal(
+        self, error: KafkaError, identity: ProducerIdAndEpoch
+    ) -> KafkaError:
         await self.explain(error, identity)
         return error
 

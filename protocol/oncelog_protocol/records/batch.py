@@ -22,7 +22,7 @@ from .record import (
     decode_records,
     encode_records,
 )
-from .varint import SMALL, SMALL_LIMIT, encode_varint
+from .zigzag import SMALL, SMALL_LIMIT, encode_varint
 
 Writable: TypeAlias = bytearray | memoryview
 

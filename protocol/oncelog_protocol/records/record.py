@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from .errors import CorruptRecords
-from .varint import NULL, SMALL, SMALL_LIMIT, encode_varint, read_varint, read_zigzag
+from .zigzag import NULL, SMALL, SMALL_LIMIT, encode_varint, read_varint, read_zigzag
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 Headers: TypeAlias = Sequence[tuple[str, Bytes | None]]

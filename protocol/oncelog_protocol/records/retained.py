@@ -21,7 +21,7 @@ from .batch import (
 )
 from .compression import Compression, compress
 from .record import Bytes, Record, encode_headers
-from .varint import NULL, encode_varint
+from .zigzag import NULL, encode_varint
 
 _NO_TIMESTAMP: Final = -1
 _ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)

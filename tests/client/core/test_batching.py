@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from oncelog_client.core.batch import NO_IDENTITY, Batch, ProducerIdentity, record_size
+from oncelog_client.core.batch import Batch, record_size
 from oncelog_client.core.batching import Accumulator, SendOutcome
+from oncelog_client.core.producer_id import NO_IDENTITY, ProducerIdAndEpoch
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_header, read_records
@@ -185,15 +186,15 @@ def test_other_partitions_finish_under_the_old_epoch_before_they_take_the_new_on
 
 def test_the_last_epoch_asks_for_a_new_producer_id() -> None:
     acc = accumulator()
-    acc.identity = ProducerIdentity(7, (1 << 15) - 1)
+    acc.identity = ProducerIdAndEpoch(7, (1 << 15) - 1)
     fill(acc, 1)
     batch = drain(acc)[0]
     acc.failed(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5)
     assert acc.identity == NO_IDENTITY
     assert drain(acc, 500) == []
-    acc.adopt(ProducerIdentity(8, 0))
+    acc.adopt(ProducerIdAndEpoch(8, 0))
     assert drain(acc, 500) == [batch]
-    assert batch.identity == ProducerIdentity(8, 0)
+    assert batch.identity == ProducerIdAndEpoch(8, 0)
 
 
 def test_a_transactional_producer_does_not_bump_by_itself() -> None:
@@ -205,7 +206,7 @@ def test_a_transactional_producer_does_not_bump_by_itself() -> None:
     assert acc.is_unresolved
     assert drain(acc, 500) == []
     acc.drop_unsent()
-    acc.adopt(ProducerIdentity(7, 4))
+    acc.adopt(ProducerIdAndEpoch(7, 4))
     assert not acc.is_unresolved
     fill(acc, 1, now=600)
     assert drain(acc, 700)[0].base_sequence == 0
@@ -262,7 +263,7 @@ def test_a_whole_batch_found_too_large_is_split_and_its_last_part_redeems_the_ti
             assert acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, 0, 0.5) is SendOutcome.SPLIT
         else:
             acc.succeeded(batch)
-            parts.append((batch.base_sequence, batch.ends_ticket, batch.deliveries))
+            parts.append((batch.base_sequence, batch.completes_delivery, batch.deliveries))
     assert parts == [(number, number == 4, [9]) for number in range(5)]
     assert acc.buffered_bytes == 0
 

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_client.core.group_protocol import decode_assignment, decode_members, rows_by_topic
-from oncelog_client.core.membership import Membership, MembershipConfig, Reaction, State, reaction
+from oncelog_client.core.membership import (
+    Membership,
+    MembershipConfig,
+    MemberState,
+    Reaction,
+    reaction,
+)
 from oncelog_client.errors import IllegalStateError, KafkaError
 from oncelog_client.values import ConsumerGroupMetadata, TopicPartition
 from oncelog_protocol.apis import ApiKey
@@ -62,7 +68,7 @@ def test_a_first_join_asks_for_an_id_and_then_has_it() -> None:
 
 def test_joining_makes_a_member_with_partitions() -> None:
     member = stable(ONE, TWO)
-    assert member.state is State.STABLE
+    assert member.state is MemberState.STABLE
     assert not member.rejoin_needed
     assert member.metadata == ConsumerGroupMetadata("g", 1, "me", None)
 
@@ -140,7 +146,7 @@ def test_what_an_answer_to_a_heartbeat_means(code: ErrorCode, expected: Reaction
 def test_an_answer_to_a_heartbeat_of_an_older_generation_means_nothing() -> None:
     member = stable()
     assert member.heartbeat_answered(ErrorCode.ILLEGAL_GENERATION, 0, 10) is Reaction.GO_ON
-    assert member.state is State.STABLE
+    assert member.state is MemberState.STABLE
 
 
 def test_a_sync_that_fails_begins_the_round_again() -> None:
@@ -219,7 +225,7 @@ def test_whatever_is_answered_the_member_can_join_again(
                 member.leave_request("")
         except IllegalStateError:
             continue
-    if member.state in (State.JOINING, State.SYNCING):
+    if member.state in (MemberState.JOINING, MemberState.SYNCING):
         member.disconnected()
     member.join_request(["t"], [], 0)
     assert member.joined(joined(9)) is Reaction.GO_ON

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_client.config import producer_config
-from oncelog_client.core.batch import NO_IDENTITY, ProducerIdentity
+from oncelog_client.core.producer_id import NO_IDENTITY, ProducerIdAndEpoch
 from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.request_versions import ANY_VERSION
 from oncelog_client.core.transaction_requests import (
@@ -20,7 +20,7 @@ from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
 from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-IDENTITY = ProducerIdentity(7, 3)
+IDENTITY = ProducerIdAndEpoch(7, 3)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.core.batch import ProducerIdentity
 from oncelog_client.core.prepared_txn_state import PreparedTxnState
+from oncelog_client.core.producer_id import ProducerIdAndEpoch
 from oncelog_client.core.producer_transaction import ProducerTransaction
 from oncelog_client.core.transaction_states import Event, State
 from oncelog_client.core.verdicts import Verdict, verdict
@@ -26,7 +26,7 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 
 TP = TopicPartition("t", 0)
-FIRST = ProducerIdentity(5, 0)
+FIRST = ProducerIdAndEpoch(5, 0)
 
 # How to reach each state, without which nothing could be said about it.
 PATHS = {
@@ -286,11 +286,11 @@ def test_every_end_forgets_the_partitions_and_takes_the_new_identity() -> None:
     core.want_partition(TP)
     core.apply(Event.PREPARE_COMMIT)
     core.apply(Event.SEND_COMMIT)
-    core.ended(Event.COMMITTED, ProducerIdentity(5, 1))
+    core.ended(Event.COMMITTED, ProducerIdAndEpoch(5, 1))
     core.begin(2)
     assert not core.may_send(TP)
     assert not core.started
-    assert core.identity == ProducerIdentity(5, 1)
+    assert core.identity == ProducerIdAndEpoch(5, 1)
 
 
 def test_once_prepared_only_its_end_is_left_and_no_error_ends_it() -> None:
@@ -311,16 +311,16 @@ def test_once_prepared_only_its_end_is_left_and_no_error_ends_it() -> None:
 def test_w2_what_is_kept_is_ended_with_the_new_epoch_and_known_by_the_old_one() -> None:
     core = ProducerTransaction()
     core.apply(Event.INIT)
-    core.kept(ProducerIdentity(7, 3), PreparedTxnState(7, 1), 2)
+    core.kept(ProducerIdAndEpoch(7, 3), PreparedTxnState(7, 1), 2)
     assert core.state is State.PREPARED
-    assert (core.identity, core.prepared) == (ProducerIdentity(7, 3), PreparedTxnState(7, 1))
+    assert (core.identity, core.prepared) == (ProducerIdAndEpoch(7, 3), PreparedTxnState(7, 1))
     assert core.started, "there is something to end at the coordinator"
 
 
 def test_keeping_where_nothing_is_open_says_that_it_was_ended_before() -> None:
     core = ProducerTransaction()
     core.apply(Event.INIT)
-    core.kept(ProducerIdentity(7, 3), PreparedTxnState(), 2)
+    core.kept(ProducerIdAndEpoch(7, 3), PreparedTxnState(), 2)
     assert (core.state, core.nothing_kept, core.prepared) == (State.READY, True, None)
     core.begin(2)
     assert not core.nothing_kept
@@ -354,7 +354,7 @@ def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
     core.begin(version)
     assert core.bump_needed == bumps
     core.apply(Event.ABORT)
-    core.ended(Event.ABORTED, ProducerIdentity(5, 1))
+    core.ended(Event.ABORTED, ProducerIdAndEpoch(5, 1))
     core.begin(version)
     assert not core.bump_needed
 

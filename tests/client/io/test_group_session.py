@@ -9,7 +9,7 @@ import pytest
 
 from oncelog_client import Admin, Consumer, KafkaError, Producer, TopicPartition
 from oncelog_client.config import consumer_config
-from oncelog_client.core.membership import State
+from oncelog_client.core.membership import MemberState
 from oncelog_client.core.subscription import Subscription
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.group_session import GroupSession
@@ -89,7 +89,7 @@ async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: A
     session, coordinator = member
     coordinator.heartbeat_code = ErrorCode.UNKNOWN_MEMBER_ID
     await coordinator.hear(HeartbeatRequest)
-    assert session.membership.state is State.UNJOINED
+    assert session.membership.state is MemberState.UNJOINED
     coordinator.heartbeat_code = ErrorCode.NONE
     generations: list[int] = []
 

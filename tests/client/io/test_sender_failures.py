@@ -18,7 +18,7 @@ from oncelog_client import (
     ProducerFencedError,
     TopicPartition,
 )
-from oncelog_client.core.batch import ProducerIdentity
+from oncelog_client.core.producer_id import ProducerIdAndEpoch
 from oncelog_client.core.transaction_states import Event, State
 from oncelog_client.errors import DisconnectedError
 from oncelog_client.io.clock import monotonic_ms
@@ -98,7 +98,7 @@ async def test_an_offset_that_one_batch_cannot_take_reaches_the_others() -> None
     acc, core = producer._accumulator, producer._transaction
     assert core is not None
     core.apply(Event.INIT)
-    core.initialized(ProducerIdentity(7, 0))
+    core.initialized(ProducerIdAndEpoch(7, 0))
     acc.adopt(core.identity)
     sender = Sender(producer._cluster, producer.config, acc, core)
     loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_protocol.schema import Field, Schema, schema_of
 from oncelog_protocol.types import Array, FieldType, Nested, Primitive, string
-from oncelog_protocol.varint import write_uvarint
+from oncelog_protocol.unsigned_varint import write_uvarint
 
 SIZES: Final = (32_730, 32_766, 32_767, 32_768, 65_536)
 COUNTS: Final = (-2, -1, 1, 2, 9_999, 20_002, 1 << 20, (1 << 31) - 1)

@@ -14,7 +14,7 @@ from oncelog_protocol.records.batch import HEADER_SIZE, build_batch, read_header
 from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import NewRecord, Record, decode_records
-from oncelog_protocol.records.varint import encode_varint
+from oncelog_protocol.records.zigzag import encode_varint
 from tests.protocol.records.drawing import INT64, KEYS, LIMIT, NEW_RECORDS, as_read
 
 RECORDS = [

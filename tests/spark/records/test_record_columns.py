@@ -17,7 +17,7 @@ from oncelog_client.spark.source.record_columns import (
     varints,
 )
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
-from oncelog_protocol.records.varint import encode_varint
+from oncelog_protocol.records.zigzag import encode_varint
 from tests.protocol.records.drawing import NEW_RECORDS
 
 

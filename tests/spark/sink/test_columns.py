@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.sink.columns import Column, check_columns
+from oncelog_client.spark.sink.columns import SinkColumn, check_columns
 from oncelog_client.spark.sink.refusals import SinkError
 
-VALUE, TOPIC = Column("value", "binary"), Column("topic", "string")
+VALUE, TOPIC = SinkColumn("value", "binary"), SinkColumn("topic", "string")
 
 
 @pytest.mark.parametrize(
@@ -15,12 +15,12 @@ VALUE, TOPIC = Column("value", "binary"), Column("topic", "string")
     [
         ([VALUE], "t"),
         ([VALUE, TOPIC], None),
-        ([Column("value", "string"), TOPIC, Column("key", "string")], "t"),
-        ([VALUE, Column("headers", "array<struct<key:string,value:binary>>")], "t"),
-        ([VALUE, Column("partition", "int"), Column("whatever", "map<int,int>")], "t"),
+        ([SinkColumn("value", "string"), TOPIC, SinkColumn("key", "string")], "t"),
+        ([VALUE, SinkColumn("headers", "array<struct<key:string,value:binary>>")], "t"),
+        ([VALUE, SinkColumn("partition", "int"), SinkColumn("whatever", "map<int,int>")], "t"),
     ],
 )
-def test_taken(columns: list[Column], topic: str | None) -> None:
+def test_taken(columns: list[SinkColumn], topic: str | None) -> None:
     check_columns(columns, topic)
     # The same without the value is refused: the columns were looked at.
     without = [column for column in columns if column.name != "value"]
@@ -33,12 +33,12 @@ def test_taken(columns: list[Column], topic: str | None) -> None:
     [
         ([TOPIC], None, "a column 'value' is needed; there are 'topic'"),
         ([VALUE], None, "Set the option 'topic'"),
-        ([Column("value", "int")], "t", "'value' must be binary or string, not int"),
-        ([VALUE, Column("partition", "bigint")], "t", "'partition' must be int, not bigint"),
-        ([VALUE, Column("topic", "int")], "t", "'topic' must be string"),
-        ([VALUE, Column("headers", "array<string>")], "t", "'headers' must be array<struct<"),
+        ([SinkColumn("value", "int")], "t", "'value' must be binary or string, not int"),
+        ([VALUE, SinkColumn("partition", "bigint")], "t", "'partition' must be int, not bigint"),
+        ([VALUE, SinkColumn("topic", "int")], "t", "'topic' must be string"),
+        ([VALUE, SinkColumn("headers", "array<string>")], "t", "'headers' must be array<struct<"),
     ],
 )
-def test_refused(columns: list[Column], topic: str | None, message: str) -> None:
+def test_refused(columns: list[SinkColumn], topic: str | None, message: str) -> None:
     with pytest.raises(SinkError, match=message):
         check_columns(columns, topic)

@@ -16,8 +16,8 @@ from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import CommitKind, Intent
 from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_client.spark.source import logs
+from oncelog_client.spark.source.offset_specs import resolve
 from oncelog_client.spark.source.offsets import AtSink, from_json
-from oncelog_client.spark.source.places import resolve
 from oncelog_client.spark.source.source_end import NoSourceEnd
 from oncelog_client.spark.source.source_options import source_options
 from oncelog_client.values import TopicPartition

@@ -19,13 +19,13 @@ from oncelog_client.spark.source.offsets import (
     AtSink,
     AtTime,
     AtTimes,
-    Place,
+    OffsetSpec,
     carried_start,
     check_order,
-    ending_place,
+    ending_spec,
     from_json,
     start_symbol,
-    starting_place,
+    starting_spec,
     to_json,
     whole_stream,
 )
@@ -71,7 +71,7 @@ def test_what_is_no_offset_is_refused(document: dict[str, Any]) -> None:
         (AtSink("s"), "sink:s"),
     ],
 )
-def test_the_start_of_a_query_is_a_symbol_and_no_offset(place: Place, shown: str) -> None:
+def test_the_start_of_a_query_is_a_symbol_and_no_offset(place: OffsetSpec, shown: str) -> None:
     symbol = start_symbol(place)
     assert symbol == {START: shown}
     assert from_json(json.loads(json.dumps(symbol))) is None
@@ -99,7 +99,7 @@ def test_the_only_batch_of_a_query_carries_its_start() -> None:
     ],
 )
 def test_a_time_wins_over_times_and_they_over_offsets(
-    given_options: str, start: Place, end: Place
+    given_options: str, start: OffsetSpec, end: OffsetSpec
 ) -> None:
     names = {
         "T": ("Timestamp", TIME),
@@ -109,20 +109,20 @@ def test_a_time_wins_over_times_and_they_over_offsets(
     rows = [names[given_option] for given_option in given_options]
     starting = Options({f"starting{name}": value for name, value in rows})
     ending = Options({f"ending{name}": value for name, value in rows})
-    assert starting_place(starting, streaming=True) == start
-    assert ending_place(ending) == end
+    assert starting_spec(starting, streaming=True) == start
+    assert ending_spec(ending) == end
 
 
 def test_words_may_be_written_in_any_case_and_a_sink_be_named() -> None:
-    at = {text: starting_place(Options({"startingOffsets": text}), streaming=True) for text in (
+    at = {text: starting_spec(Options({"startingOffsets": text}), streaming=True) for text in (
         "EARLIEST", " latest ", "sink: orders ",
     )}  # fmt: skip
     assert list(at.values()) == [AtEdge(EARLIEST), AtEdge(LATEST), AtSink("orders")]
 
 
 def test_a_batch_starts_at_earliest_and_a_stream_at_latest() -> None:
-    assert starting_place(Options({}), streaming=False) == AtEdge(EARLIEST)
-    assert starting_place(Options({}), streaming=True) == AtEdge(LATEST)
+    assert starting_spec(Options({}), streaming=False) == AtEdge(EARLIEST)
+    assert starting_spec(Options({}), streaming=True) == AtEdge(LATEST)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_a_batch_starts_at_earliest_and_a_stream_at_latest() -> None:
     ],
 )
 def test_places_that_make_no_sense_are_refused_by_name(name: str, text: str, message: str) -> None:
-    def read() -> Place:
+    def read() -> OffsetSpec:
         options = Options({name: text})
         starts = name.startswith("starting")
-        return starting_place(options, streaming=False) if starts else ending_place(options)
+        return starting_spec(options, streaming=False) if starts else ending_spec(options)
 
     with pytest.raises(OptionError) as caught:
         read()
@@ -164,12 +164,12 @@ def test_places_that_make_no_sense_are_refused_by_name(name: str, text: str, mes
         (AtTimes(((A0, 3),)), AtTimes(((A0, 2),)), "a-0: 3 to 2"),
     ],
 )
-def test_a_start_after_its_end_is_refused(start: Place, end: Place, message: str) -> None:
+def test_a_start_after_its_end_is_refused(start: OffsetSpec, end: OffsetSpec, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         check_order(start, end)
 
 
-def is_refused(start: Place, end: Place) -> bool:
+def is_refused(start: OffsetSpec, end: OffsetSpec) -> bool:
     try:
         check_order(start, end)
     except OptionError:

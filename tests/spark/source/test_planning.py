@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from oncelog_client.spark.source import data_loss
 from oncelog_client.spark.source.planning import (
     Logs,
-    Positions,
     Questions,
+    SettledOffsets,
     backlogs,
     next_end,
     questions,
@@ -34,19 +34,19 @@ def test_more_is_asked_only_of_what_is_new_or_ends_before_its_position() -> None
 
 def test_a_position_that_nothing_happened_to_stays() -> None:
     found = settled({A0: 5, B0: 0}, Logs({A0: 9, B0: 0}, {}, {}, NONE), {})
-    assert found == Positions({A0: 5, B0: 0}, ())
+    assert found == SettledOffsets({A0: 5, B0: 0}, ())
 
 
 def test_records_that_are_only_undecided_are_not_lost() -> None:
     found = settled({A0: 5}, Logs({A0: 3}, {}, {A0: 5}, NONE), {})
-    assert found == Positions({A0: 5}, ())
+    assert found == SettledOffsets({A0: 5}, ())
     assert backlogs({A0: 5}, found.offsets, {A0: 3}) == {A0: 0}
 
 
 def test_a_new_partition_begins_where_its_log_does_and_is_read_from_the_next_batch_on() -> None:
     logs = Logs({A0: 9, A1: 4, B0: 7}, {A1: 0, B0: 3}, {}, NONE)
     found = settled({A0: 5}, logs, {})
-    assert found == Positions({A0: 5, A1: 0, B0: 3}, ())
+    assert found == SettledOffsets({A0: 5, A1: 0, B0: 3}, ())
     waiting = backlogs({A0: 5}, found.offsets, logs.ends)
     assert waiting == {A0: 4, A1: 0, B0: 0}
     assert next_end(found.offsets, waiting, None) == {A0: 9, A1: 0, B0: 3}

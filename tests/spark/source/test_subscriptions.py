@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_client.spark.options import OptionError, Options
-from oncelog_client.spark.source.subscriptions import Subscription, read_subscription
+from oncelog_client.spark.source.subscriptions import SourceSubscription, read_subscription
 from oncelog_client.values import TopicPartition
 
 COUNTS = {"a": 2, "ab": 1, "b": 1}
@@ -58,6 +58,6 @@ def test_anything_else_is_refused(options: dict[str, str], message: str) -> None
 
 
 def test_a_subscription_is_shown_as_it_was_given() -> None:
-    assert str(Subscription(topics=frozenset("ba"))) == "a, b"
-    assert str(Subscription(pattern="a.*")) == "topics like a.*"
-    assert str(Subscription(partitions=frozenset({TopicPartition("a", 1)}))) == "a-1"
+    assert str(SourceSubscription(topics=frozenset("ba"))) == "a, b"
+    assert str(SourceSubscription(pattern="a.*")) == "topics like a.*"
+    assert str(SourceSubscription(partitions=frozenset({TopicPartition("a", 1)}))) == "a-1"

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from .refusals import SinkError
 
 
-class Column(NamedTuple):
+class SinkColumn(NamedTuple):
     """One column of the rows. `type` is written as by Spark's `simpleString`."""
 
     name: str
@@ -25,7 +25,7 @@ TYPES: Final = {
 }
 
 
-def check_columns(columns: Iterable[Column], topic: str | None) -> None:
+def check_columns(columns: Iterable[SinkColumn], topic: str | None) -> None:
     """Check the columns of the rows. `topic` is the option. Raise SinkError."""
     given = {column.name: column.type for column in columns}
     if "value" not in given:

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oncelog_protocol.records.varint import encode_varint
+from oncelog_protocol.records.zigzag import encode_varint
 
 # The table grows up to this number; each greater number is encoded once, in a loop.
 TABLE_LIMIT: Final = 1 << 17

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from oncelog_client.spark.options import Options
 
 from .batch_writer import BatchWriter
-from .columns import Column, check_columns
+from .columns import SinkColumn, check_columns
 from .refusals import SinkError
 from .sink_options import SinkOptions, sink_options
 from .stream_writer import StreamWriter
@@ -35,6 +35,6 @@ def batch_writer(options: Options, schema: StructType, *, overwrite: bool) -> Ba
 
 
 def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
-    columns = [Column(field.name, field.dataType.simpleString()) for field in schema.fields]
+    columns = [SinkColumn(field.name, field.dataType.simpleString()) for field in schema.fields]
     check_columns(columns, options.topic)
     return options

@@ -27,7 +27,7 @@ from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import Bytes, Record
 
 from .header_column import HEADERS, headers_column, plain_headers
-from .record_columns import Body, Numbers, Places, Unusual, find, gather
+from .record_columns import Body, Numbers, RecordPositions, Unusual, find, gather
 
 # The default limit of a decompressed batch, in bytes: the defaults of fetch_max_bytes times
 # fetch_max_decompressed_factor.
@@ -195,7 +195,7 @@ def _expanded(numbers: list[int], group: _Group) -> Numbers:
     return pc.run_end_decode(runs)
 
 
-def _offsets(group: _Group, found: Places) -> pa.Array:
+def _offsets(group: _Group, found: RecordPositions) -> pa.Array:
     bases = _expanded([header.base_offset for header in group.headers], group)
     offsets = _array(pc.add(bases, found.offset_delta), _INT64, found.rows)
     rising = pc.less(offsets.slice(0, found.rows - 1), offsets.slice(1))
@@ -209,7 +209,7 @@ def _offsets(group: _Group, found: Places) -> pa.Array:
     return offsets
 
 
-def _timestamps(group: _Group, found: Places) -> pa.Array | pa.Scalar:
+def _timestamps(group: _Group, found: RecordPositions) -> pa.Array | pa.Scalar:
     by_batch = [header.timestamp_type == LOG_APPEND_TIME for header in group.headers]
     bases = [
         header.max_timestamp if is_of_batch else header.base_timestamp

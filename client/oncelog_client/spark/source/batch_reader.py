@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader
 
 from . import logs
+from .offset_specs import resolve
 from .partition_reads import PartitionReads, input_partitions
-from .places import resolve
 from .planning import readable
 from .splits import OffsetRange
 from .undecided import beyond, check_decided

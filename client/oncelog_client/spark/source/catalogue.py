@@ -17,7 +17,7 @@ from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
-from .subscriptions import Subscription
+from .subscriptions import SourceSubscription
 
 if TYPE_CHECKING:
     from oncelog_client.spark.sink.state import SinkState
@@ -36,7 +36,7 @@ class CatalogueKey(NamedTuple):
     """The arguments of a catalogue, and its key in the cache of connected clients."""
 
     setup: ClientSetup
-    subscription: Subscription
+    subscription: SourceSubscription
     retries: int
     retry_interval_ms: int
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from oncelog_protocol.records.record import HEADER_KEY_ERRORS, Bytes
 
-from .record_columns import Places, Unusual, as_column, gather, length_of, nulls, varints
+from .record_columns import RecordPositions, Unusual, as_column, gather, length_of, nulls, varints
 
 _INT64: Final = pa.int64()
 _ENTRY: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -19,7 +19,7 @@ HEADERS: Final = pa.list_(pa.field("element", _ENTRY))
 _MOST: Final = 64
 
 
-def headers_column(data: Bytes, found: Places) -> pa.Array:
+def headers_column(data: Bytes, found: RecordPositions) -> pa.Array:
     """Return the headers column. Raise Unusual for very many headers, or if they do not end with
     their record."""
     if isinstance(found.headers_count, pa.Scalar) and not found.headers_count.as_py():
@@ -30,7 +30,7 @@ def headers_column(data: Bytes, found: Places) -> pa.Array:
         raise Unusual(str(error)) from None
 
 
-def _headers_column(data: Bytes, found: Places) -> pa.Array:
+def _headers_column(data: Bytes, found: RecordPositions) -> pa.Array:
     numbers, position = varints(data, found.headers_start)
     count = as_column(length_of(numbers), found.rows)
     most = pc.max(count).as_py()

@@ -57,7 +57,7 @@ class AtSink(NamedTuple):
     sink_id: str
 
 
-Place = AtEdge | AtOffsets | AtTimes | AtTime | AtSink
+OffsetSpec = AtEdge | AtOffsets | AtTimes | AtTime | AtSink
 
 
 class _Names(NamedTuple):
@@ -73,7 +73,7 @@ _ENDING: Final = _Names("endingTimestamp", "endingOffsetsByTimestamp", "endingOf
 ENDING_OPTIONS: Final = tuple(_ENDING)
 
 
-def starting_place(options: Options, *, streaming: bool) -> Place:
+def starting_spec(options: Options, *, streaming: bool) -> OffsetSpec:
     """Return where a query without a checkpoint begins. Raise OptionError.
 
     By default a stream begins at latest, and a batch at earliest.
@@ -84,7 +84,7 @@ def starting_place(options: Options, *, streaming: bool) -> Place:
     return place
 
 
-def ending_place(options: Options) -> Place:
+def ending_spec(options: Options) -> OffsetSpec:
     """Return where a batch ends, by default at latest. Raise OptionError."""
     place = _place(options, _ENDING) or AtEdge(LATEST)
     _forbid(place, EARLIEST, _ENDING.offsets, "earliest (-2) is no end")
@@ -93,7 +93,7 @@ def ending_place(options: Options) -> Place:
     return place
 
 
-def check_order(start: Place, end: Place) -> None:
+def check_order(start: OffsetSpec, end: OffsetSpec) -> None:
     """Raise OptionError if start and end list different partitions, or a start is after its end."""
     for kind, names in ((AtOffsets, "Offsets"), (AtTimes, "OffsetsByTimestamp")):
         if isinstance(start, kind) and isinstance(end, kind):
@@ -107,7 +107,7 @@ def check_order(start: Place, end: Place) -> None:
                     raise OptionError(f"ending{names}", None, f"{partition}: {first} to {last}")
 
 
-def _place(options: Options, names: _Names) -> Place | None:
+def _place(options: Options, names: _Names) -> OffsetSpec | None:
     time = options.text(names.time)
     if time is not None:
         return AtTime(read_integer(names.time, time, least=0))
@@ -124,7 +124,7 @@ def _place(options: Options, names: _Names) -> Place | None:
     return AtOffsets(read_partitions(names.offsets, offsets, _OFFSETS_SHOWN, least=EARLIEST))
 
 
-def _forbid(place: Place, edge: int, option: str, reason: str) -> None:
+def _forbid(place: OffsetSpec, edge: int, option: str, reason: str) -> None:
     if place == AtEdge(edge):
         raise OptionError(option, "latest" if edge == LATEST else "earliest", reason)
     if isinstance(place, AtOffsets):
@@ -190,12 +190,12 @@ def carried_start(document: Mapping[str, Any]) -> dict[TopicPartition, int] | No
     return from_json(carried) if isinstance(carried, dict) else None
 
 
-def start_symbol(place: Place) -> dict[str, str]:
+def start_symbol(place: OffsetSpec) -> dict[str, str]:
     """Return the start of a query, which Spark keeps until the first batch has resolved it."""
     return {START: _shown(place)}
 
 
-def _shown(place: Place) -> str:
+def _shown(place: OffsetSpec) -> str:
     match place:
         case AtEdge(edge):
             return "earliest" if edge == EARLIEST else "latest"

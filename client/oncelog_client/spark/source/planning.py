@@ -30,7 +30,7 @@ class Questions(NamedTuple):
     high_watermarks: frozenset[TopicPartition]
 
 
-class Positions(NamedTuple):
+class SettledOffsets(NamedTuple):
     """The next offset of each partition, and the losses. A restart finds the same."""
 
     offsets: dict[TopicPartition, int]
@@ -49,7 +49,7 @@ def questions(position: Offsets, logs: Logs) -> Questions:
     return Questions(new, behind)
 
 
-def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> Positions:
+def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> SettledOffsets:
     """Return the position with new partitions and without deleted ones. A new partition is read
     from the next batch on, so that its first offset is in the checkpoint before."""
     offsets: dict[TopicPartition, int] = {}
@@ -75,7 +75,7 @@ def settled(position: Offsets, logs: Logs, last_ends: Offsets) -> Positions:
             )
         else:
             offsets[partition] = position[partition]
-    return Positions(offsets, tuple(losses))
+    return SettledOffsets(offsets, tuple(losses))
 
 
 def backlogs(position: Offsets, settled_at: Offsets, ends: Offsets) -> dict[TopicPartition, int]:

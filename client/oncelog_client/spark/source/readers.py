@@ -8,7 +8,7 @@ from oncelog_client.spark.client_settings import client_setup
 from oncelog_client.spark.options import Options
 
 from .batch_reader import BatchReader
-from .schema import Column, ddl, projection
+from .schema import SourceColumn, ddl, projection
 from .source_options import include_headers, source_options
 from .stream_reader import StreamReader
 from .subscriptions import read_subscription
@@ -38,7 +38,7 @@ def stream_reader(options: Options, schema: StructType) -> StreamReader:
 def _columns(schema: StructType) -> tuple[str, ...]:
     return projection(
         [
-            Column(field.name, field.dataType.simpleString(), field.nullable)
+            SourceColumn(field.name, field.dataType.simpleString(), field.nullable)
             for field in schema.fields
         ]
     )

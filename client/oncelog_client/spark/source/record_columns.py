@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import MIN_RECORD_SIZE, Bytes
-from oncelog_protocol.records.varint import read_zigzag
+from oncelog_protocol.records.zigzag import read_zigzag
 
 # An Arrow column, or one number for all rows, such as the key length of records without keys.
 Numbers: TypeAlias = Any
@@ -47,7 +47,7 @@ class Body(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RecordPositions:
     """The positions of the parts, one row for a record; `*_null` is None if none is null."""
 
     rows: int
@@ -65,7 +65,7 @@ class Places:
     end: Numbers
 
 
-def find(data: Bytes, bodies: Sequence[Body]) -> Places:
+def find(data: Bytes, bodies: Sequence[Body]) -> RecordPositions:
     """Return the positions of all parts in the records of these batches, which are not empty.
 
     Raise Unusual. The bytes between `headers_start` and `end` are not checked.
@@ -111,7 +111,7 @@ def _column(numbers: list[int]) -> pa.Array:
     return pa.Array.from_buffers(_INT64, len(numbers), [None, pa.py_buffer(array("q", numbers))])
 
 
-def _find(data: Bytes, begins: pa.Array, ends: pa.Array) -> Places:
+def _find(data: Bytes, begins: pa.Array, ends: pa.Array) -> RecordPositions:
     length, position = varints(data, begins)
     length_of(length)
     # Skip the attributes, which are unused.
@@ -131,7 +131,7 @@ def _find(data: Bytes, begins: pa.Array, ends: pa.Array) -> Places:
         fits = pc.less(headerless_end, ends)
     if not pc.all(fits).as_py():
         raise Unusual("a record's length does not match its content")
-    return Places(
+    return RecordPositions(
         rows=len(begins),
         timestamp_delta=_signed(timestamp_delta),
         offset_delta=length_of(offset_delta),

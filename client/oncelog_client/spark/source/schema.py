@@ -31,7 +31,7 @@ class SchemaError(ValueError):
     """A schema with a column that the source does not have, or has with another type."""
 
 
-class Column(NamedTuple):
+class SourceColumn(NamedTuple):
     """One column of a user's schema, with the type as `DataType.simpleString()` writes it."""
 
     name: str
@@ -44,7 +44,7 @@ def ddl(*, include_headers: bool) -> str:
     return ", ".join(_in_ddl(name) for name in COLUMNS if include_headers or name != HEADERS)
 
 
-def projection(schema: Sequence[Column]) -> tuple[str, ...]:
+def projection(schema: Sequence[SourceColumn]) -> tuple[str, ...]:
     """Return the names of the columns to build, in the schema's order. Raise SchemaError."""
     if not schema:
         raise SchemaError(f"the schema has no column; those of the source: {_listed()}")
@@ -57,7 +57,7 @@ def projection(schema: Sequence[Column]) -> tuple[str, ...]:
     return names
 
 
-def _check(column: Column) -> None:
+def _check(column: SourceColumn) -> None:
     known = COLUMNS.get(column.name)
     if known is None:
         near = [name for name in COLUMNS if name.lower() == column.name.lower()]

@@ -13,12 +13,12 @@ from .offsets import (
     ENDING_OPTIONS,
     LATEST,
     AtEdge,
-    Place,
+    OffsetSpec,
     check_order,
-    ending_place,
-    starting_place,
+    ending_spec,
+    starting_spec,
 )
-from .subscriptions import Subscription, read_subscription
+from .subscriptions import SourceSubscription, read_subscription
 
 DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 # The default of `spark.network.timeout`, which Spark's connector uses.
@@ -35,9 +35,9 @@ class SourceOptions:
 
     admin: ClientSetup
     consumer: ConsumerConfig
-    subscription: Subscription
-    start: Place
-    end: Place
+    subscription: SourceSubscription
+    start: OffsetSpec
+    end: OffsetSpec
     latest_where_no_match: bool
     max_offsets: int | None
     min_offsets: int | None
@@ -69,8 +69,8 @@ def source_options(options: Options, *, streaming: bool) -> SourceOptions:
     else:
         ignored = [name for name in (*_STREAM_ONLY, "commitOffsetsToGroup") if name in options]
         said = (*said, *(f"{name} has no effect on a batch" for name in ignored))
-    start = starting_place(options, streaming=streaming)
-    end = AtEdge(LATEST) if streaming else ending_place(options)
+    start = starting_spec(options, streaming=streaming)
+    end = AtEdge(LATEST) if streaming else ending_spec(options)
     check_order(start, end)
     most = options.integer("maxOffsetsPerTrigger", least=1)
     least = options.integer("minOffsetsPerTrigger", least=1)

@@ -27,10 +27,10 @@ from oncelog_client.values import TopicPartition
 
 from . import logs
 from .catalogue import METADATA_AGE_MS
+from .offset_specs import resolve
 from .offsets import carried_start, from_json, start_symbol, to_json, whole_stream
 from .partition_reads import PartitionReads, input_partitions
-from .places import resolve
-from .planning import Logs, Positions, backlogs, next_end, questions, readable, settled
+from .planning import Logs, SettledOffsets, backlogs, next_end, questions, readable, settled
 from .rate_limits import must_wait
 from .splits import OffsetRange
 
@@ -163,7 +163,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         return must_wait(backlog, options.min_offsets, waited_ms, options.max_trigger_delay_ms)
 
-    async def _look(self, catalogue: Catalogue, position: Offsets) -> tuple[Positions, Offsets]:
+    async def _look(
+        self, catalogue: Catalogue, position: Offsets
+    ) -> tuple[SettledOffsets, Offsets]:
         """Return where to read on, and the ends. A loss counts only if it remains after
         `fetchOffset.numRetries`: a broker that has just started may not know all partitions."""
         for attempt in range(self._options.fetch_retries):

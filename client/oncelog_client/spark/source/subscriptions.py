@@ -13,7 +13,7 @@ _ASSIGN_SHOWN: Final = '{"purchases":[0,1]}'
 _NAMES: Final = ("subscribe", "subscribePattern", "assign")
 
 
-class Subscription(NamedTuple):
+class SourceSubscription(NamedTuple):
     """Topics, a pattern of topics, or partitions; the other two are empty."""
 
     topics: frozenset[str] = frozenset()
@@ -55,7 +55,7 @@ class Subscription(NamedTuple):
         return ", ".join(sorted(self.topics))
 
 
-def read_subscription(options: Options) -> Subscription:
+def read_subscription(options: Options) -> SourceSubscription:
     """Read exactly one of the three options. Raise OptionError."""
     given = [name for name in _NAMES if name in options]
     if len(given) != 1:
@@ -66,14 +66,14 @@ def read_subscription(options: Options) -> Subscription:
         topics = frozenset(name.strip() for name in text.split(",") if name.strip())
         if not topics:
             raise OptionError("subscribe", text, "names no topic")
-        return Subscription(topics=topics)
+        return SourceSubscription(topics=topics)
     if given[0] == "subscribePattern":
         try:
             re.compile(text)
         except re.error as error:
             raise OptionError("subscribePattern", text, f"is no pattern: {error}") from None
-        return Subscription(pattern=text)
-    return Subscription(partitions=_assigned(options, text))
+        return SourceSubscription(pattern=text)
+    return SourceSubscription(partitions=_assigned(options, text))
 
 
 def _assigned(options: Options, text: str) -> frozenset[TopicPartition]:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_protocol.records.varint import encode_varint, read_varint
+from oncelog_protocol.records.zigzag import encode_varint, read_varint
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 

@@ -11,12 +11,27 @@ from oncelog_protocol.errors import ErrorCode
 
 from . import source_end
 from .catalogue import Catalogue
-from .offsets import EARLIEST, LATEST, AtEdge, AtOffsets, AtSink, AtTime, AtTimes, Offsets, Place
+from .offsets import (
+    EARLIEST,
+    LATEST,
+    AtEdge,
+    AtOffsets,
+    AtSink,
+    AtTime,
+    AtTimes,
+    Offsets,
+    OffsetSpec,
+)
 from .source_options import SourceOptions
 
 
 async def resolve(
-    catalogue: Catalogue, place: Place, ends: Offsets, options: SourceOptions, *, starting: bool
+    catalogue: Catalogue,
+    place: OffsetSpec,
+    ends: Offsets,
+    options: SourceOptions,
+    *,
+    starting: bool,
 ) -> dict[TopicPartition, int]:
     """Return an offset for each partition in `ends`; an offset found by time is at most its end.
 
