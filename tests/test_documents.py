@@ -16,6 +16,7 @@ import pytest
 
 from oncelog_client.cli import oncelog
 from tests.broker import Oncelog
+from tests.test_words import tracked
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -24,6 +25,7 @@ DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "client" / "README.md", *DOCUMENTS]
 README_LINES = 120
 _REFERENCE = re.compile(r"`([a-z0-9_/]+\.py)(?:::(test_\w+))?`")
+_SOURCE = re.compile(r"`(?:…/)?([\w/]+\.py)`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -37,6 +39,16 @@ def test_every_test_that_is_named_exists(document: Path) -> None:
         if name and not _has(TESTS / file, name):
             missing.append(f"{file}::{name}")
     assert not missing
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "rules.md"])
+def test_every_file_of_the_map_exists(name: str) -> None:
+    """A page names a file by the end of its path, such as `log/segment.py`."""
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    sources = [f"/{path.relative_to(ROOT)}" for path in tracked("*.py")]
+    named = set(_SOURCE.findall(page))
+    assert len(named) > 50
+    assert not {file for file in named if not any(path.endswith(f"/{file}") for path in sources)}
 
 
 def test_the_promises_name_their_tests() -> None:
