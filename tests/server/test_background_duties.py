@@ -32,6 +32,7 @@ from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT, TEMPORARY_S
 from oncelog_server.storage.os_files import OsFiles
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.between_steps import Calls
+from tests.server.log.driver import flush
 from tests.server.metadata.memory_store import MemoryStore
 from tests.server.partition.partitions import mark
 from tests.server.transaction.world import A0, A1, B0, World
@@ -251,7 +252,7 @@ def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_pat
     world = kept.world
     write(world, A0, 5)
     world.partitions[A0].delete_records_before(3, world.wall())
-    world.partitions[A0]._log.flush(lambda error: None)
+    flush(world.partitions[A0]._log, lambda error: None)
     world.files.settle()
     write(world, A0, 2)
     world.timers.advance(60_000)

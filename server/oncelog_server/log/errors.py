@@ -30,6 +30,11 @@ class InvalidRecords(AppendError):
         self.errors = errors
 
 
+class UnexpectedBatch(Exception):
+    """A batch of the leader does not continue the follower's log: nothing of it is appended
+    (Kafka's UnexpectedAppendOffsetException, OffsetsOutOfOrderException)."""
+
+
 class OffsetOutOfRange(Exception):
     """No record has `offset`, nor will the next one: it is below the start or past the end."""
 

@@ -5,17 +5,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from oncelog_protocol.records.batch import BatchHeader, patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
-from oncelog_server.log.errors import OffsetOutOfRange
+from oncelog_server.log.errors import CorruptLog, OffsetOutOfRange
 from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.reading import LogReader
 from oncelog_server.log.recovery import load
 from oncelog_server.log.refusals import Refusals
+from oncelog_server.log.replay import apply_batch, rebuild
+from oncelog_server.log.replicated import Batches, check_replicated
 from oncelog_server.log.results import (
     NO_TIMESTAMP,
     Appended,
@@ -69,7 +72,7 @@ class PartitionLog:
         self.recovery: Final = loaded.report
         self.refusals: Final = Refusals()
         # Where the log was when it was opened: what was appended since follows from it.
-        self.opened_at_offset: Final = end_offset
+        self.opened_at_offset = end_offset
         self._last_flush_ms = now_ms
         self._jitter = jitter
         self._reader = LogReader(self.segments, self.producers)
@@ -138,11 +141,6 @@ class PartitionLog:
         return self.segments.size_bytes
 
     @property
-    def appended_bytes(self) -> int:
-        """Return the bytes appended since the log was opened, deleted segments included."""
-        return self.segments.appended_bytes
-
-    @property
     def failure(self) -> StorageError | None:
         """The storage error that every append raises again; None if there is none."""
         return self.refusals.failure
@@ -184,6 +182,7 @@ class PartitionLog:
         segments = self.segments
         base_offset = segments.active.end_offset
         last_offset = base_offset + header.last_offset_delta
+        patch_place(records, base_offset, leader_epoch)
         position = self._write(
             records, base_offset, last_offset, header.max_timestamp, leader_epoch, now_ms
         )
@@ -207,6 +206,7 @@ class PartitionLog:
             rules.check_own(records, now_ms)
         base_offset = self.segments.active.end_offset
         last_offset = base_offset + count - 1
+        patch_place(records, base_offset, leader_epoch)
         self._write(records, base_offset, last_offset, now_ms, leader_epoch, now_ms)
         return base_offset
 
@@ -237,6 +237,7 @@ class PartitionLog:
             timestamp_ms=now_ms,
         )
         offset = self.segments.active.end_offset
+        patch_place(batch, offset, leader_epoch)
         position = self._write(batch, offset, offset, now_ms, leader_epoch, now_ms)
         completed = producers.completed_by(producer_id, offset=offset, committed=committed)
         if completed is not None and not committed:
@@ -253,6 +254,33 @@ class PartitionLog:
         )
         size, start = len(batch), self.log_start_offset
         return Appended(offset, offset, NO_TIMESTAMP, False, position, size, start)
+
+    def append_replicated(self, batches: Batches, *, now_ms: int) -> int:
+        """Append batches of the leader to a follower's log, with the offsets and leader epochs that
+        they have; return the new log end offset. A last batch that is cut off is left out.
+
+        Raises CorruptRecords and UnexpectedBatch, and nothing has changed, or StorageError: the
+        batches before the refused one are appended.
+        """
+        self.refusals.raise_failure()
+        epochs = self.leader_epochs
+        if epochs.truncate_from_end(self.log_end_offset):
+            # This broker led in an epoch, and appended nothing.
+            self._written_epoch = epochs.latest_epoch
+        for batch, header in check_replicated(
+            batches, self.log_end_offset, epochs.latest_epoch, may_skip=self.config.is_compacted
+        ):
+            epoch, base_offset = header.partition_leader_epoch, header.base_offset
+            position = self._write(
+                batch, base_offset, header.last_offset, header.max_timestamp, epoch, now_ms
+            )
+            row = apply_batch(
+                self.producers, self.segments.active.base_offset, position, header,
+                partial(bytes, batch), now_ms,
+            )  # fmt: skip
+            if row is not None:
+                self._note_aborted(row)
+        return self.log_end_offset
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
         """The marker is in the log: readers are given the row from memory, whether or not the
@@ -272,10 +300,10 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> int:
-        """Patch the batch, write it at the end of the log; its position in the active segment."""
-        patch_place(records, base_offset, leader_epoch)
+        """Write the batch, which has its offset and leader epoch, at the end of the log; its
+        position in the active segment."""
         if leader_epoch > self._written_epoch:
-            self.assign_leader_epoch(leader_epoch)
+            self.leader_epochs.assign(leader_epoch, base_offset)
             self.write_leader_epochs()
         segment, config = self.segments.active, self.config
         if segment.should_roll(len(records), max_timestamp, last_offset, now_ms, config):
@@ -407,21 +435,8 @@ class PartitionLog:
             or now_ms - self._last_flush_ms >= self.config.flush_ms
         )
 
-    def flush(self, done: Callable[[StorageError | None], None], now_ms: int | None = None) -> None:
-        """Make all that is appended durable; then `recovery_point` is where the end is now. An
-        error is final: the data may be gone from the page cache though a later fsync succeeds."""
-        flush = self.begin_flush(now_ms)
-
-        def synced(error: StorageError | None) -> None:
-            self.finish_flush(flush, error)
-            done(error)
-
-        self.files.sync(flush.files, synced)
-
-    def begin_flush(self, now_ms: int | None = None) -> Flush:
+    def begin_flush(self) -> Flush:
         """What to sync, for a caller that syncs many logs at once and then calls `finish_flush`."""
-        if now_ms is not None:
-            self._last_flush_ms = now_ms
         return self.segments.begin_flush(growing=True)
 
     def flush_requested(self, now_ms: int) -> None:
@@ -432,21 +447,56 @@ class PartitionLog:
         """Move the recovery point up to the end of `flush`; with an error, refuse all appends."""
         if error is not None:
             self.refusals.fail(error)
-        elif self.refusals.failure is None:
+        elif self.refusals.failure is None and self.segments.finish_flush(flush):
             self.recovery_point = max(self.recovery_point, flush.offset)
-            self.segments.finish_flush(flush)
 
     def synced(self) -> None:
         """Move the recovery point to the log end: all appended records are durable."""
         self.recovery_point = self.log_end_offset
 
-    def end_of_file(self, file: File) -> int:
-        """Return the offset that every batch of a segment's file is below; 0 if the log has no such
-        segment any more."""
-        ends = (segment.end_offset for segment in self.segments if segment.log is file)
-        return next(ends, 0)
-
     # What goes.
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Move the recovery point below what `truncate_to(offset)` is to drop. Before that the
+        caller writes the checkpoint: a start refuses a log that ends below it. Raises StorageError
+        and CorruptLog."""
+        if offset < self.log_end_offset:
+            end_offset = self.segments.cut_at(offset).end_offset
+            self.recovery_point = min(self.recovery_point, end_offset)
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop every batch with a record at or above `offset`, for a follower whose leader has
+        others (KIP-101); nothing if there is none. Call `lower_recovery_point` before.
+
+        Raises OffsetOutOfRange if the log would end below its start, and StorageError: nothing is
+        dropped, or the log has failed and a restart finds a part of it dropped.
+        """
+        end_before = self.log_end_offset
+        if offset >= end_before:
+            return
+        refusals, segments = self.refusals, self.segments
+        refusals.undo_interrupted()
+        refusals.raise_failure()
+        cut = segments.cut_at(offset)
+        if cut.end_offset < self.log_start_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, end_before)
+        refusals.write_owed()
+        # What a start would believe of the dropped batches goes first.
+        self.snapshots.truncate_from_end(cut.end_offset)
+        changed = segments.from_offset(cut.segment.base_offset)
+        segments.checkpoint(active=0, without=[segment.base_offset for segment in changed])
+        self.recovery_point = min(self.recovery_point, cut.end_offset)
+        self._closed_at = -1
+        try:
+            segments.truncate(cut, self.config.index_interval_bytes)
+            rebuild(self.producers, segments, self.snapshots, now_ms)
+        except (StorageError, CorruptLog) as error:
+            refusals.fail(StorageError("truncate", self.directory, str(error)))
+            raise
+        self._reader.forget_limit()
+        self.opened_at_offset -= end_before - cut.end_offset
+        if self.leader_epochs.truncate_from_end(cut.end_offset):
+            self.write_leader_epochs()
 
     def delete_records_before(self, offset: int, now_ms: int) -> None:
         """The log now starts at `offset`, at most its end (DeleteRecords); segments wholly below

@@ -110,6 +110,15 @@ class Snapshots:
         """Remove all others: those of deleted segments, or from beyond the end of the log."""
         self.remove([offset for offset in self.offsets if offset not in wanted])
 
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Remove the snapshots of later offsets. Raises StorageError: a start would believe one
+        that is left, once the log has grown beyond it again."""
+        for offset in [offset for offset in self.offsets if offset > end_offset]:
+            removed = self._path(offset, DELETED_SUFFIX)
+            self._files.rename(self._path(offset), removed)
+            self.offsets.remove(offset)
+            self._files.remove([removed])
+
     def remove(self, offsets: Collection[int]) -> None:
         gone = []
         for offset in offsets:

@@ -89,6 +89,10 @@ class LogReader:
         later = self._segments.from_offset(segment.base_offset)
         return sum(following.size for following in later) - position
 
+    def forget_limit(self) -> None:
+        """The log was cut: another batch may come to begin at the limit."""
+        self._limit_position = (-1, 0)
+
     def _position_of_limit(self, segment: Segment, limit: int) -> int:
         if limit <= segment.base_offset:
             return 0

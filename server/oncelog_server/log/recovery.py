@@ -36,7 +36,7 @@ from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET
 from oncelog_server.log.producer_snapshot import Snapshots
 from oncelog_server.log.producers import Producers
-from oncelog_server.log.replay import aborted_rows, apply_batch, replay
+from oncelog_server.log.replay import aborted_rows, apply_batch, rebuild, replay
 from oncelog_server.log.scan import Scan, find_valid_batch
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
@@ -261,11 +261,8 @@ def _resume(loaded: LoadedLog) -> None:
         loaded.aborted.start(last.base_offset)
     if _has_no_producers(loaded):
         return
-    first = loaded.segments[0].base_offset
-    replay_from = _load_snapshot(loaded, first, last.end_offset)
-    for segment in loaded.segments:
-        if segment.end_offset > replay_from:
-            _replay(loaded, segment, replay_from)
+    rebuilt = rebuild(loaded.producers, loaded.segments, loaded.snapshots, loaded.now_ms)
+    loaded.report.snapshot_offset, loaded.report.batches_replayed = rebuilt
 
 
 def _has_no_producers(loaded: LoadedLog) -> bool:
@@ -332,7 +329,9 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
             raise CorruptLog(segment.log.path, position, lost)
         segment.note_header(position, header, interval)
         _note_epoch(loaded.leader_epochs, header)
-        row = apply_batch(loaded.producers, segment, scan, position, header, loaded.now_ms)
+        row = apply_batch(
+            loaded.producers, segment.base_offset, position, header, scan.batch, loaded.now_ms
+        )
         if row is not None:
             loaded.aborted.append(segment.base_offset, row)
     report.segments_scanned += 1

@@ -3,15 +3,16 @@ rebuildProducerState)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from oncelog_protocol.records.batch import BatchHeader, read_records
 from oncelog_protocol.records.control import read_marker
+from oncelog_protocol.records.record import Bytes
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.producer_snapshot import Snapshots
 from oncelog_server.log.producers import Producers
-from oncelog_server.log.scan import SCAN_CHUNK, Scan
+from oncelog_server.log.scan import SCAN_CHUNK
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
 
@@ -33,12 +34,42 @@ def replay(
     for position, header in scan:
         if header.base_offset >= from_offset:
             batches += 1
-            row = apply_batch(producers, segment, scan, position, header, now_ms)
+            row = apply_batch(producers, segment.base_offset, position, header, scan.batch, now_ms)
             if row is not None and rows is not None:
                 rows.append(row)
     if scan.problem is not None:
         raise CorruptLog(segment.log.path, scan.position, scan.problem)
     return batches
+
+
+class Rebuilt(NamedTuple):
+    """From which snapshot producers were rebuilt, None without one, and from how many batches."""
+
+    snapshot_offset: int | None
+    batches: int
+
+
+def rebuild(
+    producers: Producers, segments: Sequence[Segment], snapshots: Snapshots, now_ms: int
+) -> Rebuilt:
+    """Bring `producers` to the end of the log: from the newest snapshot up to there, and the
+    batches after it. Raises StorageError and CorruptLog."""
+    first, end = segments[0].base_offset, segments[-1].end_offset
+    # Their markers are not known to be below the high watermark, and may lie before the snapshot.
+    decided = {begin: last for begin, last in producers.decided.items() if last < end}
+    producers.clear()
+    found = snapshots.newest(first, end, now_ms)
+    replay_from = first
+    if found is not None:
+        replay_from, entries = found
+        producers.load(entries)
+    batches = sum(
+        replay(producers, segment, replay_from, now_ms)
+        for segment in segments
+        if segment.end_offset > replay_from
+    )
+    producers.decided.update(decided)
+    return Rebuilt(None if found is None else replay_from, batches)
 
 
 def aborted_rows(
@@ -64,21 +95,21 @@ def aborted_rows(
 
 def apply_batch(
     producers: Producers,
-    segment: Segment,
-    scan: Scan,
+    segment_base_offset: int,
     position: int,
     header: BatchHeader,
+    read_batch: Callable[[], Bytes],
     now_ms: int,
 ) -> AbortedTransaction | None:
-    """Take over what the batch at hand says of its producer, unchecked: it was checked when it was
-    appended. The txnindex row if it aborted a transaction."""
+    """Take over what a batch says of its producer, unchecked: it was checked when it was appended.
+    `position`: in the file of its segment. Return the txnindex row if it aborted a transaction."""
     if header.producer_id < 0:
         return None
     if not header.is_control:
         base_offset = header.base_offset
-        producers.data_appended(header, base_offset, segment.base_offset, position, now_ms)
+        producers.data_appended(header, base_offset, segment_base_offset, position, now_ms)
         return None
-    records = read_records(scan.batch(), max_bytes=_MARKER_BYTES, check_crc=False)
+    records = read_records(read_batch(), max_bytes=_MARKER_BYTES, check_crc=False)
     marker = read_marker(records[0]) if records else None
     if marker is None:
         return None  # compaction took the marker's transaction, or it is of a kind to come

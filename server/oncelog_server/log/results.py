@@ -64,12 +64,14 @@ class Flush(NamedTuple):
     """What is being made durable, and up to which offset the log then is.
 
     Files that are `closed` do not change any more. `growing`, the log's end, may have got more
-    since, and may be closed by now: its next sync must come all the same.
+    since, and may be closed by now: its next sync must come all the same. `truncations` of the log
+    before it began: one that is cut meanwhile says nothing of what is appended after.
     """
 
     closed: list[File]
     offset: int
     growing: File | None = None
+    truncations: int = 0
 
     @property
     def files(self) -> list[File]:

@@ -375,6 +375,15 @@ class Segment:
         with suppress(StorageError):  # in memory they are right; the next start rebuilds them again
             self.write_indexes(may_be_left_out=True)
 
+    def reindex(self, interval: int) -> None:
+        """Index all batches anew, as if they were appended one after the other: the segment grows
+        again. Raises StorageError and CorruptLog."""
+        self.start_indexes()
+        scan = Scan(self.log, next_offset=self.base_offset)
+        for position, header in scan:
+            self.note_header(position, header, interval)
+        self._raise_if_corrupt(scan)
+
     def note_header(self, position: int, header: BatchHeader, interval: int = 4096) -> None:
         self.note(
             position, header.size, header.base_offset, header.last_offset, header.max_timestamp,

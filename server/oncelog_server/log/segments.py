@@ -9,10 +9,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Final, overload
+from typing import Final, NamedTuple, overload
 
 from oncelog_server.log.aborted import AbortedTransactions
+from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.results import Flush
+from oncelog_server.log.scan import Scan
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.storage.files import File, Files
@@ -24,11 +26,20 @@ _INDEXED_SEGMENTS: Final = 8
 _base_offset = attrgetter("base_offset")
 
 
+class Cut(NamedTuple):
+    """Where a log is cut: after the first `position` bytes of `segment`, which becomes the active
+    one. The log then ends at `end_offset`."""
+
+    segment: Segment
+    position: int
+    end_offset: int
+
+
 class LogSegments(Sequence[Segment]):
     """At least one segment, in the order of their offsets. `aborted` has their txnindexes."""
 
     __slots__ = ("_closed_bytes", "_directory", "_files", "_indexed", "_opened_at_bytes",
-                 "_ordered", "_rolled_bytes", "_unsynced", "aborted", "active",
+                 "_ordered", "_rolled_bytes", "_truncations", "_unsynced", "aborted", "active",
                  "deleted")  # fmt: skip
 
     def __init__(
@@ -46,6 +57,7 @@ class LogSegments(Sequence[Segment]):
         self._opened_at_bytes = self.active.size
         self._rolled_bytes = 0
         self._unsynced = list(unsynced)
+        self._truncations = 0
         # By base offset, the one used last at the end.
         self._indexed: dict[int, Segment] = {}
         # Files of deleted segments, and when they may be unlinked: a reader may still use them.
@@ -140,6 +152,57 @@ class LogSegments(Sequence[Segment]):
             self.aborted.forget(segment.base_offset)
         self._unsynced = [file for file in self._unsynced if file.path not in gone]
 
+    def cut_at(self, offset: int) -> Cut:
+        """Return where to cut the log so that no batch with a record at or above `offset` is left,
+        and no empty segment but the first. Raises StorageError and CorruptLog."""
+        for segment in reversed(self._ordered):
+            if segment.base_offset >= offset and segment is not self._ordered[0]:
+                continue
+            position, end_offset = 0, segment.base_offset
+            scan = Scan(segment.log, next_offset=segment.base_offset)
+            for start, header in scan:
+                if header.last_offset >= offset:
+                    break
+                position, end_offset = start + header.size, header.next_offset
+            if scan.problem is not None:
+                raise CorruptLog(segment.log.path, scan.position, scan.problem)
+            if position:
+                break
+        return Cut(segment, position, end_offset)
+
+    def truncate(self, cut: Cut, interval: int) -> None:
+        """Cut the log. `interval`: `index.interval.bytes`. The last segment goes first, so that
+        what a crash leaves is a log without a hole. Raises StorageError and CorruptLog: only a
+        restart finds out what is there then."""
+        segment, appended_bytes = cut.segment, self.appended_bytes
+        rows = [
+            row
+            for row in self.aborted.rows(segment.base_offset)
+            if row.last_offset < cut.end_offset
+        ]
+        slot = self._ordered.index(segment)
+        gone = self._ordered[slot + 1 :]
+        for later in reversed(gone):
+            self._files.remove(later.mark_deleted())
+        if cut.position < segment.size:
+            segment.log.truncate(cut.position)
+        # The next sync then includes the directory: a name that came back after a power failure
+        # would end the log before what is appended from now on.
+        segment.log.renamed(segment.log.path)
+        self._truncations += 1
+        if gone:
+            self._exchange(gone, [])
+        self.active = segment
+        self._indexed.pop(segment.base_offset, None)
+        self._closed_bytes = sum(inactive.size for inactive in self._ordered[:-1])
+        self._rolled_bytes += appended_bytes - self.appended_bytes
+        own = {segment.log.path, *map(segment.path, SEGMENT_SUFFIXES)}
+        self._unsynced = [file for file in self._unsynced if file.path not in own]
+        segment.reindex(interval)
+        self.aborted.start(segment.base_offset)
+        for row in rows:
+            self.aborted.append(segment.base_offset, row)
+
     def remove_due(self, now_ms: int) -> None:
         """Unlink the files of deleted segments whose time has come."""
         if not self.deleted:
@@ -183,15 +246,24 @@ class LogSegments(Sequence[Segment]):
         active one."""
         active = self.active
         if growing:
-            return Flush(list(self._unsynced), active.end_offset, active.log)
-        return Flush(list(self._unsynced), active.base_offset)
+            return Flush(list(self._unsynced), active.end_offset, active.log, self._truncations)
+        return Flush(list(self._unsynced), active.base_offset, None, self._truncations)
 
-    def finish_flush(self, flush: Flush) -> None:
-        """Forget the files of `flush`: they are durable."""
+    def finish_flush(self, flush: Flush) -> bool:
+        """Forget the files of `flush`, which are durable. Return False, and forget none, if the log
+        was cut meanwhile: files may have other bytes by now."""
+        if flush.truncations != self._truncations:
+            return False
         synced = set(map(id, flush.closed))
         self._unsynced = [file for file in self._unsynced if id(file) not in synced]
         for file in flush.closed:
             file.close()
+        return True
+
+    def end_of_file(self, file: File) -> int:
+        """Return the offset that every batch of a segment's file is below; 0 if the log has no such
+        segment any more."""
+        return next((each.end_offset for each in self._ordered if each.log is file), 0)
 
     def close(self) -> None:
         """Close all descriptors; they come back when needed."""

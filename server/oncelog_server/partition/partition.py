@@ -452,7 +452,7 @@ class Partition:
     def end_of_file(self, file: File) -> int:
         """Return the offset that every batch of a segment's file is below; 0 if the log has no such
         segment any more."""
-        return self._log.end_of_file(file)
+        return self._log.segments.end_of_file(file)
 
     @property
     def first_segment_offset(self) -> int:

@@ -22,7 +22,7 @@ def partition_view(partition: Partition) -> PartitionView:
         len(log.segments),
         len(producers),
         log.log_end_offset - log.opened_at_offset,
-        log.appended_bytes,
+        log.segments.appended_bytes,
         partition.bytes_out,
         tuple(
             OpenTransaction(

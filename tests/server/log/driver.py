@@ -3,7 +3,7 @@ bytes of its `.log` files by the simplest code there is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import Producers
 from oncelog_server.log.results import Appended, LogRead, Origin
-from oncelog_server.storage.files import Files
+from oncelog_server.storage.files import Files, StorageError
 from tests.server.storage.memory_files import MemoryFiles
 
 DIRECTORY = "topic-0"
@@ -49,6 +49,17 @@ def read_all(log: PartitionLog, offset: int | None = None, limit: int = MANY) ->
                 if record.offset >= position
             ]
             position = header.next_offset
+
+
+def flush(log: PartitionLog, done: Callable[[StorageError | None], None]) -> None:
+    """Sync all that is appended; the recovery point moves when the disk has it."""
+    begun = log.begin_flush()
+
+    def synced(error: StorageError | None) -> None:
+        log.finish_flush(begun, error)
+        done(error)
+
+    log.files.sync(begun.files, synced)
 
 
 def batches_of(answer: LogRead) -> list[BatchHeader]:

@@ -25,12 +25,12 @@ def test_a_roll_leaves_indexes_and_a_snapshot_and_makes_the_old_segment_durable(
 def test_what_was_appended_is_counted_across_rolls_and_deletions() -> None:
     driver = Driver()
     sizes = [driver.plain(size=40 * number).size for number in (1, 2, 3)]
-    assert driver.log.appended_bytes == sum(sizes)
+    assert driver.log.segments.appended_bytes == sum(sizes)
     driver.log.roll(driver.now_ms)
     sizes.append(driver.plain().size)
     driver.log.delete_records_before(3, driver.now_ms)
     assert driver.log.log_start_offset == 3
-    assert driver.log.appended_bytes == sum(sizes)
+    assert driver.log.segments.appended_bytes == sum(sizes)
 
 
 def test_what_was_there_before_the_start_is_not_counted() -> None:
@@ -38,7 +38,7 @@ def test_what_was_there_before_the_start_is_not_counted() -> None:
     driver.plain(size=500)
     driver.files.settle()
     log = driver.open(clean=False)
-    assert (log.appended_bytes, log.opened_at_offset) == (0, 1)
+    assert (log.segments.appended_bytes, log.opened_at_offset) == (0, 1)
 
 
 @pytest.mark.parametrize("idle", [False, True], ids=["written", "only led"])

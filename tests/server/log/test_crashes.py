@@ -10,7 +10,15 @@ from random import Random
 import pytest
 
 from oncelog_server.log.results import Appended, Origin
-from tests.server.log.driver import DIRECTORY, Driver, busy, check_invariants, logs_in, oracle_of
+from tests.server.log.driver import (
+    DIRECTORY,
+    Driver,
+    busy,
+    check_invariants,
+    flush,
+    logs_in,
+    oracle_of,
+)
 from tests.server.storage.memory_files import Stopped
 
 
@@ -116,7 +124,7 @@ def test_s9_s17_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushe
         if random.random() < 0.5:
             driver.mark(2, committed=random.random() < 0.5)
         if random.random() < 0.3:
-            driver.log.flush(outcome.append)
+            flush(driver.log, outcome.append)
             driver.files.settle()
             flushed = driver.log.log_end_offset
             assert driver.log.recovery_point == flushed
@@ -136,7 +144,7 @@ def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_one(seed: int
     driver.kill()
     driver.plain()
     outcome: list[object] = []
-    driver.log.flush(outcome.append)
+    flush(driver.log, outcome.append)
     driver.files.settle()
     assert outcome == [None]
     end = driver.log.log_end_offset

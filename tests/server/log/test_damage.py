@@ -11,7 +11,7 @@ from oncelog_server.log.config import LogConfig
 from oncelog_server.log.damage import was_written
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
-from tests.server.log.driver import DIRECTORY, NOW_MS, TOPIC_ID, Driver, read_all
+from tests.server.log.driver import DIRECTORY, NOW_MS, TOPIC_ID, Driver, flush, read_all
 from tests.server.storage.memory_files import MemoryFiles
 
 CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}))
@@ -229,7 +229,7 @@ def test_the_next_start_does_not_miss_what_recovery_has_cut_off() -> None:
     assert driver.log.log_end_offset == 4, "the log has no hole"
     for _ in range(6):
         driver.plain(size=300)
-    driver.log.flush(lambda error: None)
+    flush(driver.log, lambda error: None)
     driver.files.settle()
     driver.kill()
     assert driver.log.log_end_offset == 10

@@ -15,6 +15,7 @@ from tests.server.log.driver import (
     MANY,
     Driver,
     check_invariants,
+    flush,
     producers_of,
     read_all,
 )
@@ -99,11 +100,11 @@ def test_d4_a_snapshot_that_cannot_be_written_costs_nothing_but_time(driver: Dri
 def test_s16_after_a_failed_fsync_nothing_is_promised_any_more(driver: Driver) -> None:
     outcome: list[StorageError | None] = []
     driver.files.fail_sync()
-    driver.log.flush(outcome.append)
+    flush(driver.log, outcome.append)
     driver.files.settle()
     assert isinstance(outcome.pop(), StorageError)
     assert driver.log.recovery_point == 0
-    driver.log.flush(outcome.append)
+    flush(driver.log, outcome.append)
     driver.files.settle()
     assert driver.log.recovery_point == 0, "a later fsync says nothing of the pages that were lost"
     with pytest.raises(StorageError):

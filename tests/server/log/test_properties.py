@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oncelog_server.log.errors import AppendError
 from oncelog_server.log.log import PartitionLog
-from tests.server.log.driver import Driver, check_invariants, oracle_of, read_all
+from tests.server.log.driver import Driver, check_invariants, flush, oracle_of, read_all
 
 PRODUCERS = st.integers(1, 4)
 
@@ -117,7 +117,7 @@ class Model:
         )
 
     def flush(self) -> None:
-        self.log.flush(lambda error: None)
+        flush(self.log, lambda error: None)
         self.driver.files.settle()
 
     def roll(self) -> None:

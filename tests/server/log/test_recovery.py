@@ -17,6 +17,7 @@ from tests.server.log.driver import (
     Driver,
     busy,
     check_invariants,
+    flush,
     logs_in,
     oracle_of,
     producers_of,
@@ -145,7 +146,7 @@ def test_a_gap_that_compaction_has_left_is_no_loss() -> None:
 
 def test_a_flipped_byte_below_the_recovery_point_of_the_last_segment_is_found() -> None:
     driver = busy()
-    driver.log.flush(lambda error: None)
+    flush(driver.log, lambda error: None)
     driver.files.settle()
     driver.files.nodes[active_path(driver)].data[80] ^= 1
     with pytest.raises(CorruptLog, match="CRC"):

@@ -16,7 +16,15 @@ from oncelog_protocol.records.batch import split_batches
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.storage.os_files import OsFiles
-from tests.server.log.driver import DIRECTORY, MANY, NOW_MS, Driver, batch, check_invariants
+from tests.server.log.driver import (
+    DIRECTORY,
+    MANY,
+    NOW_MS,
+    Driver,
+    batch,
+    check_invariants,
+    flush,
+)
 
 DEFAULT = LogConfig(file_delete_delay_ms=0)
 
@@ -157,7 +165,8 @@ def test_a_flush_is_due_by_messages_or_time(
     for _ in range(appends):
         driver.plain()
     assert driver.log.flush_due(NOW_MS + after_ms) is due
-    driver.log.flush(lambda error: None, NOW_MS + after_ms)
+    driver.log.flush_requested(NOW_MS + after_ms)
+    flush(driver.log, lambda error: None)
     driver.files.settle()
     assert driver.log.recovery_point == appends
     assert not driver.log.flush_due(NOW_MS + after_ms)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from oncelog_server.storage.os_files import OsFiles
 from tests.server.log.cleaner.compacting import Compacting
-from tests.server.log.driver import NOW_MS, logs_in, read_all
+from tests.server.log.driver import NOW_MS, flush, logs_in, read_all
 
 
 def test_of_every_key_the_latest_record_stays_at_its_offset() -> None:
@@ -73,7 +73,7 @@ def test_sizes_and_memory_follow_the_new_segments() -> None:
     )
     assert [record.offset for record in read_all(log)] == [99]
     outcome: list[object] = []
-    log.flush(outcome.append)
+    flush(log, outcome.append)
     driver.files.settle()
     assert outcome == [None]
     assert log.segments.unsynced == []

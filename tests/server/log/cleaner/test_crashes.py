@@ -18,7 +18,7 @@ from tests.server.log.cleaner.compacting import (
     producers_by_scan,
     read_committed,
 )
-from tests.server.log.driver import DIRECTORY, producers_of
+from tests.server.log.driver import DIRECTORY, flush, producers_of
 from tests.server.storage.memory_files import FileNode, Stopped
 from tests.simulation.disk import Loss, SimDisk, Trap
 from tests.simulation.files import SimFiles
@@ -352,7 +352,7 @@ def spring() -> None:
 
 def flushed(driver: Compacting) -> Compacting:
     errors: list[StorageError | None] = []
-    driver.log.flush(errors.append)
+    flush(driver.log, errors.append)
     driver.files.settle()
     assert errors == [None]
     return driver

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from oncelog_server.log.cleaner.job import CleaningLimits
 from tests.server.log.cleaner.compacting import Compacting, producers_by_scan, read_committed
-from tests.server.log.driver import MANY, producers_of
+from tests.server.log.driver import MANY, flush, producers_of
 
 PRODUCERS = st.integers(1, 3)
 PAIRS = st.lists(
@@ -118,7 +118,7 @@ class Model:
         self.driver.roll()
 
     def flush(self) -> None:
-        self.driver.log.flush(lambda error: None)
+        flush(self.driver.log, lambda error: None)
         self.driver.files.settle()
 
     def restart(self) -> None:

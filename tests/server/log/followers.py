@@ -1,0 +1,68 @@
+"""Logs of followers: fed with the batches of a leader, and compared with other logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from oncelog_protocol.records.batch import patch_offsets, split_batches
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.log import PartitionLog
+from tests.server.log.driver import (
+    MANY,
+    NOW_MS,
+    SMALL,
+    Driver,
+    batch,
+    logs_in,
+    producers_of,
+)
+from tests.server.storage.memory_files import MemoryFiles
+
+COMPACTED = replace(SMALL, cleanup_policy=frozenset({"compact"}))
+KINDS = (".log", ".index", ".timeindex", ".txnindex")
+
+
+def batches_in(files: MemoryFiles) -> list[bytes]:
+    """All batches of a log, in their order."""
+    found = []
+    for path in logs_in(files):
+        data = bytes(files.nodes[path].data)
+        found += [data[start : start + header.size] for start, header in split_batches(data)]
+    return found
+
+
+def follow(batches: list[bytes], at_once: int = 3, config: LogConfig = SMALL) -> Driver:
+    """A follower that got these batches, some at a time."""
+    follower = Driver(config)
+    for first in range(0, len(batches), at_once):
+        data = b"".join(batches[first : first + at_once])
+        follower.log.append_replicated(data, now_ms=NOW_MS)
+    return follower
+
+
+def files_of(driver: Driver, kinds: tuple[str, ...] = (".log",)) -> dict[str, bytes]:
+    return {
+        path: bytes(node.data)
+        for path, node in sorted(driver.files.nodes.items())
+        if path.endswith(kinds)
+    }
+
+
+def state(log: PartitionLog) -> tuple[object, ...]:
+    """What a log knows beside its bytes."""
+    return (
+        log.log_end_offset,
+        producers_of(log.producers),
+        [transaction.first_offset for transaction in log.producers.ongoing_transactions()],
+        log.aborted_transactions(0, MANY),
+        list(log.leader_epochs),
+        log.first_unstable_offset(MANY),
+        log.max_timestamp_offset(),
+        log.size_bytes,
+    )
+
+
+def placed(base_offset: int, leader_epoch: int) -> bytearray:
+    data = batch(2)
+    patch_offsets(data, 0, base_offset, leader_epoch)
+    return data
