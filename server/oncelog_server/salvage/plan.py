@@ -19,7 +19,6 @@ from oncelog_server.cluster.internal_topics import internal_topic
 from oncelog_server.cluster.producer_ids import BLOCK_SIZE
 from oncelog_server.cluster.records import (
     ClusterRecord,
-    DeletionRecord,
     FeaturesRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -29,6 +28,7 @@ from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.log.checkpoints import MetaProperties
 from oncelog_server.salvage.evidence import NONE, FolderFacts
+from oncelog_server.salvage.known import Known, KnownRecords
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
 
@@ -37,17 +37,6 @@ from oncelog_server.storage.layout import partition_directory, stray_directory
 SKIPPED_IDS: Final = 1_000_000
 # Settings of a topic whose own are lost: it keeps all records until an operator sets others.
 KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-
-
-class Known(msgspec.Struct, frozen=True):
-    """The newest metadata that is left.
-
-    `is_last` says that it includes the last change, as far as its source shows.
-    """
-
-    snapshot: Snapshot
-    is_last: bool
-    source: str
 
 
 class Plan(msgspec.Struct):
@@ -70,42 +59,6 @@ class Plan(msgspec.Struct):
     draws_cluster_id: bool = False
     # Number of partitions in the metadata without a folder.
     without_folder: int = 0
-
-
-class _Records:
-    """The records of a source by kind. `unreadable` are the keys of records that cannot be read."""
-
-    def __init__(self, known: Known | None) -> None:
-        self.others: dict[str, Entry] = {}
-        self.topics: dict[str, TopicRecord] = {}
-        self.partitions: dict[tuple[str, int], PartitionRecord] = {}
-        self.deletions: dict[bytes, DeletionRecord] = {}
-        self.next_producer_id = 0
-        self.cluster_id: str | None = None
-        self.unreadable: list[str] = []
-        for entry in () if known is None else known.snapshot.entries:
-            try:
-                self._add(entry)
-            except ValueError:
-                self.unreadable.append(entry.key)
-
-    def _add(self, entry: Entry) -> None:
-        key, value = entry.key, entry.value
-        if key.startswith(records.TOPICS):
-            self.topics[key.removeprefix(records.TOPICS)] = records.decode(TopicRecord, value)
-        elif key.startswith(records.PARTITIONS):
-            id_text, _, number = key.removeprefix(records.PARTITIONS).rpartition("/")
-            self.partitions[id_text, int(number)] = records.decode(PartitionRecord, value)
-        elif key.startswith(records.DELETIONS):
-            topic_id = uuid_from_string(key.removeprefix(records.DELETIONS))
-            self.deletions[topic_id] = records.decode(DeletionRecord, value)
-            self.others[key] = entry
-        elif key == records.PRODUCER_IDS:
-            self.next_producer_id = records.decode(ProducerIdsRecord, value).next_producer_id
-        elif key == records.CLUSTER:
-            self.cluster_id = records.decode(ClusterRecord, value).id
-        elif not key.startswith(records.BROKERS) and key != records.CONTROLLER:
-            self.others[key] = entry
 
 
 class Planner:
@@ -131,7 +84,7 @@ class Planner:
         self._features = features
         self._new_uuid = new_uuid
         self._settings = settings
-        self._old = _Records(known)
+        self._old = KnownRecords(known)
         self._notes: list[str] = [f"record {key} cannot be read" for key in self._old.unreadable]
         self._left: list[tuple[str, str]] = []
         self._moves: list[tuple[str, str]] = []

@@ -1,0 +1,63 @@
+"""The metadata that is left of a data directory, and its records by kind."""
+
+from __future__ import annotations
+
+import msgspec
+
+from oncelog_protocol.types import uuid_from_string
+from oncelog_server.cluster import records
+from oncelog_server.cluster.records import (
+    ClusterRecord,
+    DeletionRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from oncelog_server.cluster.store import Entry, Snapshot
+
+
+class Known(msgspec.Struct, frozen=True):
+    """The newest metadata that is left.
+
+    `is_last` says that it includes the last change, as far as its source shows.
+    """
+
+    snapshot: Snapshot
+    is_last: bool
+    source: str
+
+
+class KnownRecords:
+    """The records of a source by kind. `unreadable` are the keys of records that cannot be read."""
+
+    def __init__(self, known: Known | None) -> None:
+        self.others: dict[str, Entry] = {}
+        self.topics: dict[str, TopicRecord] = {}
+        self.partitions: dict[tuple[str, int], PartitionRecord] = {}
+        self.deletions: dict[bytes, DeletionRecord] = {}
+        self.next_producer_id = 0
+        self.cluster_id: str | None = None
+        self.unreadable: list[str] = []
+        for entry in () if known is None else known.snapshot.entries:
+            try:
+                self._add(entry)
+            except ValueError:
+                self.unreadable.append(entry.key)
+
+    def _add(self, entry: Entry) -> None:
+        key, value = entry.key, entry.value
+        if key.startswith(records.TOPICS):
+            self.topics[key.removeprefix(records.TOPICS)] = records.decode(TopicRecord, value)
+        elif key.startswith(records.PARTITIONS):
+            id_text, _, number = key.removeprefix(records.PARTITIONS).rpartition("/")
+            self.partitions[id_text, int(number)] = records.decode(PartitionRecord, value)
+        elif key.startswith(records.DELETIONS):
+            topic_id = uuid_from_string(key.removeprefix(records.DELETIONS))
+            self.deletions[topic_id] = records.decode(DeletionRecord, value)
+            self.others[key] = entry
+        elif key == records.PRODUCER_IDS:
+            self.next_producer_id = records.decode(ProducerIdsRecord, value).next_producer_id
+        elif key == records.CLUSTER:
+            self.cluster_id = records.decode(ClusterRecord, value).id
+        elif not key.startswith(records.BROKERS) and key != records.CONTROLLER:
+            self.others[key] = entry
