@@ -308,7 +308,7 @@ def test_a_data_directory_that_cannot_be_made_is_named(broker: Oncelog) -> None:
     (broker.directory / "file").touch()
     code, said = start_refused(broker)
     assert code == 1
-    assert f"the data directory {broker.data} cannot be made" in said
+    assert f"the data directory {broker.data} cannot be created" in said
     assert "Traceback" not in said
 
 
