@@ -58,28 +58,28 @@ class Oncelog:
 
     @property
     def address(self) -> str:
-        """`host:port`, known after the first start."""
+        """Return `host:port`, known after the first start."""
         return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The id of the running process; raises BrokerFailed when it does not run."""
+        """Return the id of the running process. Raises BrokerFailed if it does not run."""
         return self._running().pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process was started and has not ended, by `stop` or otherwise."""
+        """True if the process was started and has not ended, by `stop` or otherwise."""
         return self._process is not None and self._process.poll() is None
 
     def command(self) -> list[str]:
-        """The command line that starts this broker."""
+        """Return the command line that starts this broker."""
         sets = [part for name, value in self._settings.items() for part in _set(name, value)]
         place = ["--port", str(self.port), "--data", str(self.data)]
         return [sys.executable, "-m", "oncelog_server", "serve", *place, *sets, *self._arguments]
 
     def fail_at(self, point: str | None) -> None:
-        """Where the processes started from now on kill themselves: `name[:n]` of the broker's fail
-        points, None for nowhere."""
+        """Make the processes that start from now on kill themselves at `name[:n]`, one of the
+        broker's fail points; None for nowhere."""
         self._environment.pop("ONCELOG_FAIL_AT", None)
         if point is not None:
             self._environment["ONCELOG_FAIL_AT"] = point
@@ -87,8 +87,10 @@ class Oncelog:
                 self._arguments.append("--allow-faults")
 
     def wait_for_death(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """Wait until the process has ended by itself; its exit code, -9 after a SIGKILL. Raises
-        BrokerFailed when it lives on."""
+        """Wait until the process ends by itself, and return its exit code, -9 after a SIGKILL.
+
+        Raises BrokerFailed if it lives on.
+        """
         try:
             return self._running().wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -124,7 +126,7 @@ class Oncelog:
         self.version = said["version"]
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """SIGTERM, and the exit code. Raises BrokerFailed when it has to be killed."""
+        """Send SIGTERM, and return the exit code. Raises BrokerFailed if it has to be killed."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
         try:
@@ -137,14 +139,14 @@ class Oncelog:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL: nothing is flushed or said. `start` afterwards recovers on the same data."""
+        """Send SIGKILL: nothing is flushed or said. `start` then recovers on the same data."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def said(self) -> str:
-        """The end of all the process printed, for the message of a failed test."""
+        """Return the end of the process's output, for the message of a failed test."""
         files = [file for file in (self.output, self.log) if file.exists()]
         return "\n".join(file.read_text(errors="replace")[-4000:] for file in files)
 
@@ -176,6 +178,6 @@ def _set(name: str, value: str) -> tuple[str, str]:
 
 
 def _plain_environment() -> dict[str, str]:
-    """The environment less what the broker would read its settings from."""
+    """Return the environment without the variables that the broker reads settings from."""
     ours = ("KAFKA_", "ONCELOG_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}

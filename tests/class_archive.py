@@ -10,15 +10,15 @@ from pathlib import Path
 
 
 class ClassArchive:
-    """In `folder`, for the programs that have the jars of the folder `jars` first on their class
-    path, run by this `java`. With other ones it is another archive."""
+    """The archive in `folder` of the programs that begin their class path with the jars of the folder
+    `jars`, and run by this `java`. Other jars have another archive."""
 
     def __init__(self, folder: Path, java: str, jars: Path) -> None:
         self._path = folder / f"classes-{_fingerprint(java, jars)}.jsa"
 
     @property
     def options(self) -> tuple[str, ...]:
-        """For a JVM that starts from it: none where there is none (yet)."""
+        """Return the options of a JVM that starts from it, none if there is no archive (yet)."""
         if not self._path.exists() or not self._path.stat().st_size:
             return ()
         # A JVM with another class path cannot use it, and must not warn of it.
@@ -48,7 +48,7 @@ class ClassArchive:
 
 
 def _fingerprint(java: str, jars: Path) -> str:
-    """A JVM does not take an archive whose jars have been touched, or that another JVM has made."""
+    """Return a name for java and jars: a JVM refuses an archive of other jars or of another JVM."""
     files = [Path(java).resolve(), *sorted(jars.glob("*.jar"))]
     known = [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]

@@ -9,8 +9,8 @@ import weakref
 from collections import deque
 from typing import Final
 
-# Of so many owners that are gone the ports stay reserved: a client that has outlived its broker
-# (Spark keeps its producers for minutes) goes on connecting to where it was, and would be taken for
+# The ports of this many former owners stay reserved: a client that has outlived its broker
+# (Spark keeps its producers for minutes) goes on connecting to that port, and would be taken for
 # a client of the next listener on that port. Spark's JVM, for example, serves a result to the
 # first client that comes.
 LATE: Final = 64

@@ -19,7 +19,7 @@ OTHERS: Final = tuple(version for version in SUPPORTED if version != RUNNING)
 
 
 def _candidates(version: str) -> Iterator[str]:
-    """What is on the path, which may be no more than a notice of pyenv's; then pyenv's own."""
+    """Yield the Python on the path, which may be only a notice of pyenv's; then pyenv's own."""
     found = shutil.which(f"python{version}")
     if found is not None:
         yield found
@@ -29,7 +29,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def interpreter(version: str) -> str:
-    """Skips the test where there is none."""
+    """Skip the test if there is none."""
     for candidate in _candidates(version):
         printed = subprocess.run(
             [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
@@ -43,7 +43,7 @@ def interpreter(version: str) -> str:
 
 
 def with_the_broker_s_requirements(version: str, directory: Path) -> str:
-    """The interpreter of an environment made in `directory`."""
+    """Return the interpreter of an environment made in `directory`."""
     subprocess.run(
         [interpreter(version), "-m", "venv", "--without-pip", str(directory)], check=True
     )

@@ -31,11 +31,11 @@ class JavaError(Exception):
 
 
 class JavaHangs(Exception):
-    """The JVM did not answer in time (or at all) and was killed."""
+    """The JVM did not respond in time (or at all) and was killed."""
 
 
 def driver_classes() -> Path:
-    """The folder of the compiled driver, compiled at first use. Raises KafkaUnavailable."""
+    """Return the folder of the compiled driver, compiled at first use. Raises KafkaUnavailable."""
     digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
     directory = cache_directory() / f"driver-{digest}"
     jars = classpath()
@@ -64,7 +64,7 @@ def _compile(jars: str, directory: Path) -> None:
 
 
 class JavaDriver:
-    """Send commands with `call`, run tools with `tool`; started at first use or after a hang."""
+    """Sends commands with `call`, runs tools with `tool`; started at first use or after a hang."""
 
     def __init__(self, directory: Path) -> None:
         self._log = directory / "driver.log"
@@ -73,7 +73,7 @@ class JavaDriver:
         self._lock = threading.Lock()
 
     def call(self, op: str, *, timeout_s: float = CALL_TIMEOUT_S, **fields: Any) -> dict[str, Any]:
-        """One command and its answer. Raises JavaError, JavaHangs, KafkaUnavailable."""
+        """Send a command, return its response. Raises JavaError, JavaHangs, KafkaUnavailable."""
         with self._lock:
             process = self._process or self._start()
             assert process.stdin is not None
@@ -108,7 +108,7 @@ class JavaDriver:
             self._kill()
 
     def _start(self) -> subprocess.Popen[str]:
-        # The jars first: that is whose archive of classes there is.
+        # The jars come first, because they name the archive of classes.
         path = f"{classpath()}:{driver_classes()}"
         options = (*TOOL_JVM_OPTIONS, *class_archive().options)
         self._answers = queue.Queue()
@@ -146,17 +146,17 @@ def _read(process: subprocess.Popen[str], answers: queue.Queue[str | None]) -> N
 
 
 def to_text(data: bytes | None) -> str | None:
-    """Bytes as the driver's pipe carries them."""
+    """Return bytes as the driver's pipe carries them."""
     return None if data is None else base64.b64encode(data).decode()
 
 
 def from_text(text: str | None) -> bytes | None:
-    """Bytes as the driver's pipe carried them."""
+    """Return the bytes that the driver's pipe carried."""
     return None if text is None else base64.b64decode(text)
 
 
 def java_config(settings: Mapping[str, object]) -> dict[str, str]:
-    """Settings in the form of a properties file."""
+    """Return settings in the form of a properties file."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in settings.items()

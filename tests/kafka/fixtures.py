@@ -11,8 +11,8 @@ import pytest
 from tests.kafka.jars import KafkaUnavailable, class_archive, classpath
 from tests.kafka.kafka import TEST_JVM_OPTIONS, Kafka
 
-# After a kill the controller waits for the end of the old session before it takes the broker back.
-# Not shorter: a machine that stands still for a moment would fence it without a kill.
+# After a kill the controller waits for the end of the old session before it accepts the broker
+# again. A shorter session would fence a live broker if the machine stands still for a moment.
 QUICK_RESTART = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 
 # How often Kafka looks for transactions to abort and logs to compact: 10 and 15 s by default,
@@ -21,13 +21,13 @@ QUICK_TIMEOUTS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "log.cleaner.backoff.ms": "200",
 }
-# To write down the classes at its end; it takes 2 s alone on a machine.
+# To write the classes at its end; it takes 2 s alone on a machine.
 ARCHIVE_TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> str:
-    """The class path of Apache Kafka 4.3.1; its nodes and tools start quickly from now on."""
+    """Return the class path of Apache Kafka 4.3.1. Its nodes and tools start quickly then."""
     try:
         found = classpath()
     except KafkaUnavailable as reason:
@@ -45,13 +45,13 @@ def _start_and_stop(options: Sequence[str]) -> None:
 
 @pytest.fixture(scope="session")
 def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """One Apache Kafka node for the whole session: never stop it in a test."""
+    """An Apache Kafka node for the whole session. Never stop it in a test."""
     with Kafka(tmp_path_factory.mktemp("kafka"), QUICK_TIMEOUTS) as broker:
         yield broker
 
 
 @pytest.fixture
 def fresh_kafka(kafka_jars: str, tmp_path: Path) -> Iterator[Kafka]:
-    """An Apache Kafka node of the test's own, to stop, kill and look into."""
+    """An Apache Kafka node of the test's own, which the test may stop, kill and inspect."""
     with Kafka(tmp_path / "kafka", QUICK_RESTART) as broker:
         yield broker

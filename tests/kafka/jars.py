@@ -19,17 +19,17 @@ _POM = Path(__file__).with_name("pom.xml")
 
 
 class KafkaUnavailable(Exception):
-    """Apache Kafka cannot be run here; the message says why."""
+    """Apache Kafka cannot run here; the message says why."""
 
 
 def cache_directory() -> Path:
-    """Where jars and compiled programs are kept between runs."""
+    """Return the folder that keeps jars and compiled programs between runs."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(root) / "oncelog" / f"kafka-{KAFKA_VERSION}"
 
 
 def java() -> str:
-    """The path of `java`; raises KafkaUnavailable without one."""
+    """Return the path of `java`. Raises KafkaUnavailable without one."""
     found = shutil.which("java")
     if found is None:
         raise KafkaUnavailable("no `java` on the PATH (Java 17 or newer runs Apache Kafka)")
@@ -37,7 +37,7 @@ def java() -> str:
 
 
 def classpath() -> str:
-    """The class path of Apache Kafka and its tools; fetches the jars at first use.
+    """Return the class path of Apache Kafka and its tools; fetch the jars at first use.
 
     Safe when called by several processes at once. Raises KafkaUnavailable with the reason.
     """
@@ -47,12 +47,12 @@ def classpath() -> str:
 
 @cache
 def class_archive() -> ClassArchive:
-    """Of Apache Kafka and its tools. Raises KafkaUnavailable."""
+    """Return the jars of Apache Kafka and its tools. Raises KafkaUnavailable."""
     return ClassArchive(cache_directory(), java(), jars_of(_POM, cache_directory()))
 
 
 def jars_of(pom: Path, directory: Path) -> Path:
-    """The folder in `directory` with the jars that `pom` depends on, fetched at first use.
+    """Return the folder in `directory` with the jars of `pom`; fetch them at first use.
 
     Safe when called by several processes at once. Raises KafkaUnavailable with the reason.
     """

@@ -18,11 +18,11 @@ from tests.ports import reserve_port
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
-# For tests, not for measuring: the first compiler stage alone starts faster and needs less.
+# For tests, not for measurements: the first compiler stage alone starts faster and needs less.
 TEST_JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _CLUSTER_ID = "b25jZWxvZy1jb250cm9sLQ"
-# Metadata v1 for no topics at all, from a client without a name: its answer lists live brokers.
+# Metadata v1 for no topics, from a client without a name: its response lists live brokers.
 _METADATA = struct.pack(">hhihi", 3, 1, 1, 0, 0)
 
 
@@ -31,7 +31,7 @@ class KafkaFailed(Exception):
 
 
 def quick_jvm_options() -> tuple[str, ...]:
-    """With the archive of classes, if there is one by now."""
+    """Return the options for the archive of classes, if there is one by now."""
     return (*TEST_JVM_OPTIONS, *class_archive().options)
 
 
@@ -60,13 +60,13 @@ class Kafka:
 
     @property
     def pid(self) -> int:
-        """The id of the running process; raises KafkaFailed when it does not run."""
+        """Return the id of the running process. Raises KafkaFailed if it does not run."""
         if self._process is None:
             raise KafkaFailed("not started")
         return self._process.pid
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        """Start the process, formatting at the first time, without waiting for it to answer."""
+        """Start the process, formatting at the first time, without waiting for a response."""
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}" for name, value in self._settings.items()]
         self._properties.write_text("\n".join(lines) + "\n")
@@ -94,7 +94,7 @@ class Kafka:
             time.sleep(0.05)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """A controlled shutdown; a process that does not end in time is killed."""
+        """Shut it down in a controlled way; kill a process that does not end in time."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -105,7 +105,7 @@ class Kafka:
         self._process = None
 
     def kill(self) -> None:
-        """SIGKILL: nothing is flushed or said. `start` afterwards recovers on the same data."""
+        """Send SIGKILL: nothing is flushed or said. `start` then recovers on the same data."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

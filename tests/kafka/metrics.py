@@ -1,6 +1,6 @@
 """Apache Kafka's metrics as Prometheus gets them: by the rules of jmx_exporter's example for Kafka.
 
-What has no rule there (metrics without a `name`) is named by the exporter's default format.
+A metric without a rule there (without a `name`) has a name in the exporter's default format.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Exported(NamedTuple):
 
 
 def jvm_options(port: int) -> tuple[str, ...]:
-    """What makes a JVM answer JMX on this port of this machine."""
+    """Return the options with which a JVM serves JMX on this port of this machine."""
     remote = "-Dcom.sun.management.jmxremote"
     return (
         "-Djava.rmi.server.hostname=127.0.0.1",
@@ -37,7 +37,7 @@ def jvm_options(port: int) -> tuple[str, ...]:
 
 
 def scraped(port: int) -> Samples:
-    """All of a running Kafka's metrics. Raises ToolFailed, KafkaUnavailable."""
+    """Return all metrics of a running Kafka. Raises ToolFailed, KafkaUnavailable."""
     url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
     printed = run_tool("jmx", "--jmx-url", url, "--one-time", "--report-format", "properties")
     samples = (exported(line) for line in printed.lines)
@@ -45,8 +45,8 @@ def scraped(port: int) -> Samples:
 
 
 def exported(line: str) -> Exported | None:
-    """One line of the tool, `domain:type=T,name=N,key=value:Attribute=value`; None where the
-    exporter leaves it out."""
+    """Read a line of the tool, `domain:type=T,name=N,key=value:Attribute=value`. Return None for a
+    metric that the exporter leaves out."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None

@@ -14,7 +14,7 @@ from tests.kafka.kafka import TEST_JVM_OPTIONS
 STOP_TIMEOUT_S = 30.0
 
 _POM = Path(__file__).with_name("mirror_maker.pom.xml")
-# Everything that has an interval of minutes by default has one of a second.
+# Intervals that are minutes by default are a second here.
 _SETTINGS = {
     "clusters": "source,target",
     "source->target.enabled": "true",
@@ -47,13 +47,13 @@ _SETTINGS = {
 
 @cache
 def mirror_maker_jars() -> Path:
-    """The folder of its jars, fetched at first use. Raises KafkaUnavailable."""
+    """Return the folder of its jars, fetched at first use. Raises KafkaUnavailable."""
     return jars_of(_POM, cache_directory() / "mirror-maker")
 
 
 class MirrorMaker:
-    """Copies from the cluster at the address `source` to that at `target` while the context is
-    open. `settings` are added to its properties; `log` is all that it prints."""
+    """Copy from the cluster at the address `source` to that at `target` while the context is
+    open. `settings` are added to its properties; `log` gets its whole output."""
 
     def __init__(
         self, directory: Path, source: str, target: str, settings: Mapping[str, str]
@@ -69,7 +69,7 @@ class MirrorMaker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def said(self) -> list[str]:
-        """The lines of its log so far."""
+        """Return the lines of its log so far."""
         return self.log.read_text(errors="replace").splitlines()
 
     def __enter__(self) -> MirrorMaker:
@@ -98,6 +98,6 @@ class MirrorMaker:
         traceback: TracebackType | None,
     ) -> None:
         assert self._process is not None
-        # Its own end waits for connectors, which is not what is tested.
+        # Its own end waits for connectors, which is not tested here.
         self._process.kill()
         self._process.wait(STOP_TIMEOUT_S)

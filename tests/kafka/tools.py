@@ -52,12 +52,12 @@ class ToolResult:
 
     @property
     def lines(self) -> list[str]:
-        """The non-empty lines of the standard output."""
+        """Return the non-empty lines of the standard output."""
         return [line for line in self.stdout.splitlines() if line.strip()]
 
 
 def tool_command(name: str, *arguments: str) -> list[str]:
-    """The command line of a tool by its short name. Raises KafkaUnavailable, KeyError."""
+    """Return the command line of a tool by its short name. Raises KafkaUnavailable, KeyError."""
     options = (*TOOL_JVM_OPTIONS, *class_archive().options)
     return [java(), *options, "-cp", classpath(), TOOLS[name], *arguments]
 

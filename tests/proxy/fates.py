@@ -1,4 +1,4 @@
-"""What can happen to a frame. A fate is made by the test and asked by it; `meet` runs in the proxy.
+"""What can happen to a frame. A test makes a fate and looks at it; `meet` runs in the proxy.
 
 Times are seconds. Everything that waits has a deadline and raises TimeoutError.
 """
@@ -19,20 +19,20 @@ class Link(Protocol):
     """The way of a frame, from one side of a connection to the other."""
 
     async def forward(self, data: bytes) -> None:
-        """To the other side; nothing if that is gone."""
+        """Send it to the other side; nothing happens if that is gone."""
         ...
 
     async def aside(self, data: bytes) -> bytes:
-        """To the broker on a connection of its own; the answer."""
+        """Send it to the broker on a connection of its own, and return the response."""
         ...
 
     def reset(self) -> None:
-        """RST to both sides."""
+        """Send RST to both sides."""
         ...
 
 
 class Fate(ABC):
-    """Happens to one frame. `there` is set when it has come."""
+    """A frame's fate. `there` is set when the frame has come."""
 
     # Whether the frames behind this one may pass it.
     is_overtaken = False
@@ -43,7 +43,7 @@ class Fate(ABC):
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def wait(self) -> Frame:
-        """The frame, once it has come to the proxy."""
+        """Return the frame, once it has come to the proxy."""
         if not self.there.wait(DEADLINE_S):
             raise TimeoutError("the frame has not come")
         assert self.frame is not None
@@ -54,8 +54,8 @@ class Fate(ABC):
 
 
 class Hold(Fate):
-    """Kept until `release`; what comes behind it on its connection waits too, unless `overtaken`.
-    It stays what the broker gets next even if the client has hung up long since."""
+    """Held until `release`. Frames behind it on its connection wait too, unless `overtaken`.
+    The broker gets it next even if the client has hung up meanwhile."""
 
     def __init__(self, *, overtaken: bool = False) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Hold(Fate):
 
 
 class Drop(Fate):
-    """Lost, and with `cut` the connection breaks there and then, for both sides."""
+    """Lost. With `cut` the connection also breaks at once, for both sides."""
 
     def __init__(self, *, cut: bool = True) -> None:
         super().__init__()
@@ -90,8 +90,8 @@ class Drop(Fate):
 
 
 class Duplicate(Fate):
-    """Comes a second time, on another connection; `answer` is what the broker says to that one.
-    What comes behind it does not wait for that."""
+    """Comes a second time, on another connection, whose response is `answer`. Frames behind it do
+    not wait for that."""
 
     is_overtaken = True
 
@@ -102,7 +102,7 @@ class Duplicate(Fate):
 
     @property
     def answer(self) -> bytes:
-        """Length and header among it."""
+        """Return all bytes, with length and header."""
         if not self._answered.wait(DEADLINE_S):
             raise TimeoutError("no answer to the duplicate")
         return self._answer
@@ -126,7 +126,7 @@ class Cut(Fate):
 
 
 class Flip(Fate):
-    """One byte comes as another one; positions count from the length's first byte."""
+    """A byte is changed; positions count from the length's first byte."""
 
     def __init__(self, position: int, mask: int = 0x55) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class Flip(Fate):
 
 
 class Delay(Fate):
-    """Comes later, and what is behind it on its connection later still."""
+    """Comes later, and frames behind it on its connection later still."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -166,14 +166,14 @@ class Throttle(Fate):
 
 
 class Record(Fate):
-    """Comes as it is, and again whenever the test wants."""
+    """Comes unchanged, and again whenever the test wants."""
 
     def __init__(self) -> None:
         super().__init__()
         self._link: Link | None = None
 
     def replay(self) -> bytes:
-        """Send it once more, on another connection; the broker's answer."""
+        """Send it once more, on another connection, and return the broker's response."""
         frame = self.wait()
         assert self.loop is not None
         assert self._link is not None

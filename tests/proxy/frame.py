@@ -1,4 +1,4 @@
-"""One request or answer on its way, as far as the public wire format tells."""
+"""One request or response on its way, as far as the public wire format describes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CORRELATION = struct.Struct(">i")
 
 
 class Direction(Enum):
-    """Requests go to the broker, answers to the client."""
+    """Requests go to the broker, responses to the client."""
 
     REQUEST = "request"
     ANSWER = "answer"
@@ -25,7 +25,7 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """`data` with its length; `connection` counts from 0. An answer has its request's API, version
+    """`data` with its length; `connection` counts from 0. A response has its request's API, version
     and client id; `number` is its place among those of the connection and direction."""
 
     connection: int
@@ -38,14 +38,14 @@ class Frame:
 
     @property
     def correlation_id(self) -> int:
-        """What the request says and its answer repeats."""
+        """The correlation id, which request and response share."""
         at = 8 if self.direction is Direction.REQUEST else 4
         (found,) = _CORRELATION.unpack_from(self.data, at)
         return int(found)
 
 
 def request_frame(connection: int, number: int, data: bytes) -> Frame:
-    """A request, its header read (all header versions begin the same)."""
+    """Return a request with its header read (all header versions begin the same)."""
     key, version, _, size = _REQUEST.unpack_from(data, 4)
     start = 4 + _REQUEST.size
     client_id = data[start : start + max(size, 0)].decode()
@@ -53,7 +53,7 @@ def request_frame(connection: int, number: int, data: bytes) -> Frame:
 
 
 def answer_frame(request: Frame, number: int, data: bytes) -> Frame:
-    """The answer to `request`."""
+    """Return the response to `request`."""
     return Frame(
         request.connection,
         number,
@@ -66,19 +66,19 @@ def answer_frame(request: Frame, number: int, data: bytes) -> Frame:
 
 
 def correlation_id_of(answer: bytes) -> int:
-    """Of an answer with its length."""
+    """Return the correlation id of a response with its length."""
     (found,) = _CORRELATION.unpack_from(answer, 4)
     return int(found)
 
 
 def length_of(head: bytes) -> int:
-    """What the first four bytes say of those that follow."""
+    """Return the length in the first four bytes."""
     (found,) = _LENGTH.unpack(head)
     return int(found)
 
 
 def message(frame: Frame) -> Any:
-    """What the frame says, as one of the protocol's messages. Raises ProtocolError."""
+    """Return the frame as one of the protocol's messages. Raises ProtocolError."""
     api = APIS[frame.api]
     body = memoryview(frame.data)[4:]
     if frame.direction is Direction.REQUEST:

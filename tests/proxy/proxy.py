@@ -28,7 +28,7 @@ _RESET = struct.pack("ii", 1, 0)  # linger on, for 0 s
 
 @dataclass(slots=True)
 class _Rule:
-    """The `nth` frame that fits, counted from when the rule was made."""
+    """The `nth` matching frame, counted from when the rule was made."""
 
     api: ApiKey | None
     client_id: str | None
@@ -73,12 +73,12 @@ class Proxy:
         client_id: str | None = None,
         nth: int = 1,
     ) -> None:
-        """The `nth` such frame from now on meets this fate; all others pass."""
+        """Let the `nth` such frame from now on meet this fate; all others pass."""
         with self._lock:
             self._rules.append(_Rule(api, client_id, direction, nth, fate))
 
     def always(self, decide: Callable[[Frame], Fate | None]) -> None:
-        """Ask for the fate of every frame that has none by a rule; called in the proxy's thread."""
+        """Let `decide` choose the fate of frames without a rule; called in the proxy's thread."""
         self._decide = decide
 
     def __enter__(self) -> Proxy:
@@ -132,7 +132,7 @@ class Proxy:
             await _close(writer)
 
     def fate_of(self, frame: Frame) -> Fate | None:
-        """Notes the frame; the fate of the first rule whose turn it is."""
+        """Record the frame; return the fate of the first rule whose turn it is."""
         with self._lock:
             self.frames.append(frame)
             found: Fate | None = None
@@ -153,7 +153,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _Connection:
-    """One client's connection and its twin at the broker."""
+    """A client's connection and its twin at the broker."""
 
     def __init__(self, proxy: Proxy, number: int, client: Streams, broker: Streams) -> None:
         self._proxy = proxy
@@ -164,7 +164,7 @@ class _Connection:
         self._late: dict[asyncio.Task[None], None] = {}
 
     async def run(self) -> None:
-        """Until either side ends and nothing is held that has yet to come to the other."""
+        """Serve until either side ends and no held frame has yet to come to the other."""
         requests = asyncio.ensure_future(self._requests())
         answers = asyncio.ensure_future(self._answers())
         try:
@@ -234,7 +234,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 class _Way:
-    """From one side of a connection to the other."""
+    """Carry frames from one side of a connection to the other."""
 
     def __init__(self, connection: _Connection, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -248,7 +248,7 @@ class _Way:
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """None where the connection ends, in the middle of a frame too."""
+    """Return the next frame, None if the connection ends, also in the middle of a frame."""
     try:
         head = await reader.readexactly(4)
         return head + await reader.readexactly(length_of(head))
