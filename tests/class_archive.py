@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class ClassArchive:
-    """The archive in `folder` of the programs that begin their class path with the jars of the folder
+    """The archive in `folder` of the programs whose class path begins with the jars of the folder
     `jars`, and run by this `java`. Other jars have another archive."""
 
     def __init__(self, folder: Path, java: str, jars: Path) -> None:

@@ -45,7 +45,7 @@ class Interrupted(Exception):
 
 
 class Copier(RebalanceListener, ABC):
-    """The loop that all kinds share. Positions are read again from what is committed whenever a
+    """The loop that all kinds share. Positions are the committed offsets again whenever a
     transaction does not commit."""
 
     def __init__(self, work: Work) -> None:
@@ -109,7 +109,7 @@ class Copier(RebalanceListener, ABC):
     async def close(self) -> None: ...
 
     async def transfer(self, producer: Producer, records: Sequence[ConsumerRecord]) -> None:
-        """One transaction. Raises what the client raises, once it is aborted."""
+        """Copy in one transaction. Raises what the client raises, once it is aborted."""
         await producer.begin_transaction()
         try:
             for record in records:
@@ -231,7 +231,7 @@ class GroupCopier(Copier):
             self.initialised = False
             raise
         except CommitOutcomeUnknown as unknown:
-            # Only fatal for this generation: what is committed is asked for again.
+            # Only fatal for this generation: the committed offsets are requested again.
             self.initialised = False
             raise AbortableError("outcome unknown") from unknown
 

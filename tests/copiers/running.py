@@ -1,4 +1,4 @@
-"""Copiers as processes, input that keeps coming, and the audit of what came out."""
+"""Copiers as processes, input that keeps coming, and the audit of the output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Copiers:
 
     def start(self, number: int, kind: str) -> None:
         command = [sys.executable, "-m", "tests.copiers.copier", kind, self.address, self.name]
-        # Kept for it until it listens: before that the signal would end it.
+        # Held for it until it listens: before that the signal would end it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {SLEEP})
         try:
             process = subprocess.Popen([*command, str(number), str(self.timeout_ms)])
@@ -51,7 +51,7 @@ class Copiers:
             process.kill()
 
     def replace(self, number: int, kind: str, how: signal.Signals = signal.SIGTERM) -> None:
-        """As in a rolling bounce: the old one goes, one of another kind comes in its place."""
+        """As in a rolling bounce: the old process ends, one of another kind takes its place."""
         self.stop(number, how)
         self.start(number, kind)
 
@@ -72,7 +72,7 @@ class Copiers:
 
 @dataclass
 class Feed:
-    """Numbered records into all partitions, until it is closed."""
+    """Writes numbered records into all partitions, until it is closed."""
 
     work: Work
     per_second: int = 400
@@ -107,7 +107,7 @@ class Feed:
 
 
 async def committed(work: Work) -> int:
-    """How many records of the input the group has committed."""
+    """Return how many records of the input the group has committed."""
     partitions = [TopicPartition(work.input, number) for number in range(PARTITIONS)]
     async with Admin(work.address) as admin:
         offsets = await admin.list_group_offsets(work.name, partitions)
@@ -124,7 +124,7 @@ async def until(condition: Callable[[], Awaitable[bool]], copiers: Copiers) -> N
 
 
 async def progress(work: Work, copiers: Copiers, records: int) -> None:
-    """Wait until so many more records are copied."""
+    """Wait until that many more records are copied."""
     goal = await committed(work) + records
 
     async def reached() -> bool:
@@ -134,7 +134,7 @@ async def progress(work: Work, copiers: Copiers, records: int) -> None:
 
 
 async def members(work: Work, copiers: Copiers, count: int) -> None:
-    """Wait until the group has so many members, and has shared out its partitions."""
+    """Wait until the group has that many members, and has assigned its partitions."""
     async with Admin(work.address) as admin:
 
         async def reached() -> bool:
@@ -189,7 +189,7 @@ async def audit(feed: Feed, copiers: Copiers) -> None:
 
 
 async def _behind(work: Work, reader: Consumer, places: list[TopicPartition]) -> bool:
-    """Whether there is more to read, or will be once it is decided."""
+    """Return whether there is more to read, or will be once it is decided."""
     async with Admin(work.address) as admin:
         ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
     return any([await reader.position(place) < ends[place].offset for place in places])

@@ -1,4 +1,4 @@
-"""A copy loop in a group that never comes to rest: every record once (scenarios G1 and
+"""A copy loop in a group under constant rebalances: every record once (scenarios G1 and
 G3), by real processes."""
 
 from __future__ import annotations

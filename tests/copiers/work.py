@@ -31,7 +31,7 @@ class Work(NamedTuple):
 
     @property
     def process_id(self) -> str:
-        """The transactional id of a producer for the whole process."""
+        """Return the transactional id of a producer for the whole process."""
         return f"{self.name}-process-{self.number}"
 
     def task_id(self, partition: int) -> str:

@@ -22,7 +22,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def go_through(pipeline: Pipeline, failure: Failure) -> bool:
-    """Inflict it, say what was seen and what is in the log after it; whether that is right."""
+    """Inflict a failure, and print what it did and what the log says. Return whether it passed."""
     console.print(f"\n[bold]{failure.number}. {failure.title}[/bold]")
     console.print(f"   the article: “{failure.article}”", style="dim")
     began = time.monotonic()
@@ -37,7 +37,7 @@ def go_through(pipeline: Pipeline, failure: Failure) -> bool:
 
 
 def show(result: Audit, purchases: int, seconds: float) -> bool:
-    """The audit in a line; whether it passed."""
+    """Print the audit in a line. Return whether it passed."""
     passed = result.passed and result.results == 2 * purchases
     colour = "green" if passed else "red"
     console.print(

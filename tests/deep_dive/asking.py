@@ -51,7 +51,7 @@ def loaded(wire: Wire) -> bool:
 
 
 def transactions(wire: Wire) -> dict[str, Described]:
-    """All transactional ids."""
+    """Return all transactional ids."""
     listed = wire.call(ListTransactionsRequest(), 0).transaction_states
     names = [transaction.transactional_id for transaction in listed]
     answer = wire.call(DescribeTransactionsRequest(names))
@@ -78,7 +78,7 @@ def transactions(wire: Wire) -> dict[str, Described]:
 
 
 def tails(wire: Wire) -> dict[tuple[int, Place], tuple[int, int]]:
-    """Epoch and last sequence of every producer that a partition of the outputs knows."""
+    """Return epoch and last sequence of every producer in a partition of the outputs."""
     wanted = [TopicRequest(topic, [*range(PARTITIONS)]) for topic in OUTPUTS]
     found: dict[tuple[int, Place], tuple[int, int]] = {}
     for topic in wire.call(DescribeProducersRequest(wanted)).topics:
@@ -114,7 +114,7 @@ class Events:
         self._start = len(broker.log.read_bytes())
 
     def of(self, event: str) -> list[Mapping[str, Any]]:
-        """Those of one kind, the oldest first."""
+        """Return those of one kind, the oldest first."""
         return [row for row in self._all() if row.get("event") == event]
 
     def _all(self) -> Iterable[Mapping[str, Any]]:

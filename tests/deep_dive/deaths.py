@@ -56,11 +56,11 @@ class Death:
 
     @property
     def written(self) -> Logs:
-        """What was written from the beginning of this portion until the death."""
+        """Return what was written from the beginning of this portion until the death."""
         return self.at_death.since(self.before)
 
     def asked(self, api: ApiKey) -> int:
-        """How many requests of a kind the workers made since."""
+        """Return how many requests of a kind the workers sent since."""
         return sum(
             frame.direction is Direction.REQUEST
             and frame.api is api
@@ -69,7 +69,7 @@ class Death:
         )
 
     def ends(self) -> dict[Producer, ErrorCode]:
-        """What each producer was answered to its last EndTxn, since this portion began."""
+        """Return the error code of each producer's last EndTxn since this portion began."""
         return _ends([*self.earlier, *self.frames])
 
 

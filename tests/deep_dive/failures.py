@@ -1,4 +1,4 @@
-"""The seven failures, as the article tells them, and what has to be seen of each (deep dive,
+"""The seven failures, as the article describes them, and the signs of each (deep dive,
 "Guarantees in failures scenarios")."""
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def kill_producer(pipeline: Pipeline, portion: int) -> Iterator[str]:
 
 
 def _open_transaction(pipeline: Pipeline) -> Step:
-    """That of worker 0, which the log and the coordinator tell alike."""
+    """Return the transaction of worker 0, on which the log and the coordinator agree."""
     left = read_logs(pipeline.broker.data, GROUP).last()["billing-0"]
     with Wire(pipeline.broker.address) as wire:
         described = transactions(wire)["billing-0"]
@@ -144,7 +144,7 @@ def _open_transaction(pipeline: Pipeline) -> Step:
 
 
 def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str:
-    """What became of the transaction that its producer had left open."""
+    """Return the outcome of the transaction that its producer had left open."""
     logs = read_logs(pipeline.broker.data, GROUP)
     ends = [
         step.name
@@ -165,7 +165,7 @@ def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str
 
 
 def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | None:
-    """What the last InitProducerId of a worker was answered."""
+    """Return the response of a worker's last InitProducerId."""
     name = f"billing-{number}"
     answers = pipeline.said(Direction.ANSWER, ApiKey.INIT_PRODUCER_ID, name, since)
     given = [response for _, response in answers if response.error_code == ErrorCode.NONE]
@@ -215,7 +215,7 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
 
 
 def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> ErrorCode:
-    """The last one that this producer got from the frame `since` on."""
+    """Return the last one that this producer got from the frame `since` on."""
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, "billing-0")
     places = {
         (frame.connection, frame.correlation_id)
@@ -234,7 +234,7 @@ def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> Er
 
 
 def request_identity(pipeline: Pipeline, ending: Hold) -> Identity:
-    """Whose EndTxn is held."""
+    """Return the producer whose EndTxn is held."""
     held = ending.wait()
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, held.client_id)
     request = next(message for frame, message in asked if frame is held)
@@ -245,7 +245,7 @@ def request_identity(pipeline: Pipeline, ending: Hold) -> Identity:
 
 
 def kill_consumer(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Killed between what it does to the world and the commit of its offset."""
+    """Killed between its effect outside of the log and the commit of its offset."""
     pipeline.feed(portion)
     pipeline.wait_until_billed()
     outside = Outside(pipeline)
@@ -268,7 +268,7 @@ def kill_consumer(pipeline: Pipeline, portion: int) -> Iterator[str]:
 def kill_broker_at(
     steps: tuple[str, ...], outcome: Callable[[Death], Iterator[str]]
 ) -> Callable[[Pipeline, int], Iterator[str]]:
-    """SIGKILL by itself at each of the steps, and a start on the same files."""
+    """The broker kills itself at each of the steps, and starts on the same files."""
 
     def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
         for step in steps:

@@ -44,7 +44,7 @@ def main(
     settings: tuple[str, ...],
     keep: Path | None,
 ) -> None:
-    """Kill, pause and starve a transactional copy loop of power, and audit what is left.
+    """Kill, pause and cut the power of a transactional copy loop, and audit what is left.
 
     Every second round syncs before it acknowledges, and loses power.
     """
@@ -83,7 +83,7 @@ def main(
 
 
 def show(verdict: Verdict) -> None:
-    """What was counted, and how long decisions took."""
+    """Print what was counted, and how long decisions took."""
     for line in verdict.figures:
         click.echo(line)
     for violation in verdict.violations:

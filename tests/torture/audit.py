@@ -25,11 +25,11 @@ class Verdict:
     duplicates: int = 0
     losses: int = 0
     violations: list[str] = field(default_factory=list)
-    # How many there were of every kind.
+    # The number of faults of each kind.
     kinds: Counter[str] = field(default_factory=Counter)
-    # Of the broker, by kill -9.
+    # Kills of the broker, by kill -9.
     kills: int = 0
-    # How long after each kind of fault everything was decided, in a line each.
+    # How long it took until everything was decided, a line for each kind of fault.
     figures: list[str] = field(default_factory=list)
     # Bytes and changes of names that power losses took away.
     dropped: int = 0
@@ -41,12 +41,12 @@ class Verdict:
 
     @property
     def is_clean(self) -> bool:
-        """Whether exactly once held."""
+        """True if exactly once held."""
         return not (self.duplicates or self.losses or self.violations)
 
 
 def end_offsets(admin: Any, topic: str, *, committed: bool) -> dict[int, int]:
-    """Last stable offsets, or high watermarks, by partition."""
+    """Return last stable offsets, or high watermarks, by partition."""
     isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     wanted = {
         TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)
@@ -56,7 +56,7 @@ def end_offsets(admin: Any, topic: str, *, committed: bool) -> dict[int, int]:
 
 
 def committed_offsets(consumer: Consumer) -> dict[int, int]:
-    """What the group of the copiers has committed, by partition."""
+    """Return the committed offsets of the copiers' group, by partition."""
     places = [TopicPartition(INPUT, partition) for partition in range(PARTITIONS)]
     return {offset.partition: offset.offset for offset in consumer.committed(places, TIMEOUT_S)}
 
@@ -94,7 +94,7 @@ def audit(
 
 
 def difference(right: list[str], seen: list[str]) -> str:
-    """What is too much and too little, and where it begins."""
+    """Return what is too much and too little, and where it begins."""
     first = next(
         (at for at, pair in enumerate(zip(right, seen, strict=False)) if pair[0] != pair[1]),
         min(len(right), len(seen)),
@@ -123,14 +123,14 @@ def compare(
 
 
 def some(values: Iterable[str]) -> str:
-    """The first few."""
+    """Return the first few."""
     return ", ".join(sorted(values)[:5])
 
 
 def read_all(address: str, topic: str) -> dict[int, list[str]]:
-    """All committed records of a topic by partition, from the start to the last stable offset.
+    """Return all committed records of a topic by partition, up to the last stable offset.
 
-    Raises TimeoutError when the reader gets stuck before that.
+    Raises TimeoutError if the reader gets stuck before that.
     """
     consumer = Consumer(
         {

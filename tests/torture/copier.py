@@ -19,15 +19,15 @@ ABORT_PROBABILITY = 0.1
 CALL_TIMEOUT_S = 5.0
 FATAL_EXIT_CODE = 3
 
-# A broker that is back is found at once: the default waits grow to 10 s.
+# Find a broker that is back at once: the default waits grow to 10 s.
 RECONNECT: Mapping[str, Any] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 100,
     "topic.metadata.refresh.interval.ms": 1000,
-    # One broker that comes back at its address needs no new bootstrap (KIP-899): by it librdkafka
-    # 2.16 loses the connection that the offsets of a transaction wait for.
+    # A broker that comes back at its address needs no new bootstrap (KIP-899). With a new one
+    # librdkafka 2.16 loses the connection that the offsets of a transaction wait for.
     "metadata.recovery.strategy": "none",
     "log_level": 0,
 }
@@ -38,7 +38,7 @@ class MustAbort(Exception):
 
 
 def insist(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call until the broker has answered. Raises MustAbort; KafkaException where that is final."""
+    """Call until the broker has responded. Raises MustAbort; KafkaException for a final error."""
     while True:
         try:
             return call(*arguments, CALL_TIMEOUT_S)
@@ -51,8 +51,8 @@ def insist(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _noted(consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-    """Asked for, a rebalance happens in `consume`. Otherwise it does so at any time, and what was
-    read before it would be committed in the name of the generation after it."""
+    """With these callbacks a rebalance happens in `consume`. Otherwise it happens at any time, and
+    records that were read before it would be committed in the name of the next generation."""
 
 
 class Copier:
@@ -65,12 +65,13 @@ class Copier:
             {
                 **common,
                 "group.id": GROUP,
-                # The next instance takes the place of one that was killed at once: the session of a
-                # dead member begins anew with each start of the broker, and would not end here.
+                # A static member: the next instance takes the place of a killed one at once. The
+                # session of a dead member begins anew with each start of the broker, and would not
+                # end here.
                 "group.instance.id": f"torture-copier-{number}",
                 "enable.auto.commit": False,
-                # The group begins with an offset of every partition (`begin_group`). An answer to
-                # a search for the earliest one that comes after a rebalance sends librdkafka 2.16
+                # The group begins with an offset of every partition (`begin_group`). If a response
+                # to a search for the earliest offset comes after a rebalance, librdkafka 2.16 jumps
                 # there half a second later, wherever the new assignment has got to.
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
@@ -127,7 +128,7 @@ class Copier:
             self._rewind()
 
     def _rewind(self) -> None:
-        """Read again from what is committed: an abort does not move the consumer back."""
+        """Read again from the committed offsets: an abort does not move the consumer back."""
         assigned = self._consumer.assignment()
         while assigned:
             try:
@@ -147,7 +148,7 @@ class Copier:
 
 
 def main() -> int:
-    """The process."""
+    """Run the process."""
     address, number, seed = sys.argv[1:]
     try:
         Copier(address, int(number), random.Random(seed)).run()

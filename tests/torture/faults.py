@@ -1,5 +1,5 @@
-"""What happens to the copy loop: kinds of faults, how often each, and how long until everything is
-decided that was open when it struck."""
+"""The faults of the copy loop: their kinds, how often each strikes, and how long it takes until
+everything is decided that was open when a fault struck."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.torture.workload import PARTITIONS, Broker, Copiers
 # How long a broker that has just begun to recover lives before it is killed again.
 LONGEST_RECOVERY_S = 0.5
 LONGEST_BROKER_PAUSE_S = 2.0
-# Beyond the session's time-out (3 s): the paused copier is out of the group when it wakes up.
+# Beyond the session's timeout (3 s): the paused copier is out of the group when it wakes up.
 LONGEST_COPIER_PAUSE_S = 4.5
 # A transaction's timeout is 10 s: whatever else fails, no reader waits longer.
 DECISION_TIMEOUT_S = 25.0
@@ -37,8 +37,8 @@ POWER_LOSS = "power loss"
 
 @dataclass(slots=True)
 class Faults:
-    """Strikes one fault after the other. `decisions` are, by kind, the seconds from each to the
-    last decision about what was in the output's logs when its victim was back or gone."""
+    """Strikes one fault after the other. `decisions` are, by kind of fault, the seconds until the
+    last decision about what was in the output's logs when the victim was back or gone."""
 
     broker: Broker
     copiers: Copiers
@@ -49,7 +49,7 @@ class Faults:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many there were of each kind."""
+        """Return the number of faults of each kind."""
         return Counter({kind: len(times) for kind, times in self.decisions.items()})
 
     @property
@@ -58,11 +58,11 @@ class Faults:
 
     @property
     def kills(self) -> int:
-        """How often the broker was killed; cutting its power is not counted."""
+        """Return how often the broker was killed; power losses are not counted."""
         return sum(len(self.decisions.get(kind, ())) * times for kind, times in KILLS.items())
 
     def strike(self) -> bool:
-        """One fault, by chance, and the wait for its end; False where its victim was dead."""
+        """Strike a random fault, and wait for its end. Return False if its victim was dead."""
         kind = self._next_kind()
         began = time.monotonic()
         if not KINDS[kind][1](self):
@@ -90,12 +90,12 @@ class Faults:
 
     @property
     def missing(self) -> list[str]:
-        """What can happen and has not yet."""
+        """Return the kinds that can happen and have not yet."""
         kinds = kinds_of(loses_power=self.power is not None)
         return [kind for kind in kinds if kind not in self.decisions]
 
     def _next_kind(self) -> str:
-        """By chance, but none twice before each that can be was there once."""
+        """Return a random kind, none twice before each possible one was there once."""
         kinds = self.missing or kinds_of(loses_power=self.power is not None)
         (kind,) = self.randomness.choices(kinds, [KINDS[kind][0] for kind in kinds])
         return kind
@@ -106,7 +106,7 @@ class Faults:
         return None
 
     def figures(self) -> list[str]:
-        """A line for each kind of fault."""
+        """Return a line for each kind of fault."""
         return [
             f"  {kind:30} {len(times):4} times, last decision after {statistics.median(times):5.2f}"
             f" s in the middle, {max(times):5.2f} s at most"

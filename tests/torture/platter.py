@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.simulation.namespace import Inode, NameChange, Namespace
 
-# A journaling file system loses the newest changes of names, any other one any of them.
+# A journaling file system loses the newest changes of names, any other file system any of them.
 ORDERED_PROBABILITY = 0.5
 
 
@@ -42,7 +42,7 @@ class Platter:
         return self._numbers[inode]
 
     def read(self, lines: Iterable[str]) -> None:
-        """The journal's next lines. Half a line, the last one of a killed process, says nothing."""
+        """Read the journal's next lines. Half a line, the last of a killed process, is skipped."""
         for line in lines:
             try:
                 call = json.loads(line)
@@ -84,7 +84,7 @@ class Platter:
         self._land()
 
     def _land(self) -> None:
-        """What is synced lasts once the directories it is in do."""
+        """What is synced lasts as soon as the names of its directories do."""
         left = []
         for change in self._pending:
             lasts = all(directory in self._durable.directories for directory in change.directories)
@@ -96,7 +96,7 @@ class Platter:
         self._pending = left
 
     def lose_power(self, randomness: random.Random) -> int:
-        """`names` are those of a machine that lost its power, and last; how many changes of them
+        """Set `names` to those after a power loss, and return how many changes of names
         were lost."""
         pending = [change for change in self._pending if change not in self._synced]
         if randomness.random() < ORDERED_PROBABILITY:

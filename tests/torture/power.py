@@ -39,7 +39,7 @@ class PowerLoss:
         self.names = 0
 
     def strike(self) -> None:
-        """The broker is dead; make its files those of a machine that lost its power with it."""
+        """The broker is dead; make its files those of a machine that lost its power just then."""
         content = self._journal.read_bytes()[self._read :]
         self._read += len(content)
         platter = self._platter

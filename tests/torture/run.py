@@ -1,4 +1,4 @@
-"""One fault after the other; then the copiers finish what is left, and everything is counted."""
+"""One fault after the other; then the copiers finish the rest, and everything is counted."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def torture(
 ) -> Verdict:
     """Copy `records` records while one fault follows the other, and audit what is there then.
 
-    And more of them, until there were `faults_wanted` faults and one of every kind. The broker has
-    been started. All chances come from `seed`; the moments they hit are as random as the machine.
+    Copy more of them until there were `faults_wanted` faults and one of every kind. The broker has
+    been started. All choices come from `seed`; the moments of the faults depend on the machine.
     `power` makes power losses one of the faults.
     """
     randomness = random.Random(seed)

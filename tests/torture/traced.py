@@ -43,7 +43,7 @@ class Journal:
         return full.removeprefix(prefix) if full.startswith(prefix) else None
 
     def keep(self, path: str) -> None:
-        """Another link to the file that is about to lose this one."""
+        """Return another link to the file that is about to lose this one."""
         full = os.path.join(self._data, path)
         try:
             inode = os.lstat(full).st_ino
@@ -77,7 +77,7 @@ class Journal:
     # --- what is called instead of the system's
 
     def watch(self) -> None:
-        """From now on."""
+        """Watch from now on."""
         system_open, system_sync, system_cut = os.open, os.fsync, os.ftruncate
 
         def opened(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What runs while the broker is killed: a feeder, copiers and a reader."""
+"""The processes that run while the broker is killed: a feeder, copiers and a reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLUSH_TIMEOUT_S = 60.0
 
 
 class Broker(Protocol):
-    """What is killed and started again."""
+    """A process that is killed and started again."""
 
     @property
     def address(self) -> str: ...
@@ -182,7 +182,7 @@ class Copiers:
                 )
 
     def kill_one(self) -> bool:
-        """SIGKILL to one of them, in the middle of whatever it does; False where it was dead."""
+        """Send SIGKILL to one of them, whatever it does. Return False if it was dead."""
         process = self._randomness.choice(self._processes)
         if process is None:
             return False
@@ -191,7 +191,7 @@ class Copiers:
 
     @contextmanager
     def one_suspended(self) -> Iterator[bool]:
-        """SIGSTOP to one of them, and SIGCONT after the block; False where it was dead."""
+        """Send SIGSTOP to one of them, and SIGCONT after the block. Return False if it was dead."""
         process = self._randomness.choice(self._processes)
         if process is None or process.poll() is not None:
             yield False
