@@ -39,8 +39,8 @@ SINK_MUTANTS: Final = (
         "    return _fence(state, max(newest + 1, state.number + step - 1))\n"
         "\n\n"
         "def _fence(state: Planning, number: int) -> Next:\n"
-        "    state = replace(state, phase=Phase.FENCE, number=number, begun=None)\n"
-        "    return state, Fence(Step.PLAN_FENCE, number)\n"
+        "    state = replace(state, phase=PlanningPhase.FENCE, number=number, begun=None)\n"
+        "    return state, FenceParent(Step.PLAN_FENCE, number)\n"
         "\n\n"
         "def _fenced(state: Planning, answer: Fenced) -> Next:\n",
         "    state = replace(state, stored=stored, open_ids=answer.open_ids, done=done)\n"
@@ -48,8 +48,8 @@ SINK_MUTANTS: Final = (
         "    return _fence(state, max(newest + 1, state.number + step - 1))\n"
         "\n\n"
         "def _fence(state: Planning, number: int) -> Next:\n"
-        "    state = replace(state, phase=Phase.FENCE, number=number, begun=None)\n"
-        "    return state, Fence(Step.PLAN_FENCE, number)\n"
+        "    state = replace(state, phase=PlanningPhase.FENCE, number=number, begun=None)\n"
+        "    return state, FenceParent(Step.PLAN_FENCE, number)\n"
         "\n\n"
         "def _fenced(state: Planning, answer: Fenced) -> Next:\n"
         "    return _open(replace(state, parent=answer.parent, refused=0))\n",
@@ -59,8 +59,8 @@ SINK_MUTANTS: Final = (
         "S4",
         "a driver that is fenced goes on",
         f"{_SINK}/committing.py",
-        "    (Phase.DECIDE, Outdated): _fenced,\n",
-        "    (Phase.DECIDE, Outdated): _decided,\n",
+        "    (CommittingPhase.DECIDE, Outdated): _fenced,\n",
+        "    (CommittingPhase.DECIDE, Outdated): _decided,\n",
         _MODEL,
     ),
     Mutant(
@@ -107,8 +107,8 @@ SINK_MUTANTS: Final = (
         "S10",
         "a member that is gone counts as decided",
         f"{_SINK}/committing.py",
-        "    (Phase.DECIDE, MemberGone): _gone,\n",
-        "    (Phase.DECIDE, MemberGone): _decided,\n",
+        "    (CommittingPhase.DECIDE, MemberGone): _gone,\n",
+        "    (CommittingPhase.DECIDE, MemberGone): _decided,\n",
         _MODEL,
     ),
     Mutant(

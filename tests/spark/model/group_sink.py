@@ -14,8 +14,8 @@ from oncelog_client.spark.sink.steps import (
     Command,
     Decide,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Look,
     MemberGone,
     Open,
@@ -88,7 +88,7 @@ class GroupSink(Machines):
                 return (FetchOffset(), ListTransactions()), True
             case Look():
                 return (requests.Look(),), False
-            case Fence(_, generation):
+            case FenceParent(_, generation):
                 return (InitProducerId(SINK_ID, generation),), False
             case Open(_, parent, state):
                 return (TxnOffsetCommit(parent, _encode(state)), EndTxn(parent, True)), False
@@ -118,7 +118,7 @@ def _answer(command: Command, replies: tuple[Reply, ...]) -> Answer | None:
     if unanswered:
         ends = isinstance(command, Decide) or (isinstance(command, Open) and len(replies) > 1)
         return OutcomeUnknown() if ends else None
-    if isinstance(command, Fence):
+    if isinstance(command, FenceParent):
         (parent,) = replies
         assert isinstance(parent, TransactionMember)
         return Fenced(parent)

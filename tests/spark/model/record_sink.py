@@ -23,8 +23,8 @@ from oncelog_client.spark.sink.steps import (
     AbortOpen,
     Decide,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Look,
     MemberGone,
     Open,
@@ -46,7 +46,7 @@ from .sinks import Asks, Turn
 _encode = lru_cache(maxsize=None)(encode)
 _decode = lru_cache(maxsize=None)(decode)
 
-# A Fence that has seen that no newer driver is there.
+# A FenceParent that has seen that no newer driver is there.
 _INIT: Final = "init"
 
 
@@ -70,7 +70,7 @@ class RecordSink(Machines):
 
     def perform(self, driving: Driving) -> Turn:
         match driving.command:
-            case Look() | Fence():
+            case Look() | FenceParent():
                 return Asks(driving, (requests.Look(),))
             case Open(_, parent, state):
                 return Asks(driving, _appending(parent, Entry(state)))
@@ -98,14 +98,14 @@ class RecordSink(Machines):
                 # Members are compared with how the commit found them.
                 kept = seen if step is Step.COMMIT_READ else seen._replace(opened=Holders(()))
                 return self.answered(driving._replace(seen=kept), _stored(seen))
-            case Fence(_, generation) if driving.inner is None:
+            case FenceParent(_, generation) if driving.inner is None:
                 (seen,) = replies
                 assert isinstance(seen, Seen)
                 entry = _entry(seen.newest)
                 if entry is not None and entry.state.generation > generation:
                     return self.answered(driving, Outdated())
                 return Asks(driving._replace(inner=_INIT), (InitProducerId(SINK_ID),))
-            case Fence():
+            case FenceParent():
                 (parent,) = replies
                 assert isinstance(parent, TransactionMember)
                 return self.answered(driving, Fenced(parent))

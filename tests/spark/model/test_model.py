@@ -11,8 +11,8 @@ from oncelog_client.spark.sink.messages import CommitKind, Intent
 from oncelog_client.spark.sink.steps import (
     Answer,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Open,
     Outdated,
     Planned,
@@ -91,7 +91,7 @@ def _fences(*, refused_below: int, overtaken: int) -> int:
     while not isinstance(command, Planned):
         answer: Answer = nothing
         match command:
-            case Fence(_, generation):
+            case FenceParent(_, generation):
                 answer = Fenced(parent) if generation >= refused_below else Outdated()
                 newest = generation
             case Open():

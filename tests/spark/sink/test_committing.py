@@ -17,8 +17,8 @@ from oncelog_client.spark.sink.steps import (
     Command,
     Decide,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Look,
     MemberGone,
     OutcomeUnknown,
@@ -254,7 +254,7 @@ def test_what_was_not_decided_is_aborted_once_it_cannot_be_any_more() -> None:
     answers = Stored(STATE), Fenced(PARENT), left, Done()
     assert aborted([*MESSAGES, None], *answers) == [
         LOOKS[0],
-        Fence(Step.ABORT_FENCE, 4),
+        FenceParent(Step.ABORT_FENCE, 4),
         LOOKS[1],
         ABORT,
         Returned(committed=False),

@@ -15,8 +15,8 @@ from oncelog_client.spark.sink.steps import (
     Answer,
     Command,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Generation,
     Look,
     MemberGone,
@@ -62,10 +62,10 @@ def test_a_new_sink() -> None:
         GROUP, None, Stored(None), Fenced(PARENT), Stored(None), Done(), Fenced(RENEWED)
     ) == [
         LOOK,
-        Fence(Step.PLAN_FENCE, 1),
+        FenceParent(Step.PLAN_FENCE, 1),
         LOOK_AGAIN,
         Open(Step.PLAN_OPEN, PARENT, SinkState("q", 1, 0)),
-        Fence(Step.PLAN_RENEW, 1),
+        FenceParent(Step.PLAN_RENEW, 1),
         planned(1, RENEWED, 0),
     ]
 
@@ -74,7 +74,7 @@ def test_a_process_goes_on_with_its_generation_once_its_batch_is_done() -> None:
     begun = Generation(4, PARENT, 7)
     assert asked(GROUP, begun, Stored(STATE), Fenced(RENEWED)) == [
         LOOK,
-        Fence(Step.PLAN_RENEW, 4),
+        FenceParent(Step.PLAN_RENEW, 4),
         planned(4, RENEWED, 8),
     ]
 
@@ -93,7 +93,7 @@ def test_a_process_goes_on_with_its_generation_once_its_batch_is_done() -> None:
     ],
 )
 def test_otherwise_another_generation_begins(begun: Generation | None, stored: Stored) -> None:
-    assert asked(GROUP, begun, stored)[1:] == [Fence(Step.PLAN_FENCE, 5)]
+    assert asked(GROUP, begun, stored)[1:] == [FenceParent(Step.PLAN_FENCE, 5)]
 
 
 def test_what_counts_is_read_after_the_fence() -> None:
@@ -116,7 +116,7 @@ def test_two_drivers_with_the_same_guess() -> None:
     commands = asked(
         GROUP, None, Stored(STATE), Fenced(PARENT), Stored(replace(STATE, generation=5))
     )
-    assert commands[-1] == Fence(Step.PLAN_FENCE, 6)
+    assert commands[-1] == FenceParent(Step.PLAN_FENCE, 6)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_not_for_ever() -> None:
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.CONTENDED
     # A consumer group of the sink's name refuses every one of them, and they are 31 bits long.
-    assert max(entry.generation for entry in said if isinstance(entry, Fence)) < 1 << 31
+    assert max(entry.generation for entry in said if isinstance(entry, FenceParent)) < 1 << 31
 
 
 def test_generations_that_the_state_does_not_know_are_passed_over() -> None:
@@ -149,7 +149,7 @@ def test_generations_that_the_state_does_not_know_are_passed_over() -> None:
         if isinstance(command, Look):
             state, command = step(state, Stored(None))
         else:
-            assert isinstance(command, Fence)
+            assert isinstance(command, FenceParent)
             if command.generation > 1000:
                 return
             state, command = step(state, Outdated())
@@ -191,7 +191,7 @@ def test_a_checkpoint_that_has_gone_back_in_time_is_refused_before_any_fencing()
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.OLD_CHECKPOINT
     # The last one may be repeated.
-    assert asked(replace(GROUP, noted_batch=7), None, Stored(STATE))[-1] == Fence(
+    assert asked(replace(GROUP, noted_batch=7), None, Stored(STATE))[-1] == FenceParent(
         Step.PLAN_FENCE, 5
     )
 

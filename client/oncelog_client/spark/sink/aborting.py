@@ -15,8 +15,8 @@ from .steps import (
     Answer,
     Command,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Look,
     Outdated,
     Returned,
@@ -25,7 +25,7 @@ from .steps import (
 )
 
 
-class Phase(Enum):
+class AbortingPhase(Enum):
     READ = "read"
     FENCE = "fence"
     READ_AGAIN = "read again"
@@ -35,7 +35,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Aborting:
-    phase: Phase
+    phase: AbortingPhase
     plan: Plan | None = None
     batch_id: int | None = None
     members: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Aborting:
 
 Next = tuple[Aborting, Command | Returned]
 
-_OVER: Final = Aborting(Phase.OVER)
+_OVER: Final = Aborting(AbortingPhase.OVER)
 _RETURNED: Final = Returned(committed=False)
 
 
@@ -62,7 +62,7 @@ def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
     if not known:
         return _OVER, _RETURNED
     plan = known[0].plan
-    state = Aborting(Phase.READ, plan, batch_id, members)
+    state = Aborting(AbortingPhase.READ, plan, batch_id, members)
     return state, Look(Step.ABORT_READ, stable=False)
 
 
@@ -79,12 +79,12 @@ def _read(state: Aborting, answer: Stored) -> Next:
     if _is_settled(state, answer):
         return _OVER, _RETURNED
     # Fence the parent first, so that a commit in flight is refused.
-    fence = Fence(Step.ABORT_FENCE, state.plan.generation)
-    return replace(state, phase=Phase.FENCE), fence
+    fence = FenceParent(Step.ABORT_FENCE, state.plan.generation)
+    return replace(state, phase=AbortingPhase.FENCE), fence
 
 
 def _fenced(state: Aborting, answer: Fenced) -> Next:
-    return replace(state, phase=Phase.READ_AGAIN), Look(Step.ABORT_READ_AGAIN, stable=True)
+    return replace(state, phase=AbortingPhase.READ_AGAIN), Look(Step.ABORT_READ_AGAIN, stable=True)
 
 
 def _read_again(state: Aborting, answer: Stored) -> Next:
@@ -106,7 +106,7 @@ def _members(state: Aborting, answer: Stored) -> Next:
     if not ids:
         return _OVER, _RETURNED
     abort = AbortOpen(Step.ABORT_MEMBERS, plan.generation, ids)
-    return replace(state, phase=Phase.MEMBERS), abort
+    return replace(state, phase=AbortingPhase.MEMBERS), abort
 
 
 def _is_settled(state: Aborting, answer: Stored) -> bool:
@@ -126,9 +126,9 @@ def _over(state: Aborting, answer: Done | Outdated) -> Next:
     return _OVER, _RETURNED
 
 
-_TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
-    (Phase.READ, Stored): _read,
-    (Phase.FENCE, Fenced): _fenced,
-    (Phase.READ_AGAIN, Stored): _read_again,
-    (Phase.MEMBERS, Done): _over,
+_TABLE: Final[dict[tuple[AbortingPhase, type[Answer]], Callable[..., Next]]] = {
+    (AbortingPhase.READ, Stored): _read,
+    (AbortingPhase.FENCE, Fenced): _fenced,
+    (AbortingPhase.READ_AGAIN, Stored): _read_again,
+    (AbortingPhase.MEMBERS, Done): _over,
 }

@@ -32,7 +32,7 @@ class BackEnd(Protocol):
 
         Look: `Stored.open_ids` has every transaction of the sink that is open at the coordinator,
         of any generation. The state and the ids may be read at the same time.
-        Fence: initializes the parent, `sinkId` itself, whose (id, epoch) stays through the
+        FenceParent: initializes the parent, `sinkId` itself, whose (id, epoch) stays through the
         generation; waits until what the parent had open is aborted or committed.
         AbortOpen: comes before the decision of its batch. If a committer pauses and a newer
         generation has decided meanwhile, the committer must not end what that has decided.

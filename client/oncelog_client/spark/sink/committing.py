@@ -43,7 +43,7 @@ from .steps import (
 )
 
 
-class Phase(Enum):
+class CommittingPhase(Enum):
     READ = "read"
     LOSERS = "losers"
     STAGE = "stage"
@@ -55,7 +55,7 @@ class Phase(Enum):
 class Committing:
     """The state of a commit. `skips`: a task has found the batch done and written nothing."""
 
-    phase: Phase
+    phase: CommittingPhase
     decide: Decide | None = None
     plan: Plan | None = None
     stored: SinkState | None = None
@@ -64,7 +64,7 @@ class Committing:
 
 Next = tuple[Committing, Command | Returned | Raised]
 
-_OVER: Final = Committing(Phase.OVER)
+_OVER: Final = Committing(CommittingPhase.OVER)
 
 
 def begin(
@@ -93,14 +93,16 @@ def begin(
             return _OVER, Returned(committed=False)
         # No state is kept, so the first member is the parent.
         decide = Decide(Step.COMMIT_DECIDE, members[0], members[1:], None)
-        return Committing(Phase.READ, decide, plan), Look(Step.COMMIT_READ, stable=True)
+        return Committing(CommittingPhase.READ, decide, plan), Look(Step.COMMIT_READ, stable=True)
     if query_id is None or batch_id is None:
         return _OVER, Raised(unknown_query(plan.sink_id))
     assert plan.parent is not None
     rows = sum(message.rows for message in known)
     state = SinkState(query_id, plan.generation, batch_id + 1, rows, source_end)
     decide = Decide(Step.COMMIT_DECIDE, plan.parent, members, state, batch_id)
-    return Committing(Phase.READ, decide, plan, None, skips), Look(Step.COMMIT_READ, stable=True)
+    return Committing(CommittingPhase.READ, decide, plan, None, skips), Look(
+        Step.COMMIT_READ, stable=True
+    )
 
 
 def step(state: Committing, answer: Answer) -> Next:
@@ -164,7 +166,7 @@ def _end_losers(state: Committing, losers: tuple[str, ...]) -> Next:
     if not losers:
         return _cleared(state)
     abort = AbortOpen(Step.COMMIT_LOSERS, state.plan.generation, losers)
-    return replace(state, phase=Phase.LOSERS), abort
+    return replace(state, phase=CommittingPhase.LOSERS), abort
 
 
 def _lost(state: Committing, answer: Done) -> Next:
@@ -176,14 +178,14 @@ def _cleared(state: Committing) -> Next:
     assert decide is not None
     assert plan is not None
     if decide.state is None or plan.kind is CommitKind.RECORD:
-        return replace(state, phase=Phase.DECIDE), decide
+        return replace(state, phase=CommittingPhase.DECIDE), decide
     stage = Stage(Step.COMMIT_STAGE, decide.parent, decide.state)
-    return replace(state, phase=Phase.STAGE), stage
+    return replace(state, phase=CommittingPhase.STAGE), stage
 
 
 def _staged(state: Committing, answer: Done) -> Next:
     assert state.decide is not None
-    return replace(state, phase=Phase.DECIDE), state.decide
+    return replace(state, phase=CommittingPhase.DECIDE), state.decide
 
 
 def _decided(state: Committing, answer: Done) -> Next:
@@ -211,15 +213,15 @@ def _batch(state: Committing) -> str:
     return "the batch" if number is None else f"batch {number}"
 
 
-_TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
-    (Phase.READ, Stored): _read,
-    (Phase.LOSERS, Done): _lost,
-    (Phase.LOSERS, Outdated): _fenced,
-    (Phase.STAGE, Done): _staged,
-    (Phase.STAGE, Outdated): _fenced,
-    (Phase.STAGE, OutcomeUnknown): _unknown,
-    (Phase.DECIDE, Done): _decided,
-    (Phase.DECIDE, Outdated): _fenced,
-    (Phase.DECIDE, MemberGone): _gone,
-    (Phase.DECIDE, OutcomeUnknown): _unknown,
+_TABLE: Final[dict[tuple[CommittingPhase, type[Answer]], Callable[..., Next]]] = {
+    (CommittingPhase.READ, Stored): _read,
+    (CommittingPhase.LOSERS, Done): _lost,
+    (CommittingPhase.LOSERS, Outdated): _fenced,
+    (CommittingPhase.STAGE, Done): _staged,
+    (CommittingPhase.STAGE, Outdated): _fenced,
+    (CommittingPhase.STAGE, OutcomeUnknown): _unknown,
+    (CommittingPhase.DECIDE, Done): _decided,
+    (CommittingPhase.DECIDE, Outdated): _fenced,
+    (CommittingPhase.DECIDE, MemberGone): _gone,
+    (CommittingPhase.DECIDE, OutcomeUnknown): _unknown,
 }

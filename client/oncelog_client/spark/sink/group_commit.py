@@ -30,8 +30,8 @@ from .steps import (
     Command,
     Decide,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Look,
     MemberGone,
     Open,
@@ -67,7 +67,7 @@ class GroupCommit:
         match command:
             case Look():
                 return await self._look(admin, command)
-            case Fence():
+            case FenceParent():
                 return await self._fence(admin, command)
             case Open():
                 return await self._open(admin, command)
@@ -96,7 +96,7 @@ class GroupCommit:
         state: SinkState | None = None if found is None else decode(found, self._sink_id)
         return Stored(state, tuple(transaction.transactional_id for transaction in open_now))
 
-    async def _fence(self, admin: Admin, fence: Fence) -> Answer:
+    async def _fence(self, admin: Admin, fence: FenceParent) -> Answer:
         group = TransactionGroup(self._sink_id, fence.generation)
         try:
             return Fenced(

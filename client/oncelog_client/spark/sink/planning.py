@@ -31,8 +31,8 @@ from .steps import (
     Answer,
     Command,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Generation,
     Look,
     MemberGone,
@@ -51,7 +51,7 @@ MOST_TAKEOVERS: Final = 40
 MOST_DOUBLINGS: Final = 20
 
 
-class Phase(Enum):
+class PlanningPhase(Enum):
     READ = "read"
     FENCE = "fence"
     READ_AGAIN = "read again"
@@ -64,7 +64,7 @@ class Phase(Enum):
 @dataclass(frozen=True, slots=True)
 class Planning:
     intent: Intent
-    phase: Phase
+    phase: PlanningPhase
     # The generation that this process has begun before.
     begun: Generation | None = None
     # The generation that it is beginning.
@@ -83,7 +83,7 @@ Next = tuple[Planning, Command | Planned | Raised]
 
 def begin(intent: Intent, begun: Generation | None) -> Next:
     """Begin to plan. `begun`: the generation of the sink that this process has."""
-    return Planning(intent, Phase.READ, begun), Look(Step.PLAN_READ, stable=False)
+    return Planning(intent, PlanningPhase.READ, begun), Look(Step.PLAN_READ, stable=False)
 
 
 def step(state: Planning, answer: Answer) -> Next:
@@ -122,12 +122,12 @@ def _read(state: Planning, answer: Stored) -> Next:
 
 
 def _fence(state: Planning, number: int) -> Next:
-    state = replace(state, phase=Phase.FENCE, number=number, begun=None)
-    return state, Fence(Step.PLAN_FENCE, number)
+    state = replace(state, phase=PlanningPhase.FENCE, number=number, begun=None)
+    return state, FenceParent(Step.PLAN_FENCE, number)
 
 
 def _fenced(state: Planning, answer: Fenced) -> Next:
-    state = replace(state, phase=Phase.READ_AGAIN, parent=answer.parent, refused=0)
+    state = replace(state, phase=PlanningPhase.READ_AGAIN, parent=answer.parent, refused=0)
     return state, Look(Step.PLAN_READ_AGAIN, stable=True)
 
 
@@ -144,7 +144,9 @@ def _read_again(state: Planning, answer: Stored) -> Next:
     if unfinished is not None:
         assert state.parent is not None
         roll_forward = RollForward(Step.PLAN_ROLL_FORWARD, state.parent, unfinished)
-        return replace(state, phase=Phase.ROLL_FORWARD, stored=unfinished.state), roll_forward
+        return replace(
+            state, phase=PlanningPhase.ROLL_FORWARD, stored=unfinished.state
+        ), roll_forward
     return _open(state)
 
 
@@ -182,7 +184,7 @@ def _open(state: Planning) -> Next:
         is_planner_known=intent.query_id is not None,
     )
     return (
-        replace(state, phase=Phase.OPEN, stored=opened),
+        replace(state, phase=PlanningPhase.OPEN, stored=opened),
         Open(Step.PLAN_OPEN, state.parent, opened),
     )
 
@@ -193,7 +195,7 @@ def _done_opening(state: Planning, answer: Done) -> Next:
 
 def _opened(state: Planning) -> Next:
     if state.intent.kind is CommitKind.GROUP:
-        return replace(state, phase=Phase.RENEW), Fence(Step.PLAN_RENEW, state.number)
+        return replace(state, phase=PlanningPhase.RENEW), FenceParent(Step.PLAN_RENEW, state.number)
     return _clean(state)
 
 
@@ -211,7 +213,7 @@ def _clean(state: Planning) -> Next:
         and number <= state.number
     )
     if left:
-        state = replace(state, phase=Phase.JANITOR, open_ids=())
+        state = replace(state, phase=PlanningPhase.JANITOR, open_ids=())
         return state, AbortOpen(Step.PLAN_JANITOR, state.number, left)
     return _planned(state)
 
@@ -264,7 +266,7 @@ def _taken_over(state: Planning, number: int | None) -> Next:
         return state, Raised(contended(state.intent.sink_id, state.takeovers))
     if number is not None:
         return _fence(state, number)
-    return replace(state, phase=Phase.READ), Look(Step.PLAN_READ, stable=False)
+    return replace(state, phase=PlanningPhase.READ), Look(Step.PLAN_READ, stable=False)
 
 
 def _lost(state: Planning, answer: MemberGone) -> Next:
@@ -278,20 +280,20 @@ def _unknown(state: Planning, answer: OutcomeUnknown) -> Next:
     return state, Raised(outcome_unknown(state.intent.sink_id, f"generation {state.number}"))
 
 
-_TABLE: Final[dict[tuple[Phase, type[Answer]], Callable[..., Next]]] = {
-    (Phase.READ, Stored): _read,
-    (Phase.FENCE, Fenced): _fenced,
-    (Phase.FENCE, Outdated): _refused,
-    (Phase.READ_AGAIN, Stored): _read_again,
-    (Phase.ROLL_FORWARD, Done): _rolled_forward,
-    (Phase.ROLL_FORWARD, Outdated): _outdated,
-    (Phase.ROLL_FORWARD, MemberGone): _lost,
-    (Phase.ROLL_FORWARD, OutcomeUnknown): _unknown,
-    (Phase.OPEN, Done): _done_opening,
-    (Phase.OPEN, Outdated): _outdated,
-    (Phase.OPEN, OutcomeUnknown): _unknown,
-    (Phase.RENEW, Fenced): _renewed,
-    (Phase.RENEW, Outdated): _outdated,
-    (Phase.JANITOR, Done): _janitor,
-    (Phase.JANITOR, Outdated): _outdated,
+_TABLE: Final[dict[tuple[PlanningPhase, type[Answer]], Callable[..., Next]]] = {
+    (PlanningPhase.READ, Stored): _read,
+    (PlanningPhase.FENCE, Fenced): _fenced,
+    (PlanningPhase.FENCE, Outdated): _refused,
+    (PlanningPhase.READ_AGAIN, Stored): _read_again,
+    (PlanningPhase.ROLL_FORWARD, Done): _rolled_forward,
+    (PlanningPhase.ROLL_FORWARD, Outdated): _outdated,
+    (PlanningPhase.ROLL_FORWARD, MemberGone): _lost,
+    (PlanningPhase.ROLL_FORWARD, OutcomeUnknown): _unknown,
+    (PlanningPhase.OPEN, Done): _done_opening,
+    (PlanningPhase.OPEN, Outdated): _outdated,
+    (PlanningPhase.OPEN, OutcomeUnknown): _unknown,
+    (PlanningPhase.RENEW, Fenced): _renewed,
+    (PlanningPhase.RENEW, Outdated): _outdated,
+    (PlanningPhase.JANITOR, Done): _janitor,
+    (PlanningPhase.JANITOR, Outdated): _outdated,
 }

@@ -51,8 +51,8 @@ from .steps import (
     Command,
     Decide,
     Done,
-    Fence,
     Fenced,
+    FenceParent,
     Look,
     MemberGone,
     Open,
@@ -126,7 +126,7 @@ class RecordCommit:
         match command:
             case Look():
                 return await self._look(admin, command)
-            case Fence():
+            case FenceParent():
                 return await self._fence(admin, command)
             case Open():
                 entry = Entry(command.state)
@@ -219,7 +219,7 @@ class RecordCommit:
 
     # -- a generation
 
-    async def _fence(self, admin: Admin, fence: Fence) -> Answer:
+    async def _fence(self, admin: Admin, fence: FenceParent) -> Answer:
         log = await self._read(admin, stable=False)
         if log.entry is not None and log.entry.state.generation > fence.generation:
             return Outdated()

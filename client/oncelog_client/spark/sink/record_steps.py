@@ -29,7 +29,7 @@ from .steps import (
 )
 
 
-class Phase(Enum):
+class DecidingPhase(Enum):
     CHECK = "check"
     COMMIT = "commit"
     END = "end"
@@ -43,7 +43,7 @@ class Deciding:
     """The state of a decision. `members`: to be ended. `before`: the state in the log now; `after`:
     the state at the end, None if no state is kept. `is_decided`: COMMIT is durable."""
 
-    phase: Phase
+    phase: DecidingPhase
     parent: TransactionMember
     members: tuple[TransactionMember, ...]
     before: SinkState | None
@@ -112,12 +112,12 @@ def begin(asked: Decide | RollForward, before: SinkState | None) -> Next:
     """Begin a decision. `before`: the state as read before it."""
     if isinstance(asked, RollForward):
         members, after = asked.unfinished.members, asked.unfinished.state
-        state = Deciding(Phase.END, asked.parent, members, before, after, is_decided=True)
+        state = Deciding(DecidingPhase.END, asked.parent, members, before, after, is_decided=True)
         return _end(state, Step.PLAN_ROLL_FORWARD)
     if asked.state is None:
         members = (asked.parent, *asked.members)
-        return Deciding(Phase.CHECK, asked.parent, members, None, None), Check(members)
-    state = Deciding(Phase.CHECK, asked.parent, asked.members, before, asked.state)
+        return Deciding(DecidingPhase.CHECK, asked.parent, members, None, None), Check(members)
+    state = Deciding(DecidingPhase.CHECK, asked.parent, asked.members, before, asked.state)
     return (state, Check(asked.members)) if asked.members else _say_done(state)
 
 
@@ -133,7 +133,9 @@ def _checked(state: Deciding, answer: Done) -> Next:
         return _end(state)
     assert state.before is not None
     entry = Entry(state.before, Unfinished(state.members, state.after))
-    return replace(state, phase=Phase.COMMIT), Append(Step.COMMIT_DECIDE, state.parent, entry)
+    return replace(state, phase=DecidingPhase.COMMIT), Append(
+        Step.COMMIT_DECIDE, state.parent, entry
+    )
 
 
 def _committed(state: Deciding, answer: Done) -> Next:
@@ -141,7 +143,7 @@ def _committed(state: Deciding, answer: Done) -> Next:
 
 
 def _end(state: Deciding, step: Step = Step.COMMIT_END_MEMBERS) -> Next:
-    return replace(state, phase=Phase.END), EndMembers(step, state.members)
+    return replace(state, phase=DecidingPhase.END), EndMembers(step, state.members)
 
 
 def _ended(state: Deciding, answer: Done) -> Next:
@@ -151,7 +153,7 @@ def _ended(state: Deciding, answer: Done) -> Next:
 def _say_done(state: Deciding) -> Next:
     assert state.after is not None
     command = Append(Step.COMMIT_DONE, state.parent, Entry(state.after))
-    return replace(state, phase=Phase.DONE), command
+    return replace(state, phase=DecidingPhase.DONE), command
 
 
 def _gone(state: Deciding, answer: MemberGone) -> Next:
@@ -160,7 +162,7 @@ def _gone(state: Deciding, answer: MemberGone) -> Next:
     it."""
     if not state.is_decided:
         return _over(state, answer)
-    state = replace(state, phase=Phase.CHECKING_PARENT, lost=answer)
+    state = replace(state, phase=DecidingPhase.CHECKING_PARENT, lost=answer)
     return state, CheckParent(state.parent)
 
 
@@ -170,21 +172,21 @@ def _is_lost(state: Deciding, answer: Done) -> Next:
 
 
 def _over(state: Deciding, answer: Outcome) -> Next:
-    return replace(state, phase=Phase.OVER), answer
+    return replace(state, phase=DecidingPhase.OVER), answer
 
 
-_TABLE: Final[dict[tuple[Phase, type[Outcome]], Callable[..., Next]]] = {
-    (Phase.CHECK, Done): _checked,
-    (Phase.CHECK, MemberGone): _gone,
-    (Phase.COMMIT, Done): _committed,
-    (Phase.COMMIT, Outdated): _over,
-    (Phase.COMMIT, OutcomeUnknown): _over,
-    (Phase.END, Done): _ended,
-    (Phase.END, MemberGone): _gone,
-    (Phase.END, OutcomeUnknown): _over,
-    (Phase.CHECKING_PARENT, Done): _is_lost,
-    (Phase.CHECKING_PARENT, Outdated): _over,
-    (Phase.DONE, Done): _over,
-    (Phase.DONE, Outdated): _over,
-    (Phase.DONE, OutcomeUnknown): _over,
+_TABLE: Final[dict[tuple[DecidingPhase, type[Outcome]], Callable[..., Next]]] = {
+    (DecidingPhase.CHECK, Done): _checked,
+    (DecidingPhase.CHECK, MemberGone): _gone,
+    (DecidingPhase.COMMIT, Done): _committed,
+    (DecidingPhase.COMMIT, Outdated): _over,
+    (DecidingPhase.COMMIT, OutcomeUnknown): _over,
+    (DecidingPhase.END, Done): _ended,
+    (DecidingPhase.END, MemberGone): _gone,
+    (DecidingPhase.END, OutcomeUnknown): _over,
+    (DecidingPhase.CHECKING_PARENT, Done): _is_lost,
+    (DecidingPhase.CHECKING_PARENT, Outdated): _over,
+    (DecidingPhase.DONE, Done): _over,
+    (DecidingPhase.DONE, Outdated): _over,
+    (DecidingPhase.DONE, OutcomeUnknown): _over,
 }

@@ -108,7 +108,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class FenceParent:
     """Begin a generation as its parent. Earlier drivers are fenced: they can decide nothing
     more."""
 
@@ -164,7 +164,7 @@ class Decide:
     batch_id: int | None = None
 
 
-Command = Look | Fence | RollForward | Open | AbortOpen | Stage | Decide
+Command = Look | FenceParent | RollForward | Open | AbortOpen | Stage | Decide
 
 
 # --- answers
