@@ -8,7 +8,7 @@ from typing import Final
 
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 
-# No part of any transaction: nobody writes to them in one, and a marker there would end nothing.
+# No part of any transaction: no producer writes to them in one, and a marker would end nothing.
 NEVER_IN_TRANSACTIONS: Final = INTERNAL_TOPICS - {CONSUMER_OFFSETS}
 
 
@@ -27,6 +27,6 @@ def java_string_hash(text: str) -> int:
 
 def partition_for(id_: str, partitions: int) -> int:
     """`Utils.abs(id.hashCode()) % partitions`: `myProducer` is in 10 of 50."""
-    # Whoever sends very long ids is not remembered.
+    # Very long ids are not cached.
     hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__
     return (hash_of(id_) & 0x7FFFFFFF) % partitions

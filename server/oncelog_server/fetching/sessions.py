@@ -26,7 +26,7 @@ class PartitionKey(NamedTuple):
 
 
 class FetchedPartition(msgspec.Struct):
-    """What a reader wants of one partition, and what it was told last."""
+    """A partition in a fetch session: what the reader wants, and what it was sent last."""
 
     key: PartitionKey
     fetch_offset: int
@@ -45,7 +45,8 @@ class FetchSession(msgspec.Struct):
     created_ms: int
     used_ms: int
     epoch: int = 1
-    # In the order in which they are read; who got data goes to the end, so that nobody starves.
+    # In the order in which they are read. A partition that gave data goes to the end, so that none
+    # starves.
     partitions: dict[PartitionKey, FetchedPartition] = msgspec.field(default_factory=dict)
 
     def to_end(self, key: PartitionKey) -> None:
@@ -68,8 +69,8 @@ class FetchScope(msgspec.Struct, frozen=True):
 
 
 class FetchSessions:
-    """At most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader who gets none
-    fetches in full every time. `new_id` gives random positive numbers."""
+    """At most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader without
+    one fetches in full every time. `new_id` gives random positive numbers."""
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
@@ -146,7 +147,7 @@ class FetchSessions:
                 for session in self._sessions.values()
                 if now_ms - session.created_ms > MIN_EVICTION_MS
             )
-            smallest = min(settled, key=lambda one: len(one.partitions), default=None)
+            smallest = min(settled, key=lambda session: len(session.partitions), default=None)
             if smallest is not None and len(smallest.partitions) < size:
                 victim = smallest
         if victim is None:

@@ -21,7 +21,7 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     # A new member does not beat before its first answer; it is given up after this, as in Kafka.
     new_member_join_timeout_ms: int = 300_000
 
-    # Ours: what one group may make us hold, whoever asks (Kafka has no such limits).
+    # Ours: the memory that one group may take (Kafka has no such limits).
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 32 << 20
     pending_members_max: int = 10_000

@@ -1,5 +1,5 @@
-"""What a group remembers of how it came to be as it is: why it refuses somebody, since when, and
-whose request did it. For people; in memory only, and only the last of each."""
+"""The recent history of a group: why it refuses a member, since when, and by which request. For
+people; in memory only, and only the last of each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from oncelog_server.group.moment import Caller, Moment
 # So many are remembered of one group.
 GENERATIONS: Final = 4
 DEPARTURES: Final = 32
-# Nobody fills our memory with a name: of a longer one the beginning, and no member of a longer id.
+# A name cannot fill the memory: of a longer one the beginning is kept, of a longer member id
+# nothing.
 KEPT_NAME: Final = 256
 
 
 class Why(Enum):
-    """Why a group goes on without somebody."""
+    """Why a group goes on without a member."""
 
     NEWER_GENERATION = "it has not joined the generation after its own"
     LEFT = "it left, or an administrator removed it"
@@ -36,8 +37,8 @@ class Requester(NamedTuple):
 
 
 class Dismissal(NamedTuple):
-    """`at_ms`: wall clock, None where that is not known. `by`: None where nobody's request did it,
-    or that is not known."""
+    """`at_ms`: wall clock, None where that is not known. `by`: None if no request did it, or if
+    that is not known."""
 
     why: Why
     at_ms: int | None = None

@@ -16,7 +16,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caller(Moment, frozen=True, kw_only=True):
-    """Who asks, in which version of the API, and when."""
+    """The client of a request, the version of its API, and the time."""
 
     api_version: int
     client_id: str = ""

@@ -62,7 +62,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
 
 
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
-    """A group that nobody has been in yet: generation 0, no protocol."""
+    """A group that has had no member yet: generation 0, no protocol."""
     value = GroupMetadataValue(
         protocol=None, leader=None, current_state_timestamp=group.current_state_timestamp_ms
     )

@@ -142,7 +142,7 @@ class GroupShard:
         return group.generation_id
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
-        """Whom a TxnOffsetCommit would meet: see `Commits`."""
+        """Return the producers that a TxnOffsetCommit would meet: see `Commits`."""
         return self._commits.concurrent_producers(request)
 
     def offset_delete(
@@ -236,7 +236,7 @@ class GroupShard:
             for member in group.members.values():
                 self._rebalance.restart_session(group, member, at)
             if len(group.members) > self.table.config.group_max_size:
-                # The setting was lowered: those who join again first stay.
+                # The setting was lowered: the members that join again first stay.
                 self._rebalance.prepare(group, at)
         self._expiry.schedule(at)
 

@@ -45,7 +45,7 @@ class GroupTable:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.timers: Timers[Fire] = Timers()
-        # The last moment anybody told us of: what happens at a commit happens no earlier.
+        # The time of the last request: effects of a commit happen no earlier.
         self.latest = Moment(now_ms=0, wall_ms=0)
 
     def new_member_id(self, name: str) -> str:

@@ -1,11 +1,11 @@
-"""Who sent a request, as far as a request tells: for people, never a credential."""
+"""The sender of a request, as the request names it: for people, never a credential."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-# What Kafka's admin client calls itself, with a number, unless it is told another name. It has no
-# other way to say that nobody begins to write: kafka-transactions, Admin.fenceProducers.
+# The client id of Kafka's admin client, with a number, unless it is configured. Nothing else in the
+# request of kafka-transactions and Admin.fenceProducers says that no producer begins to write.
 _ADMIN_PREFIX: Final = "adminclient-"
 
 
@@ -32,7 +32,7 @@ def client_of(caller: Caller) -> Client:
 
 
 def is_admin_tool(caller: Caller) -> bool:
-    """Whether it calls itself as Kafka's admin client does. It may be somebody else: good for a
-    label, never for a right."""
+    """Return whether the client id is that of Kafka's admin client. Any client may use it: good for
+    a label, never for a right."""
     number = caller.client_id.removeprefix(_ADMIN_PREFIX)
     return number.isdecimal() and caller.client_id != number

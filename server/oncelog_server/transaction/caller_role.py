@@ -1,4 +1,4 @@
-"""Who calls InitProducerId, and who that is to the id as it stands (KIP-360)."""
+"""The role of a caller of InitProducerId for the id as it stands (KIP-360)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from oncelog_server.transaction.metadata import (
 
 
 class CallerRole(Enum):
-    """Who a caller is to the id as it stands (KIP-360)."""
+    """The role of a caller for the id as it stands (KIP-360)."""
 
-    NEW_INSTANCE = "a new instance, which names nobody: it takes over"
+    NEW_INSTANCE = "a new instance, which names no producer id: it takes over"
     CURRENT = "the current producer"
     PREVIOUS_EPOCH = "the producer before its last bump, whose answer it has not seen"
     FENCED = "a producer that has been fenced, or was never known"
 
 
 def caller_role(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> CallerRole:
-    """`producer_id` and `producer_epoch` as the caller names them: -1 if it names nobody."""
+    """`producer_id` and `producer_epoch` as the caller names them: -1 if it names none."""
     if producer_id == NO_PRODUCER_ID:
         return CallerRole.NEW_INSTANCE
     # An id that has just been made has no epoch yet; its caller once had another one (X2).

@@ -1,4 +1,4 @@
-"""Who leads a partition, for the senders of markers: the newest image, and this broker's own
+"""The leaders of partitions, for the senders of markers: the newest image, and this broker's own
 partitions."""
 
 from __future__ import annotations

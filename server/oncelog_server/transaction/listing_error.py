@@ -1,6 +1,5 @@
-"""Whether a broker can tell of every transactional id that it coordinates: one that it keeps quiet
-about would be taken for an id that nobody coordinates, and its transaction for one that hangs
-(KIP-664)."""
+"""Error code for ListTransactions while some shard is unavailable: an id that is missing from the
+response would be reported as hanging (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,16 +18,16 @@ def listing_error(
     partitions: Partitions,
     runtime: ShardRuntime[TransactionShard],
 ) -> ErrorCode:
-    """COORDINATOR_NOT_AVAILABLE while a partition of `__transaction_state` that this broker leads,
-    or that nobody leads, is offline or could not be loaded (S3, S14). COORDINATOR_LOAD_IN_PROGRESS
-    while one is still to be opened. NONE where nothing is missing; what other brokers lead, they
-    tell of."""
+    """Return COORDINATOR_NOT_AVAILABLE while a partition of `__transaction_state` that this broker
+    leads, or that has no leader, is offline or could not be loaded (S3, S14);
+    COORDINATOR_LOAD_IN_PROGRESS while one is still to be opened; NONE if nothing is missing.
+    Other brokers list what they lead."""
     topic = image.topics.get(TRANSACTION_STATE)
     code = ErrorCode.NONE
-    for one in () if topic is None else topic.partitions:
-        if one.leader not in (broker_id, NO_LEADER) or runtime.is_loaded(one.partition):
+    for partition in () if topic is None else topic.partitions:
+        if partition.leader not in (broker_id, NO_LEADER) or runtime.is_loaded(partition.partition):
             continue
-        place = TopicPartition(TRANSACTION_STATE, one.partition)
+        place = TopicPartition(TRANSACTION_STATE, partition.partition)
         if partitions.get(place) is not None or partitions.offline_reason(place) is not None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,5 +1,5 @@
-"""Which end-of-transaction markers are owed to whom, and what an answer to one means (KIP-98
-WriteTxnMarkers)."""
+"""The end-of-transaction markers that a transaction needs, and the meaning of their error codes
+(KIP-98, WriteTxnMarkers)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MarkerWork(msgspec.Struct, frozen=True):
 
 class MarkerOutcome(Enum):
     WRITTEN = "the partition has it"
-    RETRY = "try again later, at whoever leads the partition then"
+    RETRY = "try again later, at the leader of that time"
     STALE = "a newer coordinator is at work: stop"
 
 

@@ -1,5 +1,5 @@
-"""How many producer ids one address has been given lately (H60, H61): state that lasts for
-`producer.id.expiration.ms` costs a client nothing but a request."""
+"""The number of producer ids that each address was given lately (H60, H61). An id is state of the
+broker for `producer.id.expiration.ms`, and costs a client only a request."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Final, NamedTuple
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 
-# What was given is forgotten in so many steps; in between too much is counted, never too little.
+# The window moves in so many steps; between them too many ids are counted, never too few.
 STEPS: Final = 16
 
 PER_ADDRESS: Final = "oncelog.max.producer.ids.per.address"
 PER_PARTITION: Final = "oncelog.max.producer.ids.per.partition"
-# How long a limit is not spoken of again: whoever runs into one does so with every request.
+# The time until a limit is logged again: a client that has reached one does so at every request.
 REPEAT_MS: Final = 60_000
 
 
 class Refusal(NamedTuple):
-    """One by `setting`, which allows `limit` ids; with it so many were `refused` since the last one
-    that was told. `where`: of whom, by the name of a field."""
+    """A refusal by `setting`, which allows `limit` ids. `refused` counts the refusals since the
+    last one that was logged. `where` is the client or partition, by the name of a field."""
 
     setting: str
     limit: int
@@ -34,27 +34,27 @@ def _ignore(refusal: Refusal) -> None:
 
 
 class RefusedProducerIds:
-    """Counts what either limit has refused since the start; `tell` hears of one refusal a minute at
-    most, of each."""
+    """Counts the refusals of each limit since the start. `on_refusal` gets at most one a minute, of
+    each limit."""
 
     def __init__(
         self,
         monotonic_ms: Callable[[], int] = lambda: 0,
-        tell: Callable[[Refusal], None] = _ignore,
+        on_refusal: Callable[[Refusal], None] = _ignore,
     ) -> None:
         self._monotonic_ms = monotonic_ms
-        self._tell = tell
+        self._on_refusal = on_refusal
         self.counts = {PER_ADDRESS: 0, PER_PARTITION: 0}
-        # By setting: when it was told, and how many had been refused then.
-        self._told: dict[str, tuple[int, int]] = {}
+        # By setting: the time of the last `on_refusal`, and the count at that time.
+        self._logged: dict[str, tuple[int, int]] = {}
 
     def add(self, setting: str, limit: int, **where: str) -> None:
         count = self.counts[setting] = self.counts[setting] + 1
         now_ms = self._monotonic_ms()
-        told_ms, told = self._told.get(setting, (now_ms - REPEAT_MS, 0))
-        if now_ms - told_ms >= REPEAT_MS:
-            self._told[setting] = now_ms, count
-            self._tell(Refusal(setting, limit, count - told, where))
+        logged_ms, logged = self._logged.get(setting, (now_ms - REPEAT_MS, 0))
+        if now_ms - logged_ms >= REPEAT_MS:
+            self._logged[setting] = now_ms, count
+            self._on_refusal(Refusal(setting, limit, count - logged, where))
 
 
 class _Given:
@@ -130,7 +130,7 @@ class ProducerIdQuota:
 
 
 def _client(address: str) -> str:
-    """Whom an address stands for: one host, or whoever has a /64 of IPv6, where that is one."""
+    """Return the client that an address stands for: the host, or the /64 network of IPv6."""
     bare = address.lstrip("/")
     if ":" not in bare:
         return bare

@@ -10,7 +10,7 @@ from typing import Final
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 
-# Ask for the next block when fewer than this many ids are left, so that nobody waits for it.
+# Ask for the next block when fewer than this many ids are left, so that no producer waits for it.
 LOW_WATER: Final = 500
 
 
@@ -43,8 +43,8 @@ class ProducerIds:
         self._asked = False
 
     def take(self) -> int:
-        """An id nobody had. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS, which clients retry)
-        while the next block is on its way (E9)."""
+        """Return an id that was never given. Raise Refused (COORDINATOR_LOAD_IN_PROGRESS, which
+        clients retry) while the next block is on its way (E9)."""
         if self._left < LOW_WATER and not self._asked:
             self._asked = True
             self._ask()

@@ -19,9 +19,9 @@ class TransactionResult(msgspec.Struct, frozen=True):
     producer_epoch: int = NO_PRODUCER_EPOCH
     ongoing_producer_id: int = NO_PRODUCER_ID
     ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
-    # Whom the error is about, if it is not the id of the request (a member of a group commit).
+    # The member of a group commit that the error is about, if it is not the id of the request.
     refused_member: str | None = None
-    # What a person may be told beside the code.
+    # A message for people, beside the code.
     message: str = ""
 
 

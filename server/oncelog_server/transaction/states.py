@@ -1,7 +1,7 @@
 """The life of a transactional id as tables (KIP-98 "Transaction Coordinator", KIP-890 "Abort
 semantics").
 
-Rules of this file: 1. It knows states and verdicts only: no epochs, no clock, no log. Whoever asks
+Rules of this file: 1. It knows states and verdicts only: no epochs, no clock, no log. The caller
 has already checked that the request speaks for the current producer. 2. A pair that
 is not in a table is INVALID_TXN_STATE. There is no other default. 3. A transactional id whose last
 record is not committed yet, or whose markers are still being written, is busy: every command but a

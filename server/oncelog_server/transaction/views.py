@@ -25,7 +25,7 @@ from oncelog_server.views.transactions import (
     TransactionView,
 )
 
-_NOBODY: Final = ("", "")
+_NO_CLIENT: Final = ("", "")
 
 
 class TransactionViews:
@@ -151,7 +151,7 @@ def details_of(live: LiveTransaction, *, now_ms: int) -> TransactionDetails:
         metadata.start_ms,
         time_left_ms,
         tuple(sorted(partitions)),
-        *(live.client or _NOBODY),
+        *(live.client or _NO_CLIENT),
         tuple(map(_fence, live.fences)),
     )
 
@@ -162,7 +162,7 @@ def _fence(fence: Fence) -> FenceView:
         fence.producer_epoch,
         fence.label,
         fence.at_ms,
-        *(fence.by or _NOBODY),
+        *(fence.by or _NO_CLIENT),
         fence.refusals,
     )
 

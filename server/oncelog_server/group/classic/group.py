@@ -63,7 +63,7 @@ class ClassicGroup:
         self.supported_protocols: Counter[str] = Counter()
         self.awaiting_join_count = 0
         self.size_bytes = 0
-        # During an initial rebalance: somebody came, so the wait for more may be prolonged.
+        # During an initial rebalance: a member joined, so the wait for more may be prolonged.
         self.new_member_added = False
         # None: not known, because the group has no consumer protocol or we cannot read it.
         self.subscribed_topics: frozenset[str] | None = None
@@ -94,7 +94,7 @@ class ClassicGroup:
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Whether nobody is left to wait for in the join phase."""
+        """Return whether the join phase waits for no member any more."""
         return len(self.members) == self.awaiting_join_count and not self.pending_join_members
 
     @property
@@ -186,7 +186,7 @@ class ClassicGroup:
         self._count_protocols(member, 1)
 
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
-        """Give the instance's place to `new_member_id`, and fence the one who had it."""
+        """Give the instance's place to `new_member_id`, and fence the member that had it."""
         old_member_id = self.static_members[group_instance_id]
         old = self.members[old_member_id]
         self._count_protocols(old, -1)
@@ -201,7 +201,7 @@ class ClassicGroup:
             protocols=old.protocols,
             assignment=old.assignment,
         )
-        # The newcomer takes the old one's place in the order too.
+        # The new member takes the place of the old one in the order too.
         self.members = {
             member_id if member_id != old_member_id else new_member_id: (
                 member if member_id != old_member_id else new
@@ -217,7 +217,8 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else take the first who has. False: nobody has."""
+        """Keep the leader if it has joined, else elect the first member that has. Return False if
+        no member has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:

@@ -54,7 +54,8 @@ class Member(msgspec.Struct, kw_only=True):
 
     @property
     def is_alive_without_heartbeats(self) -> bool:
-        """Who waits for us need not beat; a new member is given up even while it waits."""
+        """Return whether the member needs no heartbeats: it waits for a response. A new member is
+        given up even while it waits."""
         return not self.is_new and (
             self.awaiting_join is not None or self.awaiting_sync is not None
         )

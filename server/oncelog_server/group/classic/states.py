@@ -26,7 +26,7 @@ class GroupEvent(Enum):
 
     REBALANCE = "a member came, went or changed: all have to join again"
     JOINED = "the join phase is over, with members"
-    EMPTIED = "the join phase is over, with nobody left"
+    EMPTIED = "the join phase is over, without members"
     ASSIGNED = "the leader's assignment is committed"
     REMOVED = "the group is deleted, or its shard has moved to another broker"
 

@@ -1,4 +1,4 @@
-"""What a group says of whom it refuses, in the words in which producers are refused (KIP-447)."""
+"""The causes for which a group refuses a member, as the causes of fences (KIP-447)."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class TransactionGroups:
         return max(self._coming.get(group_id, ()), default=-1)
 
     def note(self, membership: Membership, at_ms: int, by: Client | None) -> None:
-        """Somebody has come, in that generation."""
+        """Take a producer that has come in that generation."""
         known = self._brought.get(membership.group_id)
         if known is None or known.generation_id < membership.generation_id:
             self._brought[membership.group_id] = Brought(membership.generation_id, at_ms, by)
@@ -190,8 +190,8 @@ class TransactionGroups:
                 del self._coming[membership.group_id]
 
     def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
-        """The tombstones that go with ids, or make them nobody's members; none for those that are
-        in no group. With the last id of a group all of it goes."""
+        """Return the tombstones that remove ids from their groups; none for ids without a group.
+        With its last id a group is removed."""
         leaving: defaultdict[str, set[str]] = defaultdict(set)
         records = []
         for transactional_id in transactional_ids:
@@ -208,7 +208,7 @@ class TransactionGroups:
         newest = self.newest_generation(group_id)
         if not staying:
             return [CoordinatorRecord(_key(LEFT, group_id), None)] if group_id in self._left else []
-        kept = max(self.memberships[one].generation_id for one in staying)
+        kept = max(self.memberships[member].generation_id for member in staying)
         if max(kept, self._left.get(group_id, -1)) == newest:
             return []
         return [to_record(LEFT, Membership(group_id, newest, frozenset()))]

@@ -25,7 +25,8 @@ def together(
     others, and last the markers of all transactions, in the order of their decisions. If the batch
     cannot be appended, the response is MESSAGE_TOO_LARGE for that cause, else that of the last
     decision."""
-    last = next((one.failed for one in reversed(decisions) if one.failed is not None), None)
+    failures = (decision.failed for decision in reversed(decisions))
+    last = next((failed for failed in failures if failed is not None), None)
 
     def failed(code: int) -> TransactionResult:
         if code in _TOO_LARGE_CODES:
