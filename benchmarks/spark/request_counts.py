@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.request
 from collections import Counter
 
-from oncelog_server.observe import metrics
+from oncelog_server.metrics import table as metrics
 from tests.server.observe.scraping import Scraped
 
 _TIMEOUT_S = 10.0

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from oncelog_client import Admin, Consumer, NewTopic, OffsetAndMetadata, TopicPartition
-from oncelog_server.observe import metrics
+from oncelog_server.metrics import table as metrics
 from tests.broker import Oncelog
 from tests.client.conftest import QUICK
 from tests.client.reading import DEADLINE_S

@@ -17,7 +17,7 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from oncelog_server.observe import metrics
+from oncelog_server.metrics import table as metrics
 from tests.broker import Oncelog
 from tests.conformance.waiting import wait_until
 from tests.conformance.wire import Wire

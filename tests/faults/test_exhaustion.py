@@ -11,7 +11,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
-from oncelog_server.observe.metrics import PRODUCER_IDS_REFUSED
+from oncelog_server.metrics.table import PRODUCER_IDS_REFUSED
 from tests.broker import Oncelog
 from tests.conformance.wire import Wire
 from tests.conformance.writing import (

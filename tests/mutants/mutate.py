@@ -45,7 +45,7 @@ CORES: Final[dict[str, Core]] = {
         (
             "tests/server/coordinator",
             "tests/server/handlers",
-            "tests/server/observe/test_coordinators.py",
+            "tests/server/metrics/test_coordinators.py",
             "tests/server/group",
             *_ALL_OF_IT,
         ),
@@ -56,7 +56,7 @@ CORES: Final[dict[str, Core]] = {
             "tests/server/producing",
             "tests/server/fetching",
             "tests/server/handlers",
-            "tests/server/observe/test_partitions.py",
+            "tests/server/metrics/test_partitions.py",
             "tests/server/transaction",
             *_ALL_OF_IT,
         ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from oncelog_server.observe import metrics
-from oncelog_server.observe.exposition import Metric
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.exposition import Metric
 
 _INTRODUCTION: Final = """\
 # Metrics

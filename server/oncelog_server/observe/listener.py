@@ -14,8 +14,8 @@ from typing import Final
 
 import structlog
 
+from oncelog_server.metrics.exposition import CONTENT_TYPE, slices
 from oncelog_server.network.binding import Place, bind, listen
-from oncelog_server.observe.exposition import CONTENT_TYPE, slices
 
 log = structlog.get_logger("oncelog.metrics")
 

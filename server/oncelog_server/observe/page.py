@@ -11,12 +11,12 @@ from oncelog_protocol import __version__
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.handlers.partition_state import leader_of
-from oncelog_server.observe import metrics
-from oncelog_server.observe.coordinators import group_lines, transaction_lines
-from oncelog_server.observe.exposition import WORK
-from oncelog_server.observe.group_lag import GroupLag
-from oncelog_server.observe.open_transactions import OpenTransactions
-from oncelog_server.observe.partitions import LATE_AFTER_MS, partition_lines
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.coordinators import group_lines, transaction_lines
+from oncelog_server.metrics.exposition import WORK
+from oncelog_server.metrics.group_lag import GroupLag
+from oncelog_server.metrics.open_transactions import OpenTransactions
+from oncelog_server.metrics.partitions import LATE_AFTER_MS, partition_lines
 
 # Kafka's BrokerState.
 RUNNING: Final = 3

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.observe.group_lag import GroupLag
+from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.observe.listener import MetricsListener
 from oncelog_server.observe.page import Cleaning, Connected, Page, Served
 from oncelog_server.observe.process import process_figures

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from oncelog_server.metrics.exposition import CONTENT_TYPE, LINES_PER_SLICE
 from oncelog_server.network.binding import CannotListen
 from oncelog_server.observe import listener as listening
-from oncelog_server.observe.exposition import CONTENT_TYPE, LINES_PER_SLICE
 from oncelog_server.observe.listener import MAX_REQUEST_BYTES, MetricsListener
 
 PAGE = ["a 1\n", "b 2\n"]

@@ -13,9 +13,9 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.offsets import CommittedOffset
 from oncelog_server.handlers.partition_state import partition_states
-from oncelog_server.observe import metrics
-from oncelog_server.observe.exposition import slices
-from oncelog_server.observe.group_lag import GroupLag
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.exposition import slices
+from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.observe.page import Page, ProcessFigures
 from oncelog_server.slices import SMALL
 from oncelog_server.topic_partition import TopicPartition

@@ -13,8 +13,8 @@ import pytest
 
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from oncelog_server.observe import metrics
-from oncelog_server.observe.exposition import CONTENT_TYPE
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.exposition import CONTENT_TYPE
 from tests.broker import Oncelog
 from tests.conformance.wire import Wire
 from tests.conformance.writing import batch, end_transaction, new_identity, produce

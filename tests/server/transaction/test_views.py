@@ -7,6 +7,7 @@ import pytest
 from oncelog_server.refusal import Refused
 from oncelog_server.transaction.states import State
 from oncelog_server.transaction.views import details_of, views_of
+from oncelog_server.views.loads import LoadView
 from tests.server.transaction.driver import ID, P0, P1, P2, Driver
 from tests.server.transaction.world import DATA, World
 
@@ -79,3 +80,11 @@ def test_w1_a_transaction_in_two_phases_has_no_time_to_its_timeout() -> None:
     producer = driver.init(two_phase=True).value
     driver.add(producer.producer_id, producer.producer_epoch, P0)
     assert details_of(driver.live, now_ms=driver.now_ms).time_left_ms is None
+
+
+def test_the_time_that_loads_took_is_shown() -> None:
+    world = World(leads=False)
+    assert world.transactions.views.outcomes().loads == LoadView(0, 0)
+    for took_ms in (30, 10):
+        world.transactions.runtime.load_times.add(took_ms)
+    assert world.transactions.views.outcomes().loads == LoadView(30, 20)

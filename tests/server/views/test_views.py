@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 import pytest
 
-from oncelog_server import handlers, observe, views
+from oncelog_server import handlers, metrics, observe, views
 
 INSIDES: Final = {"runtime", "shards", "table"}
 
 
-@pytest.mark.parametrize("package", [handlers, observe], ids=["handlers", "observe"])
+@pytest.mark.parametrize("package", [handlers, metrics, observe])
 def test_handlers_and_metrics_do_not_walk_shards(package: object) -> None:
     paths = list(Path(package.__file__).parent.glob("*.py"))  # type: ignore[attr-defined]
     assert paths

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_server.observe import metrics
-from oncelog_server.observe.open_transactions import OpenTransactions
-from oncelog_server.observe.partitions import partition_lines
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.open_transactions import OpenTransactions
+from oncelog_server.metrics.partitions import partition_lines
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.observe.scraping import Scraped, scraped

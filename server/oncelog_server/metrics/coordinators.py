@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 from typing import Final, TypeVar
 
 from oncelog_server.group.views import GroupViews
-from oncelog_server.observe import metrics
-from oncelog_server.observe.exposition import WORK, Metric
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.exposition import WORK, Metric
 from oncelog_server.slices import Steps
 from oncelog_server.transaction.views import TransactionViews
 from oncelog_server.views.loads import LoadView

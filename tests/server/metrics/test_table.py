@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from oncelog_server.metrics.exposition import COUNTER, GAUGE
+from oncelog_server.metrics.table import METRICS
 from oncelog_server.observe.document import document
-from oncelog_server.observe.exposition import COUNTER, GAUGE
-from oncelog_server.observe.metrics import METRICS
 from tests.test_tidy import ROOT
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from oncelog_server.group.offsets import CommittedOffset
-from oncelog_server.observe import metrics
-from oncelog_server.observe.exposition import WORK
-from oncelog_server.observe.group_lag import GroupLag
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.exposition import WORK
+from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.topic_partition import TopicPartition

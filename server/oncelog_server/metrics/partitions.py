@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from oncelog_server.observe import metrics
-from oncelog_server.observe.exposition import WORK, Metric, label_text
-from oncelog_server.observe.open_transactions import OpenTransactions
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.exposition import WORK, Metric, label_text
+from oncelog_server.metrics.open_transactions import OpenTransactions
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.partition.view import partition_view
 from oncelog_server.views.partitions import PartitionView

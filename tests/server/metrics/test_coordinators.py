@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncelog_server.coordinator.load_times import LoadTimes
-from oncelog_server.observe import metrics
-from oncelog_server.observe.coordinators import group_lines, transaction_lines
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.coordinators import group_lines, transaction_lines
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import FenceCause
 from tests.server.observe.scraping import Scraped, scraped

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from oncelog_protocol.internal.transaction_log import TransactionState
-from oncelog_server.observe import metrics
+from oncelog_server.metrics import table as metrics
 from oncelog_server.transaction.views import TransactionViews
 
 HANGING: Final = "Hanging"

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from oncelog_server.group.views import GroupViews
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.observe import metrics
-from oncelog_server.observe.exposition import TURN, WORK
+from oncelog_server.metrics import table as metrics
+from oncelog_server.metrics.exposition import TURN, WORK
 from oncelog_server.partition.lag import walk_readable
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions

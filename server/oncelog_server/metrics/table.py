@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from oncelog_server.group.classic.states import GroupState
-from oncelog_server.observe.exposition import COUNTER, GAUGE, Metric
+from oncelog_server.metrics.exposition import COUNTER, GAUGE, Metric
 
 _TOPIC = ("topic",)
 _CAUSE = ("cause",)

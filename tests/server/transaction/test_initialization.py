@@ -1,0 +1,45 @@
+"""The quota of new transactional ids; more of it, and the generation of a group, are in
+`tests/server/handlers`."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.refusal import Refused
+from oncelog_server.transaction.caller import Client
+from oncelog_server.transaction.commands.init_producer_id import InitProducerId
+from oncelog_server.transaction.initialization import Initialization
+from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
+from tests.server.transaction.world import World, value_of
+
+
+def code_of(
+    world: World, quota: ProducerIdQuota, transactional_id: str, timeout_ms: int = 1_000
+) -> ErrorCode:
+    found = Initialization(
+        world.transactions,
+        world.groups,
+        quota,
+        world.now,
+        Client("client", "/10.0.0.1"),
+        InitProducerId(transactional_id, timeout_ms),
+        None,
+    ).run()
+    world.settle()
+    return ErrorCode(value_of(found).code)
+
+
+def test_h60_only_a_new_id_is_charged() -> None:
+    world, quota = World(), ProducerIdQuota(1)
+    assert code_of(world, quota, "known") is ErrorCode.NONE
+    assert code_of(world, quota, "known") is ErrorCode.NONE
+    with pytest.raises(Refused) as refused:
+        code_of(world, quota, "new")
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_h60_a_refused_id_is_given_back() -> None:
+    world, quota = World(), ProducerIdQuota(1)
+    assert code_of(world, quota, "t", timeout_ms=0) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert code_of(world, quota, "t") is ErrorCode.NONE
