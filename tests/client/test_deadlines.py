@@ -176,7 +176,7 @@ def test_a_broker_that_does_not_answer_is_waited_for_once() -> None:
 
 
 def test_a_peer_that_takes_nothing_is_waited_for_no_longer_than_a_request() -> None:
-    """Red before: the time-out of a call began when the socket had room for it."""
+    """Red before: the timeout of a call began when the socket had room for it."""
     broker = ScriptedBroker()
 
     async def scenario() -> float:

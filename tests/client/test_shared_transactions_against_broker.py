@@ -1,4 +1,4 @@
-"""Transactions that processes share without a group, on oncelog and Apache Kafka: one initialises,
+"""Transactions that processes share without a group, on oncelog and Apache Kafka: one initializes,
 another writes, a third decides."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 async def handed_over(
     bootstrap: str, admin: Admin, transactional_id: str, topic: str, *values: bytes
 ) -> TransactionMember:
-    """What an executor leaves behind: a process that was given an initialised producer."""
+    """What an executor leaves behind: a process that was given an initialized producer."""
     made = await admin.init_producer(transactional_id)
     async with Producer(bootstrap, transactional_id=transactional_id) as producer:
         await producer.adopt_transactions(made)

@@ -239,7 +239,7 @@ def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
 def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
 ) -> None:
-    """V2: fenced. V1: it opens a transaction without records, which ends by its time-out and moves
+    """V2: fenced. V1: it opens a transaction without records, which ends by its timeout and moves
     nothing back."""
     versions = V1 if spoken == "V1" else V2
     # Longer than a machine stands still: the first transaction has to be ended in time.

@@ -156,7 +156,7 @@ def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
     wait_until(lambda: is_over(wire, topic), "the marker")
     ended = last_stable_offset(wire, topic)
     assert late or ended == (2, 2)
-    # Another one of the same time-out, begun later, is aborted: the scan has been here.
+    # Another one of the same timeout, begun later, is aborted: the scan has been here.
     other = new_identity(wire, f"{topic}-other", timeout_ms=TIMEOUT_MS)
     assert produce(wire, topic, batch(other, 0), producer=other).error_code == ErrorCode.NONE
     expected = (ended[0] + 2, ended[1] + 2)

@@ -200,27 +200,27 @@ class ConsumerCopier(Copier):
 
 
 class GroupCopier(Copier):
-    """One producer for the process, initialised with every generation (KIP-447, early draft)."""
+    """One producer for the process, initialized with every generation (KIP-447, early draft)."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self.producer: Producer | None = None
-        self.initialised = False
+        self.initialized = False
 
     async def on_partitions_assigned(
         self, partitions: Sequence[TopicPartition], generation_id: int
     ) -> None:
-        self.initialised = False
+        self.initialized = False
         if self.producer is None:
             self.producer = self.new_producer(self.work.process_id)
             await self.producer.start()
         assigned = self.consumer.assignment()
         await self.producer.init_transactions(assigned, self.work.name, generation_id)
-        self.initialised = True
+        self.initialized = True
 
     async def copy(self, records: Sequence[ConsumerRecord]) -> None:
         assert self.producer is not None
-        if not self.initialised:
+        if not self.initialized:
             # Fenced within a generation that may well be the newest.
             metadata = self.consumer.group_metadata()
             await self.on_partitions_assigned((), metadata.generation_id)
@@ -228,11 +228,11 @@ class GroupCopier(Copier):
         try:
             await self.transfer(self.producer, records)
         except FencedInGroupError:
-            self.initialised = False
+            self.initialized = False
             raise
         except CommitOutcomeUnknown as unknown:
             # Only fatal for this generation: the committed offsets are requested again.
-            self.initialised = False
+            self.initialized = False
             raise AbortableError("outcome unknown") from unknown
 
     async def send_offsets(

@@ -2,7 +2,7 @@
 
 One step: a request that is sent and served (and answered, or its answer is lost), one that the
 network holds back, one that arrives after all, a commit in the coordinator's log, a marker that
-arrives (and perhaps its answer does not), a time-out, a restart of the coordinator.
+arrives (and perhaps its answer does not), a timeout, a restart of the coordinator.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def time_out(world: WorldModel) -> None:
             new_producer_id=world.new_producer_id,
         )
         fenced = TransactionResult(ErrorCode.PRODUCER_FENCED)
-        coordinator.append(decision, Waiting(transactional_id, None, "time-out", fenced))
+        coordinator.append(decision, Waiting(transactional_id, None, "timeout", fenced))
 
 
 def restart(world: WorldModel, kept: int) -> None:

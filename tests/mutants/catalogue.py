@@ -145,7 +145,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M13",
-        "the time-out is measured from the last activity",
+        "the timeout is measured from the last activity",
         f"{_SERVER}/transaction/commands/add_partitions.py",
         "    if not ongoing:\n",
         "    if ongoing or not ongoing:\n",
@@ -153,7 +153,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M14",
-        "the time-out begins anew after a restart",
+        "the timeout begins anew after a restart",
         _SHARD,
         "            elapsed_ms = wall_ms - live.metadata.start_ms\n",
         "            elapsed_ms = 0\n",
@@ -161,7 +161,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "M15",
-        "a time-out does not bump the epoch",
+        "a timeout does not bump the epoch",
         f"{_SERVER}/transaction/commands/fencing.py",
         "        producer_epoch=metadata.producer_epoch + 1,\n",
         "        producer_epoch=metadata.producer_epoch,\n",

@@ -51,7 +51,7 @@ class Fault(Enum):
 
     @property
     def pause_ms(self) -> int:
-        """SIGSTOP for so long: beyond the client's patience, or the transaction's time-out too."""
+        """SIGSTOP for so long: beyond the client's patience, or the transaction's timeout too."""
         return {Fault.PAUSE: 35_000, Fault.LONG_PAUSE: 2 * TIMEOUT_MS}.get(self, 0)
 
     @property

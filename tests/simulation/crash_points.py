@@ -1,7 +1,7 @@
 """The points of the crash matrix, as moments on the disk of one broker.
 
 The transaction is over three partitions and a group's offsets. Of each log only the appends since
-the producer was initialised are counted: the first of a data partition is its record, the second
+the producer was initialized are counted: the first of a data partition is its record, the second
 its marker; those of `__transaction_state` are four partitions, PREPARE and COMPLETE.
 """
 

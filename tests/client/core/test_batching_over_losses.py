@@ -76,7 +76,7 @@ class World:
     given_up: set[int] = field(default_factory=set)
 
     def act(self, action: str) -> None:
-        # Far below the delivery time-out: only "time passes" has anything given up.
+        # Far below the delivery timeout: only "time passes" has anything given up.
         self.now += 0.001
         if action == "append":
             self.acc.append(TP, numbered(self.count), self.count, self.now)

@@ -1,4 +1,4 @@
-"""A transaction that has consumer offsets and no records: it has a time-out as any other."""
+"""A transaction that has consumer offsets and no records: it has a timeout as any other."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_Z6_init_producer_id_three_times_while_the_abort_takes_time() -> None:
     assert world.producer() == (old[0], old[1] + 2)
 
 
-# --- time-outs
+# --- timeouts
 
 
 def test_T1_a_silent_producers_transaction_is_aborted_at_its_time_out() -> None:

@@ -1,4 +1,4 @@
-"""Participation in two-phase commit (KIP-939): no time-out, and what a new instance keeps is ended
+"""Participation in two-phase commit (KIP-939): no timeout, and what a new instance keeps is ended
 as what it was begun."""
 
 from __future__ import annotations

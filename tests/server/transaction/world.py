@@ -254,7 +254,7 @@ class World:
         return self.transactions.init_producer_id(command)
 
     def producer(self, transactional_id: str = "t", **settings: Any) -> tuple[int, int]:
-        """A producer that has been initialised: its id and epoch."""
+        """A producer that has been initialized: its id and epoch."""
         result = None
         while result is None or result.code is ErrorCode.CONCURRENT_TRANSACTIONS:
             answer = self.init(transactional_id, **settings)

@@ -52,7 +52,7 @@ def check_files(
 def check_settled(logs: Logs, *, open_allowed: frozenset[int] = frozenset()) -> list[Violation]:
     """After everything was healed and had its time: nothing is undecided, nothing is owed (I8).
 
-    `open_allowed`: producers that are in two-phase commit and have no time-out.
+    `open_allowed`: producers that are in two-phase commit and have no timeout.
     """
     found = []
     for life in lives_of(logs)[0]:

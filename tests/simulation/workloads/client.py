@@ -72,7 +72,7 @@ class Client(ABC):
         """Until done, or until something failed that needs a new start. Raises KafkaError."""
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Of every client: time-outs that fit small worlds."""
+        """Of every client: timeouts that fit small worlds."""
         return {
             "client_id": self.name,
             "request_timeout_ms": 800,

@@ -76,9 +76,9 @@ class GroupCommit(TransactionalClient):
     async def take_over(self, admin: Admin) -> TransactionMember:
         """A generation of its own: what older ones had undecided is aborted when this is over."""
         self.generation += 1
-        return await self.initialise(admin, f"{self.name}-parent")
+        return await self.initialize(admin, f"{self.name}-parent")
 
-    async def initialise(self, admin: Admin, name: str) -> TransactionMember:
+    async def initialize(self, admin: Admin, name: str) -> TransactionMember:
         timeout_ms = self.world.options.transaction_timeout_ms
         return await admin.init_producer(name, self.group, transaction_timeout_ms=timeout_ms)
 
@@ -151,9 +151,9 @@ class GroupCommit(TransactionalClient):
         raise KafkaError("the group commit is not answered")
 
     async def member(self, admin: Admin, number: int, attempt: Attempt) -> TransactionMember | None:
-        """A task: adopts what the driver has initialised, writes, leaves its transaction open."""
+        """A task: adopts what the driver has initialized, writes, leaves its transaction open."""
         name = f"{self.name}-{number}"
-        given = await self.initialise(admin, name)
+        given = await self.initialize(admin, name)
         producer = Producer(BROKER, **self.producer_settings(transactional_id=name))
         try:
             await producer.start()

@@ -70,7 +70,7 @@ class RawProducer:
             self._connection.close()
 
     async def _ask(self, request: object, response: type[R], newest: int, *, again: bool) -> R:
-        """`again`: also after a broken connection or a time-out; what is asked can be repeated."""
+        """`again`: also after a broken connection or a timeout; what is asked can be repeated."""
         for attempt in range(ATTEMPTS):
             try:
                 connection = await self.connection()

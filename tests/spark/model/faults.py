@@ -1,4 +1,4 @@
-"""What goes wrong by itself: crashes, time-outs, rest, a late frame, a lost checkpoint."""
+"""What goes wrong by itself: crashes, timeouts, rest, a late frame, a lost checkpoint."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Machines:
 
 
 def _write_on(state: Writing, reply: Reply) -> Turn:
-    """A task: initialise, write, hand over; abort what fails."""
+    """A task: initialize, write, hand over; abort what fails."""
     if state.failed:
         return Written(None)
     if isinstance(reply, TransactionMember):

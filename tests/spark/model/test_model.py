@@ -56,7 +56,7 @@ def test_without_faults_there_is_little_choice() -> None:
     ("sink", "budget"),
     [
         pytest.param(RecordSink(two_phase=False), Budget(timeouts=1), id="times-out-once-decided"),
-        pytest.param(RECORD, Budget(copies=1), id="initialised-late-once-decided"),
+        pytest.param(RECORD, Budget(copies=1), id="initialized-late-once-decided"),
         pytest.param(
             RECORD, Budget(crashes=1, rests=1), id="its-id-expires-between-its-end-and-DONE"
         ),

@@ -61,7 +61,7 @@ def test_what_was_decided_is_not_aborted_by_spark(
 
 
 def test_what_was_not_decided_is_aborted_at_once(query: Query) -> None:
-    """Readers do not wait for the next batch, nor for a time-out."""
+    """Readers do not wait for the next batch, nor for a timeout."""
     messages = query.write(query.plan(), 0)
     assert query.open_ids()
     query.abort(messages, 0)

@@ -47,7 +47,7 @@ def members(messages: list[TaskMessage]) -> list[TransactionMember]:
 
 
 def fence(query: Query, *lost: TransactionMember) -> None:
-    """What a time-out does as well: abort, and a newer epoch."""
+    """What a timeout does as well: abort, and a newer epoch."""
 
     async def abort() -> None:
         async with Admin(query.bootstrap) as admin:
@@ -56,7 +56,7 @@ def fence(query: Query, *lost: TransactionMember) -> None:
     asyncio.run(abort())
 
 
-def initialise(query: Query, *before: TransactionMember) -> None:
+def initialize(query: Query, *before: TransactionMember) -> None:
     """What the next task does that takes the ids."""
 
     async def take() -> None:
@@ -144,7 +144,7 @@ def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
     commit = query.start_commit(messages, 0)
     query.fail_points.wait_for("commit.end-members.before")
     query.run([0])
-    initialise(query, *members(messages))
+    initialize(query, *members(messages))
     query.fail_points.resume("commit.end-members.before")
     with pytest.raises(SinkError) as refused:
         commit.result()

@@ -21,7 +21,7 @@ from tests.spark.topics import Row, Topics
 
 def lose(query: Query, batch_id: int, *, partition: int) -> str:
     """A batch whose driver died right after its decision, and of which the broker then aborts one
-    transaction, as a time-out does."""
+    transaction, as a timeout does."""
     messages = query.write(query.plan(), batch_id)
     query.fail_points.kill("commit.decide.after")
     with pytest.raises(Killed):

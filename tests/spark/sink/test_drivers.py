@@ -155,7 +155,7 @@ def test_a_task_that_does_not_know_its_batch_writes_and_the_commit_still_knows(
 def test_attempts_that_did_not_win_are_ended_when_the_batch_is_committed(
     query: Query, broker: Oncelog, topics: Topics
 ) -> None:
-    """Readers of committed records do not wait for their time-outs."""
+    """Readers of committed records do not wait for their timeouts."""
     plan = query.plan()
     losers = query.write(plan, 0)
     assert query.commit(query.write(plan, 0), 0)

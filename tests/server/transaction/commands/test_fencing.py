@@ -1,4 +1,4 @@
-"""Time-outs: measured once from the first partition, by monotonic time, across lives."""
+"""Timeouts: measured once from the first partition, by monotonic time, across lives."""
 
 from __future__ import annotations
 
