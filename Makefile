@@ -33,7 +33,7 @@ check: $(READY)  ## format, lint, types, layers and the project's own rules
 
 # What a contributor runs before each commit: below a minute on two cores.
 quick: check  ## check, and the tests that need no process, no Java and no second of waiting
-	$(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
+	ONCELOG_EXAMPLES=quick $(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
 	    tests/server tests/protocol tests/client/core tests/client/io
 
 # Three at a time: on two cores somebody always waits for a time-out or a process to start.

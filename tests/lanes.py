@@ -7,6 +7,7 @@ without `process`, `java` or `spark` fails where it starts it.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pytest
@@ -66,6 +67,8 @@ MARKERS_OF_FIXTURES: Final = {
 
 PAGE: Final = "tests/lanes.py"
 
+_NOT_THESE: Final = re.compile(r"not \w+( and not \w+)*")
+
 # What CPython audits where a process begins.
 _EVENTS: Final = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 
@@ -73,6 +76,14 @@ _EVENTS: Final = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.pos
 def markers_of(path: str) -> tuple[str, ...]:
     """Return the markers of the tests in a file; `path` begins with `tests/`."""
     return MARKERS[max((prefix for prefix in MARKERS if path.startswith(prefix)), key=len)]
+
+
+def is_left_out(path: str, expression: str) -> bool:
+    """Return True if no test of a file can be in a run of these markers (`-m`): the expression is
+    a list of markers that no test may have, and the file has one of them."""
+    if not _NOT_THESE.fullmatch(expression) or not path.endswith(".py"):
+        return False
+    return not set(expression.split()).isdisjoint(markers_of(path))
 
 
 def mark(item: pytest.Item) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lanes import MARKERS, PAGE, markers_of
+import tests.examples
+from tests.examples import examples
+from tests.lanes import MARKERS, PAGE, is_left_out, markers_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,6 +32,45 @@ def test_every_row_is_of_a_file_or_a_folder(prefix: str) -> None:
 )
 def test_the_longest_row_counts(path: str, markers: tuple[str, ...]) -> None:
     assert markers_of(path) == markers
+
+
+QUICK = "not process and not java and not spark and not slow"
+
+
+@pytest.mark.parametrize(
+    ("path", "expression", "left_out"),
+    [
+        ("tests/server/log/test_log.py", QUICK, False),
+        ("tests/server/log/cleaner/test_crashes.py", QUICK, True),
+        ("tests/server/log/cleaner/test_crashes.py", "not process", False),
+        ("tests/server/log/cleaner/test_crashes.py", "", False),
+        # A test may have more markers than its file: these may choose it.
+        ("tests/server/log/cleaner/test_crashes.py", "java or not slow", False),
+        ("tests/server/log/cleaner/test_crashes.py", "slow", False),
+        ("tests/faults/test_recover.py", QUICK, True),
+        ("tests/faults", QUICK, False),
+    ],
+)
+def test_a_file_is_left_out_where_no_test_of_it_can_run(
+    path: str, expression: str, left_out: bool
+) -> None:
+    assert is_left_out(path, expression) is left_out
+
+
+def test_the_quick_lane_is_the_one_that_is_tried_here() -> None:
+    assert f'-m "{QUICK}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("count", "quick", "all_of_them"), [(500, 100, 500), (100, 20, 100), (30, 10, 30), (8, 8, 8)]
+)
+def test_the_quick_lane_tries_a_fifth_of_the_examples(
+    monkeypatch: pytest.MonkeyPatch, count: int, quick: int, all_of_them: int
+) -> None:
+    monkeypatch.setattr(tests.examples, "IS_QUICK", True)
+    assert examples(count) == quick
+    monkeypatch.setattr(tests.examples, "IS_QUICK", False)
+    assert examples(count) == all_of_them
 
 
 def test_a_process_without_a_marker_is_refused() -> None:

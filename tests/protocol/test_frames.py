@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.frames import FrameReader, frame
+from tests.examples import examples
 
 bodies = st.lists(st.binary(max_size=50), max_size=6)
 
@@ -18,7 +19,7 @@ def wire(contents: list[bytes]) -> bytes:
     return b"".join(part for content in contents for part in frame([content]))
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=examples(200), deadline=None, database=None)
 @given(bodies)
 def test_whole(contents: list[bytes]) -> None:
     reader = FrameReader()
@@ -26,7 +27,7 @@ def test_whole(contents: list[bytes]) -> None:
     assert reader.pending == 0
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=examples(100), deadline=None, database=None)
 @given(bodies)
 def test_byte_by_byte(contents: list[bytes]) -> None:
     reader = FrameReader()
@@ -34,7 +35,7 @@ def test_byte_by_byte(contents: list[bytes]) -> None:
     assert arrived == contents
 
 
-@settings(max_examples=100, deadline=None, database=None)
+@settings(max_examples=examples(100), deadline=None, database=None)
 @given(bodies, st.lists(st.integers(0, 400), max_size=8))
 def test_in_any_pieces(contents: list[bytes], cuts: list[int]) -> None:
     raw, reader = wire(contents), FrameReader()

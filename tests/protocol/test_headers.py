@@ -21,6 +21,7 @@ from oncelog_protocol.headers import (
     write_request_header,
 )
 from oncelog_protocol.unsigned_varint import write_uvarint
+from tests.examples import examples
 from tests.protocol.drawing import all_cases
 from tests.protocol.kio_oracle import kio_class
 
@@ -29,7 +30,7 @@ ids = st.integers(-(1 << 31), (1 << 31) - 1)
 client_ids = st.none() | st.text(max_size=50)
 
 
-@settings(max_examples=400, deadline=None, database=None)
+@settings(max_examples=examples(400), deadline=None, database=None)
 @given(st.sampled_from(SPOKEN), ids, client_ids)
 def test_a_request_header_is_read_as_it_was_written_and_as_kio_writes_it(
     api: tuple[int, int], correlation_id: int, client_id: str | None
@@ -48,7 +49,7 @@ def test_a_request_header_is_read_as_it_was_written_and_as_kio_writes_it(
     assert (entity.correlation_id, entity.client_id) == (correlation_id, client_id)
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=examples(200), deadline=None, database=None)
 @given(st.sampled_from(SPOKEN), ids)
 def test_a_response_header_is_read_as_it_was_written(
     api: tuple[int, int], correlation_id: int
@@ -99,7 +100,7 @@ def test_every_cut_header_is_refused(version: int) -> None:
             read_response_header(ApiKey.END_TXN, version, answer[:size])
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(st.sampled_from(SPOKEN), st.binary(max_size=60))
 def test_noise_is_a_header_or_refused(api: tuple[int, int], noise: bytes) -> None:
     start = b"".join(number.to_bytes(2, "big") for number in api)

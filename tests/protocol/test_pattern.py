@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog_protocol.pattern import Pattern, PatternError
+from tests.examples import examples
 
 PIECES = st.sampled_from(
     ["a", "b", "-", "\\.", ".", "\\d", "\\W", "[ab]", "[^a]", "[a-c]", "[]x]", "[a-]", "$", "^"]
@@ -31,7 +32,7 @@ def patterns() -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=400, deadline=None, database=None)
+@settings(max_examples=examples(400), deadline=None, database=None)
 @given(pattern=patterns(), texts=st.lists(st.text("ab-.1x\n", max_size=6), max_size=8))
 def test_a_pattern_matches_what_pythons_own_matches(pattern: str, texts: list[str]) -> None:
     expected = re.compile(pattern.replace("$", "\\Z"))

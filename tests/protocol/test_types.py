@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.types import ZERO_UUID, uuid_from_string, uuid_to_string
 from oncelog_protocol.unsigned_varint import read_uvarint, write_uvarint
+from tests.examples import examples
 
 
 @given(st.binary(min_size=16, max_size=16))
@@ -27,7 +28,7 @@ def test_what_is_no_uuid_is_refused(text: str) -> None:
         uuid_from_string(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, (1 << 32) - 1))
 def test_a_varint_is_read_as_it_was_written(value: int) -> None:
     raw = write_uvarint(value)

@@ -21,6 +21,7 @@ from oncelog_protocol.records.compression import (
     decompress,
 )
 from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
+from tests.examples import examples
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 MIB = 1 << 20
@@ -234,7 +235,7 @@ def test_every_prefix_is_refused_or_shorter(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.data())
 def test_damage_raises_corrupt_records_and_nothing_else(
     codec: Compression, data: st.DataObject

@@ -15,6 +15,7 @@ from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_protocol.records.record import NewRecord, Record, decode_records
 from oncelog_protocol.records.zigzag import encode_varint
+from tests.examples import examples
 from tests.protocol.records.drawing import INT64, KEYS, LIMIT, NEW_RECORDS, as_read
 
 RECORDS = [
@@ -92,7 +93,7 @@ def test_every_corrupt_byte_is_refused_or_understood(compression: Compression) -
                 assert len(read_records(corrupt, max_bytes=4096, check_crc=False)) <= 3
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.binary(max_size=60), st.integers(-3, 9), st.integers(-3, 9), INT64)
 def test_noise_is_refused_or_understood(
     noise: bytes, count: int, last_offset_delta: int, base_timestamp: int

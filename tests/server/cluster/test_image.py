@@ -19,6 +19,7 @@ from oncelog_server.cluster.topic_alterations import alter_topic
 from oncelog_server.cluster.topic_deletion import delete_topics
 from oncelog_server.cluster.topics import NewPartitions, NewTopic, create_partitions, create_topic
 from oncelog_server.settings.model import Settings
+from tests.examples import examples
 from tests.server.cluster.clusters import Cluster
 
 SETTINGS = Settings()
@@ -158,7 +159,7 @@ def do(cluster: Cluster, step: tuple[str, str, int]) -> None:
         cluster.apply(alter_topic(cluster.image, SETTINGS, name, own))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS, STEPS)
 def test_advancing_is_reading_anew_and_deltas_add_up(
     before: list[tuple[str, str, int]], after: list[tuple[str, str, int]]

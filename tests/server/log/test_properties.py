@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from oncelog_server.log.errors import AppendError
 from oncelog_server.log.log import PartitionLog
+from tests.examples import examples
 from tests.server.log.driver import Driver, check_invariants, flush, oracle_of, read_all
 
 PRODUCERS = st.integers(1, 4)
@@ -127,7 +128,7 @@ class Model:
         self.driver.leader_epoch += 1
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(STEPS, st.integers(0, 40))
 def test_the_log_is_what_its_bytes_say(steps: list[tuple[Any, ...]], watermark: int) -> None:
     model = Model()
@@ -143,7 +144,7 @@ def test_the_log_is_what_its_bytes_say(steps: list[tuple[Any, ...]], watermark: 
     check_invariants(model.log, model.driver.files)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 300)), min_size=1, max_size=40),
     st.data(),

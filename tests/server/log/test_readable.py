@@ -13,6 +13,7 @@ from oncelog_protocol.records.batch import read_records, split_batches
 from oncelog_protocol.records.control import read_marker
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.readable import STEP_BATCHES, count_readable
+from tests.examples import examples
 from tests.server.log.cleaner.compacting import Compacting
 from tests.server.log.driver import MANY, Driver
 from tests.server.log.test_properties import STEPS, Model
@@ -63,7 +64,7 @@ def stable(log: PartitionLog) -> int:
     return log.log_end_offset if unstable is None else unstable
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(STEPS, st.data())
 def test_it_is_what_a_reader_gets(steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
     model = Model()
@@ -77,7 +78,7 @@ def test_it_is_what_a_reader_gets(steps: list[tuple[Any, ...]], data: st.DataObj
         assert counted(model.log, first, end) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.one_of(

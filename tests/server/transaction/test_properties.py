@@ -14,6 +14,7 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
+from tests.examples import examples
 from tests.server.transaction.auditor import Auditor, Identity
 from tests.server.transaction.driver import ID, P0, P1, P2, Answer, Driver, loaded
 
@@ -184,7 +185,7 @@ class Lives(RuleBasedStateMachine):
 
 
 Lives.TestCase.settings = settings(
-    max_examples=80,
+    max_examples=examples(80),
     stateful_step_count=35,
     deadline=None,
     derandomize=True,

@@ -12,6 +12,7 @@ from oncelog_protocol.messages.join_group import JoinGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic.states import GroupState
+from tests.examples import examples
 from tests.server.group.driver import GROUP, Driver
 
 
@@ -316,7 +317,7 @@ class GroupOfClients(RuleBasedStateMachine):
 
 
 GroupOfClients.TestCase.settings = settings(
-    max_examples=120,
+    max_examples=examples(120),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

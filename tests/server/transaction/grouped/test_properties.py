@@ -11,6 +11,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import TransactionResult
+from tests.examples import examples
 from tests.server.transaction.driver import P0, P1, P2, loaded
 from tests.server.transaction.grouped.auditor import audit_groups
 from tests.server.transaction.grouped.driver import IN0, IN1, IN2, GroupDriver
@@ -166,7 +167,7 @@ class Groups(RuleBasedStateMachine):
 
 
 Groups.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
