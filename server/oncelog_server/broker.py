@@ -13,7 +13,7 @@ import structlog
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.background_tasks import BackgroundTasks
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.config import Settings
 from oncelog_server.deferred import Unheard
 from oncelog_server.dispatch import Dispatch
@@ -51,8 +51,7 @@ from oncelog_server.start_checks import StartChecks
 from oncelog_server.storage.files import StorageError
 from oncelog_server.strays import Folders
 from oncelog_server.transaction.coordinator import TransactionCoordinator
-from oncelog_server.transaction.leaders import ImageLeaders
-from oncelog_server.transaction.marker_delivery import LocalMarkers
+from oncelog_server.transaction.marker_delivery import ImageLeaders, LocalMarkers
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota, RefusedProducerIds
 from oncelog_server.transaction.producer_ids import ProducerIds
 
@@ -280,11 +279,9 @@ class Broker:
 
     def _new_transaction_coordinator(self, local: LocalMarkers) -> TransactionCoordinator:
         remote = RemoteMarkers(self._marker_links)
-        leaders = ImageLeaders(
-            self.settings.node_id, lambda: self.metadata.image, local, remote.sender
-        )
+        leaders = ImageLeaders(self.settings.node_id, self.metadata.follower, local, remote.sender)
         return TransactionCoordinator(
-            partition_count=partial(self._partition_count, TRANSACTION_STATE),
+            partition_count=leaders.shard_count,
             leaders=leaders,
             new_producer_id=self._producer_ids.take,
             is_given_id=self._producer_ids.is_given,

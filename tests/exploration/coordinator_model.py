@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import NamedTuple
 
+from oncelog_server.coordinator.runtime import carry_out
 from oncelog_server.coordinator.shard import (
     COMMITTED,
     TAKEN,
@@ -13,7 +14,6 @@ from oncelog_server.coordinator.shard import (
     Effect,
     EffectRow,
     EffectTable,
-    carry_out,
 )
 from oncelog_server.transaction.effects import CompleteLater, ReleaseResponse, WriteMarkers
 from oncelog_server.transaction.markers import MarkerWork

@@ -14,7 +14,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import AppendError
 from oncelog_server.transaction.commands.end_txn import decide_complete
 from oncelog_server.transaction.commands.fencing import decide_overdue
-from oncelog_server.transaction.markers import MarkerOutcome, marker_outcome
+from oncelog_server.transaction.marker_delivery import MarkerOutcome, marker_outcome
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.shard import decided
 from tests.exploration.clients import End, Request

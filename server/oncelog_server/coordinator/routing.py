@@ -1,5 +1,5 @@
 """Which partition of an internal topic owns an id (Java's String.hashCode, as every Kafka tool
-computes it)."""
+computes it), and the internal topics that are in no transaction."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 
-# No part of any transaction: no producer writes to them in one, and a marker would end nothing.
+# No transaction writes to them, so a marker there would end nothing.
 NEVER_IN_TRANSACTIONS: Final = INTERNAL_TOPICS - {CONSUMER_OFFSETS}
 
-
+# Hashes of longer ids are not kept.
 _KEPT_NAME: Final = 256
 
 
@@ -27,6 +27,5 @@ def java_string_hash(text: str) -> int:
 
 def partition_for(id_: str, partitions: int) -> int:
     """`Utils.abs(id.hashCode()) % partitions`: `myProducer` is in 10 of 50."""
-    # Very long ids are not cached.
     hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__
     return (hash_of(id_) & 0x7FFFFFFF) % partitions

@@ -1,5 +1,5 @@
-"""Runs the shards of one internal topic: append a decision, park its answer until it is committed,
-replay.
+"""Runs the shards of one internal topic: append a decision, park its response until it is
+committed, replay, carry out its effects.
 
 Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. Pure: the
 partition underneath does the writing, and calls back when the high watermark has moved.
@@ -7,7 +7,7 @@ partition underneath does the writing, and calls back when the high watermark ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from operator import itemgetter
@@ -23,10 +23,10 @@ from oncelog_server.coordinator.shard import (
     FAILED,
     TAKEN,
     Decision,
+    Effect,
     EffectTable,
     Park,
     Shard,
-    carry_out,
 )
 from oncelog_server.deferred import Deferred, pass_on
 from oncelog_server.log.results import Origin
@@ -37,6 +37,17 @@ from oncelog_server.slices import Steps, at_its_end
 R = TypeVar("R")
 S = TypeVar("S", bound=Shard)
 T = TypeVar("T")
+
+
+def carry_out(
+    table: EffectTable[S], moment: int, shard: S, effects: Iterable[Effect], *code: int
+) -> None:
+    """Do what the effects have in the column of `moment`, in their order. `code`: the error of
+    FAILED. Raise KeyError if an effect has no row."""
+    for effect in effects:
+        action: Callable[..., None] | None = table[type(effect)][moment]
+        if action is not None:
+            action(shard, effect, *code)
 
 
 class ReplayAt(Enum):
@@ -56,7 +67,7 @@ class LoadedShard(Generic[S]):
 
 
 class Work(Protocol):
-    """`Slices.run`, or all of it at once."""
+    """`Slices.run`, or all steps at once."""
 
     def __call__(self, steps: Steps[T], /) -> T | Deferred[T]: ...
 
@@ -94,7 +105,7 @@ class ShardRuntime(Generic[S]):
         self._wall_ms = wall_ms
         self._shards: dict[int, LoadedShard[S]] = {}
         self._work = work
-        # Those that are being loaded: by another mark each time.
+        # The shards that are being loaded, each load with its own mark.
         self._loading: dict[int, _Load] = {}
         # Partitions whose load failed: refused until the next leadership event, never served half
         # (S14).
@@ -104,9 +115,9 @@ class ShardRuntime(Generic[S]):
     # --- leadership
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        """Load the shard of a partition that this broker leads now; meanwhile it answers
+        """Load the shard of a partition that this broker leads now; meanwhile it is
         COORDINATOR_LOAD_IN_PROGRESS. Raises ValueError, or abandons what it returns with one, if
-        its log cannot be read: the shard then answers COORDINATOR_NOT_AVAILABLE."""
+        its log cannot be read: the shard is then COORDINATOR_NOT_AVAILABLE."""
         index = partition.topic_partition.partition
         epoch = partition.leader_epoch
         loaded, loading = self._shards.get(index), self._loading.get(index)
@@ -149,8 +160,8 @@ class ShardRuntime(Generic[S]):
             self._on_unloaded(loaded.shard)
 
     def refuse(self, index: int, reason: str) -> None:
-        """This broker leads the partition and cannot use its log: the shard answers
-        COORDINATOR_NOT_AVAILABLE, with `reason`, until it is led after all."""
+        """This broker leads the partition and cannot use its log: the shard is
+        COORDINATOR_NOT_AVAILABLE, with `reason`, until it is led again."""
         self.resign(index)
         self._refused[index] = reason
 
@@ -173,7 +184,7 @@ class ShardRuntime(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether any shard is on its way here."""
+        """Whether any shard is being loaded."""
         return bool(self._loading)
 
     def is_loaded(self, index: int) -> bool:
@@ -181,12 +192,12 @@ class ShardRuntime(Generic[S]):
         return index in self._shards
 
     def is_in_service(self, index: int, shard: S) -> bool:
-        """Whether that shard has been neither given up nor loaded anew meanwhile."""
+        """Whether that shard has been neither unloaded nor loaded anew meanwhile."""
         loaded = self._shards.get(index)
         return loaded is not None and loaded.shard is shard
 
     def partition(self, index: int) -> Partition:
-        """Where that shard's records are. Raises Refused as `shard` does."""
+        """Return the partition with that shard's records. Raise Refused as `shard` does."""
         self.shard(index)
         return self._shards[index].partition
 
@@ -245,7 +256,7 @@ class ShardRuntime(Generic[S]):
     def _once_state_is_committed(
         self, loaded: LoadedShard[S], response: R | Deferred[R]
     ) -> R | Deferred[R]:
-        """An answer out of state that was replayed at its append must not leave before that append
+        """A response from state that was replayed at its append must not leave before that append
         is committed: it might show what a crash takes back."""
         partition = loaded.partition
         if (

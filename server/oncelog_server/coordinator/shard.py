@@ -9,7 +9,7 @@ are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -60,17 +60,6 @@ class EffectRow(NamedTuple, Generic[S]):
 # A missing row is an error.
 EffectTable = Mapping[type[Effect], EffectRow[S]]
 TAKEN, FAILED, COMMITTED = range(3)
-
-
-def carry_out(
-    table: EffectTable[S], moment: int, shard: S, effects: Iterable[Effect], *code: int
-) -> None:
-    """Do what the effects have in the column of `moment`, in their order. `code`: the error of
-    FAILED. Raise KeyError if an effect has no row."""
-    for effect in effects:
-        action: Callable[..., None] | None = table[type(effect)][moment]
-        if action is not None:
-            action(shard, effect, *code)
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):

@@ -77,7 +77,7 @@ def _decide(
 
 def _response(context: RequestContext, result: TransactionResult) -> EndTxnResponse:
     return EndTxnResponse(
-        error_code=code_for_version(API, context.api_version, result.code),
+        error_code=result.code and code_for_version(API, context.api_version, result.code),
         producer_id=result.producer_id,
         producer_epoch=result.producer_epoch,
         refused_member=result.refused_member,

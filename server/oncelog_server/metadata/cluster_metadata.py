@@ -102,6 +102,11 @@ class ClusterMetadata:
         """Return the metadata at the newest revision that this broker has seen."""
         return self._follower.image
 
+    @property
+    def follower(self) -> ImageFollower:
+        """Return what holds the image, for parts that read it at every request."""
+        return self._follower
+
     # ── Life ─────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self, endpoints: Sequence[Endpoint], *, cluster_id: str | None = None) -> None:

@@ -35,8 +35,8 @@ from oncelog_server.transaction.effects import CompleteLater, WriteMarkers
 from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
 from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
-from oncelog_server.transaction.marker_delivery import MarkerSender
-from oncelog_server.transaction.markers import MarkerOutcome, MarkerWork, marker_outcome
+from oncelog_server.transaction.marker_delivery import MarkerOutcome, MarkerSender, marker_outcome
+from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
 from oncelog_server.transaction.shard import (
     EFFECTS,

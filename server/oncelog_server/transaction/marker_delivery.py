@@ -1,5 +1,5 @@
-"""Sending a decided transaction's markers to the leaders of its partitions: one call, two ways
-(seam 4).
+"""The markers of a decided transaction on their way to the leaders of its partitions: one call, two
+ways (seam 4), and what an error code means for them (KIP-98, WriteTxnMarkers).
 
 A local leader is a short cut of the same request that another broker would get as WriteTxnMarkers.
 """
@@ -7,10 +7,12 @@ A local leader is a short cut of the same request that another broker would get 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from enum import Enum
+from typing import Final, Protocol
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
+from oncelog_server.cluster.image import ClusterImage
+from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
@@ -20,6 +22,40 @@ from oncelog_server.transaction.markers import MarkerWork
 MarkerSettled = Callable[[TopicPartition, ErrorCode], None]
 # (producer id, producer epoch, committed)
 OffsetsMarker = Callable[[int, int, bool], None]
+
+
+class MarkerOutcome(Enum):
+    WRITTEN = "the partition has it"
+    RETRY = "try again later, at the leader of that time"
+    STALE = "a newer coordinator is at work: stop"
+
+
+# One leader refusing never holds back the others (scenario C-J): an epoch that is already
+# higher there means that a later marker of this producer has been written, so this one is not
+# needed any more.
+MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
+    ErrorCode.NONE: MarkerOutcome.WRITTEN,
+    ErrorCode.INVALID_PRODUCER_EPOCH: MarkerOutcome.WRITTEN,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: MarkerOutcome.STALE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: MarkerOutcome.RETRY,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: MarkerOutcome.RETRY,
+    ErrorCode.NOT_ENOUGH_REPLICAS: MarkerOutcome.RETRY,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: MarkerOutcome.RETRY,
+    ErrorCode.REQUEST_TIMED_OUT: MarkerOutcome.RETRY,
+    ErrorCode.KAFKA_STORAGE_ERROR: MarkerOutcome.RETRY,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: MarkerOutcome.RETRY,
+    ErrorCode.NOT_COORDINATOR: MarkerOutcome.RETRY,
+    ErrorCode.BROKER_NOT_AVAILABLE: MarkerOutcome.RETRY,
+    ErrorCode.NETWORK_EXCEPTION: MarkerOutcome.RETRY,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: MarkerOutcome.RETRY,
+    ErrorCode.UNKNOWN_SERVER_ERROR: MarkerOutcome.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: MarkerOutcome.RETRY,
+}
+
+
+def marker_outcome(code: ErrorCode) -> MarkerOutcome:
+    """A code that is not in the table is no reason to leave a decided transaction unfinished."""
+    return MARKER_OUTCOMES.get(code, MarkerOutcome.RETRY)
 
 
 class MarkerSender(Protocol):
@@ -91,3 +127,50 @@ class LocalMarkers:
             settled(topic_partition, ErrorCode.NONE)
         else:
             partition.when_committed(end_offset, lambda code: settled(topic_partition, code))
+
+
+class HasImage(Protocol):
+    """What follows the metadata store."""
+
+    image: ClusterImage
+
+
+class ImageLeaders:
+    """The leaders in the newest image of `metadata`. `remote(broker_id)` gives the sender for
+    another broker, or None if it is not alive."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        metadata: HasImage,
+        local: MarkerSender,
+        remote: Callable[[int], MarkerSender | None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._local = local
+        self._remote = remote
+
+    def marker_sender(self, partition: TopicPartition) -> MarkerSender | None:
+        leader = self._leader(partition)
+        if leader == self._broker_id:
+            return self._local
+        return None if leader is None or leader < 0 else self._remote(leader)
+
+    def is_gone(self, partition: TopicPartition) -> bool:
+        """The image follows the store, so a topic that it does not know has been deleted: a
+        transaction cannot have begun in a topic before the image showed it."""
+        return self._leader(partition) is None
+
+    def _leader(self, partition: TopicPartition) -> int | None:
+        """Return the broker id of the leader, below 0 while there is none; None for a partition
+        that the image does not have."""
+        topic = self._metadata.image.topics.get(partition.topic)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[partition.partition].leader
+
+    def shard_count(self) -> int:
+        """Return the number of partitions of `__transaction_state`, 0 while it is not created."""
+        found = self._metadata.image.topics.get(TRANSACTION_STATE)
+        return 0 if found is None else len(found.partitions)

@@ -39,13 +39,13 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from oncelog_server.coordinator.runtime import carry_out
 from oncelog_server.coordinator.shard import (
     COMMITTED,
     FAILED,
     TAKEN,
     Decision,
     Park,
-    carry_out,
 )
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic.group import ClassicGroup

@@ -25,7 +25,7 @@ from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import TransactionCoordinator
-from oncelog_server.transaction.leaders import ImageLeaders
+from oncelog_server.transaction.marker_delivery import ImageLeaders
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
@@ -167,7 +167,7 @@ async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
     clock = SystemClock()
     coordinator = TransactionCoordinator(
         partition_count=lambda: 1,
-        leaders=ImageLeaders(99, lambda: broker.metadata.image, link_to(markers), markers.sender),
+        leaders=ImageLeaders(99, broker.metadata.follower, link_to(markers), markers.sender),
         new_producer_id=lambda: next(ids),
         timers=LoopTimers(asyncio.get_running_loop()),
         wall_ms=clock.now_ms,

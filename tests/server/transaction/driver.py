@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.coordinator.runtime import carry_out
 from oncelog_server.coordinator.shard import (
     COMMITTED,
     FAILED,
@@ -20,7 +21,6 @@ from oncelog_server.coordinator.shard import (
     EffectRow,
     EffectTable,
     Park,
-    carry_out,
 )
 from oncelog_server.deferred import Deferred
 from oncelog_server.refusal import Refused

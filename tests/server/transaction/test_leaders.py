@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImage
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.leaders import ImageLeaders
-from oncelog_server.transaction.marker_delivery import MarkerSettled
+from oncelog_server.transaction.marker_delivery import ImageLeaders, MarkerSettled
 from oncelog_server.transaction.markers import MarkerWork
 
 
@@ -31,7 +32,7 @@ IMAGE = ClusterImage(
         )
     }
 )
-LEADERS = ImageLeaders(0, lambda: IMAGE, LOCAL, {1: OTHER}.get)
+LEADERS = ImageLeaders(0, SimpleNamespace(image=IMAGE), LOCAL, {1: OTHER}.get)
 
 
 @pytest.mark.parametrize(

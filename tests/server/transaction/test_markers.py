@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.transaction.markers import MARKER_OUTCOMES, MarkerOutcome, marker_outcome
+from oncelog_server.transaction.marker_delivery import (
+    MARKER_OUTCOMES,
+    MarkerOutcome,
+    marker_outcome,
+)
 
 
 def test_only_two_codes_say_that_no_marker_is_needed_any_more() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import Decision, Park
-from oncelog_server.transaction.decisions import REFUSE_UNKNOWN, change, refuse
+from oncelog_server.transaction.decisions import REFUSE_UNKNOWN, append_failed, refuse
 from oncelog_server.transaction.effects import (
     CompleteLater,
     Pending,
@@ -85,7 +85,9 @@ def decide_end_txn(
         return Decision(verdict)
     target = target_of(live.metadata, command, verdict, wall_ms, new_producer_id)
     ids = (command.transactional_id,)
-    return change(target, Park(ids), WriteMarkers(ids))
+    record = to_record(target)
+    effects = (Pending(target, record), WriteMarkers(ids))
+    return Decision(Park(ids), (record,), effects=effects, failed=append_failed)
 
 
 def decide_complete(
