@@ -229,10 +229,11 @@ MUTANTS: Final = (
     Mutant(
         "M22",
         "the generation of a commit is not checked",
-        f"{_SERVER}/group/commits.py",
-        "        if generation_id != group.generation_id:\n"
-        "            raise Refused(ErrorCode.ILLEGAL_GENERATION)\n    elif",
-        "        if False:\n            raise Refused(ErrorCode.ILLEGAL_GENERATION)\n    elif",
+        f"{_SERVER}/group/classic/group.py",
+        "            if generation_id != self.generation_id:\n"
+        "                raise Refused(ErrorCode.ILLEGAL_GENERATION)\n        elif",
+        "            if False:\n"
+        "                raise Refused(ErrorCode.ILLEGAL_GENERATION)\n        elif",
         ("tests/server/group/test_commits.py",),
     ),
     Mutant(

@@ -23,15 +23,15 @@ SITUATION_MUTANTS: Final = (
     Mutant(
         "B1",
         "offsets of a group that became empty expire by their commit",
-        f"{_SERVER}/group/expiry.py",
-        "                    since_ms = group.current_state_timestamp_ms\n",
-        "                    pass\n",
+        f"{_SERVER}/group/classic/group.py",
+        "                return self.current_state_timestamp_ms\n",
+        "                pass\n",
         _MEMBERS,
     ),
     Mutant(
         "B2",
         "a coordinator that loads a group forgets when it became empty",
-        f"{_SERVER}/group/records.py",
+        f"{_SERVER}/group/classic/records.py",
         "current_state_timestamp_ms=value.current_state_timestamp)",
         "current_state_timestamp_ms=-1)",
         _MEMBERS,
@@ -39,9 +39,9 @@ SITUATION_MUTANTS: Final = (
     Mutant(
         "B3",
         "offsets expire while the members of their group rebalance",
-        f"{_SERVER}/group/expiry.py",
-        "elif group.state is not GroupState.STABLE or group.subscribed_topics is None:\n",
-        "elif group.subscribed_topics is None:\n",
+        f"{_SERVER}/group/classic/group.py",
+        "elif self.state is not GroupState.STABLE or self.subscribed_topics is None:\n",
+        "elif self.subscribed_topics is None:\n",
         _MEMBERS,
     ),
     Mutant(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from oncelog_protocol.internal.transaction_log import TransactionState
 from oncelog_server.broker import Broker
+from oncelog_server.group.classic.states import GroupState
 from tests.simulation.checking.decisions import PREPARES
 from tests.simulation.checking.internal_records import EMPTY, read_transitions
 from tests.simulation.checking.logs import (
@@ -58,7 +59,7 @@ def observe_death(world: World, broker: Broker) -> None:
         if committed:
             met("killed with group offsets committed")
         for member in group.table.groups.values():
-            met(f"killed with a group {member.state.name}")
+            met(f"killed with a group {GroupState(member.state_name).name}")
 
 
 def observe_events(world: World) -> None:

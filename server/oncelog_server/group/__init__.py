@@ -1,1 +1,1 @@
-"""The group coordinator: classic consumer groups and their offsets. Pure."""
+"""The group coordinator: groups of any protocol (`group.Group`) and their offsets. Pure."""

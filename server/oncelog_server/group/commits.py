@@ -1,7 +1,7 @@
 """OffsetCommit, TxnOffsetCommit and OffsetDelete: which requests may write a group's offsets, and
 the records.
 
-Source: Kafka's OffsetMetadataManager and ClassicGroup.validateOffsetCommit; KIP-447.
+Source: Kafka's OffsetMetadataManager; KIP-447.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from oncelog_protocol.messages.txn_offset_commit import (
 )
 from oncelog_protocol.types import INT64_MAX
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision, TransactionOfRecords
-from oncelog_server.group.classic.group import ClassicGroup
-from oncelog_server.group.classic.states import GroupState, append_error
+from oncelog_server.group.append_errors import append_error
 from oncelog_server.group.effects import MemberSeen
+from oncelog_server.group.group import Group
 from oncelog_server.group.history import Dismissal, Why
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.offsets import CommittedOffset
@@ -105,14 +105,13 @@ class Commits:
             if caller.api_version >= _GROUP_NOT_FOUND_SINCE:
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
             raise Refused(ErrorCode.ILLEGAL_GENERATION)
-        check_committer(
-            group,
+        group.check_commit(
             request.member_id,
             request.group_instance_id,
             generation_id,
             is_transactional=False,
         )
-        return request.member_id if request.member_id in group.members else None
+        return request.member_id if group.has_member(request.member_id) else None
 
     # --- commits in a transaction
 
@@ -182,8 +181,7 @@ class Commits:
             if generation_id < 0:
                 return
             raise Refused(ErrorCode.ILLEGAL_GENERATION)
-        check_committer(
-            group,
+        group.check_commit(
             request.member_id,
             request.group_instance_id,
             generation_id,
@@ -225,8 +223,8 @@ class Commits:
         group = self._table.groups.get(request.group_id)
         if group is None:
             return Decision(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
-        if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
-            return Decision(OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))
+        if group.offset_delete_code is not ErrorCode.NONE:
+            return Decision(OffsetDeleteResponse(error_code=group.offset_delete_code))
         records = [
             offset_tombstone(group.group_id, topic.name, partition.partition_index)
             for topic in request.topics
@@ -245,31 +243,6 @@ class Commits:
         return offsets.committed(group_id, topic, partition) is not None or offsets.has_pending(
             group_id, topic, partition
         )
-
-
-def check_committer(
-    group: ClassicGroup,
-    member_id: str,
-    group_instance_id: str | None,
-    generation_id: int,
-    *,
-    is_transactional: bool,
-) -> None:
-    """Raise Refused unless this member may write offsets: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-    ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE."""
-    if group.state is GroupState.DEAD:
-        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if generation_id < 0 and group.state is GroupState.EMPTY:
-        return  # An administrator, or a consumer that assigns partitions to itself.
-    if generation_id >= 0 or member_id or group_instance_id is not None:
-        group.check_member(member_id, group_instance_id)
-        if generation_id != group.generation_id:
-            raise Refused(ErrorCode.ILLEGAL_GENERATION)
-    elif not is_transactional:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-    # A transaction may end during a rebalance: its offsets were read in this generation.
-    if not is_transactional and group.state is GroupState.COMPLETING_REBALANCE:
-        raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def _commit_answer(
@@ -312,7 +285,7 @@ def _txn_answer(
     )
 
 
-def _deleted(group: ClassicGroup, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+def _deleted(group: Group, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
     code = ErrorCode.NONE
     if group.is_subscribed_to(topic.name):
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

@@ -1,7 +1,7 @@
 """Offsets that are expired, or of deleted topics. In bounded slices.
 
-Source: Kafka's cleanupGroupMetadata and ClassicGroup.offsetExpirationCondition (KIP-211). An offset
-in an undecided transaction never expires, and keeps its group.
+Source: Kafka's cleanupGroupMetadata (KIP-211). An offset in an undecided transaction never expires,
+and keeps its group.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from itertools import islice
 
 from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
-from oncelog_server.group.classic.group import ClassicGroup
-from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.effects import OffsetsExpired
+from oncelog_server.group.group import Group
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.offsets import CommittedOffset, Place
 from oncelog_server.group.records import group_tombstone, offset_tombstone
@@ -66,23 +65,20 @@ class Expiry:
         self._groups_left.clear()
         self.schedule(effect.at)
 
-    def _expired_records(
-        self, group: ClassicGroup, at: Moment, limit: int
-    ) -> list[CoordinatorRecord]:
+    def _expired_records(self, group: Group, at: Moment, limit: int) -> list[CoordinatorRecord]:
         group_id = group.group_id
         expired = list(islice(self._expired(group, at), limit))
         records = [offset_tombstone(group_id, *key) for key in expired]
         offsets_left = sum(map(len, self._table.offsets.of_group(group_id).values())) - len(expired)
         if (
-            group.state is GroupState.EMPTY
+            group.is_unused
             and not offsets_left
-            and not group.pending_join_members
             and not self._table.offsets.is_group_in_transaction(group_id)
         ):
             records.append(group_tombstone(group_id))
         return records
 
-    def _expired(self, group: ClassicGroup, at: Moment) -> Iterator[Place]:
+    def _expired(self, group: Group, at: Moment) -> Iterator[Place]:
         offsets = self._table.offsets
         for topic, partitions in offsets.of_group(group.group_id).items():
             # An exactly-once sink may rest for longer than any retention (deviation of ours).
@@ -97,16 +93,11 @@ class Expiry:
                 ):
                     yield topic, partition
 
-    def _expires_ms(self, group: ClassicGroup, committed: CommittedOffset) -> int | None:
+    def _expires_ms(self, group: Group, committed: CommittedOffset) -> int | None:
         """Return when an offset of a topic without subscription expires; None: not yet known."""
-        since_ms = committed.commit_timestamp_ms
-        if group.protocol_type is not None:
-            if group.state is GroupState.EMPTY:
-                # Counted from when the group became empty.
-                if group.current_state_timestamp_ms != -1:
-                    since_ms = group.current_state_timestamp_ms
-            elif group.state is not GroupState.STABLE or group.subscribed_topics is None:
-                return None
+        since_ms = group.retention_begins_ms(committed.commit_timestamp_ms)
+        if since_ms is None:
+            return None
         if committed.expire_timestamp_ms is not None:
             return committed.expire_timestamp_ms
         return since_ms + self._table.config.offsets_retention_ms

@@ -10,16 +10,16 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_groups import DeletableGroupResult
-from oncelog_protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from oncelog_protocol.messages.describe_groups import DescribedGroup
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
-from oncelog_server.group.classic.group import ClassicGroup
-from oncelog_server.group.classic.states import DELETE_CODES, GroupState, append_error
+from oncelog_server.group.append_errors import append_error
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.records import group_tombstone, offset_tombstone
 from oncelog_server.group.table import GroupTable
 from oncelog_server.views.groups import GroupView
 
-GROUP_TYPE: Final = "classic"
+# The state of a group that does not exist.
+_DEAD: Final = "Dead"
 _NOT_FOUND_SINCE: Final = 6
 
 
@@ -31,36 +31,14 @@ def describe_groups(
     for group_id in group_ids:
         group = table.groups.get(group_id)
         if group is not None:
-            described.append(_describe(group))
+            described.append(group.describe())
             continue
-        entry = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        entry = DescribedGroup(group_id=group_id, group_state=_DEAD)
         if caller.api_version >= _NOT_FOUND_SINCE:
             entry.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             entry.error_message = f"Group {group_id} not found."
         described.append(entry)
     return described
-
-
-def _describe(group: ClassicGroup) -> DescribedGroup:
-    # Metadata and protocol mean something only while all members agree on them.
-    protocol = group.protocol_name if group.state is GroupState.STABLE else None
-    return DescribedGroup(
-        group_id=group.group_id,
-        group_state=group.state.value,
-        protocol_type=group.protocol_type or "",
-        protocol_data=protocol or "",
-        members=[
-            DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                member_metadata=b"" if protocol is None else member.metadata(protocol),
-                member_assignment=member.assignment,
-            )
-            for member in group.members.values()
-        ],
-    )
 
 
 def list_groups(
@@ -70,12 +48,10 @@ def list_groups(
     through."""
     states = {state.strip().lower() for state in states_filter}
     types = {name.strip().lower() for name in types_filter}
-    if types and GROUP_TYPE not in types:
-        return []
     return [
-        GroupView(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+        GroupView(group.group_id, group.protocol_type or "", group.state_name, group.type)
         for group in table.groups.values()
-        if not states or group.state.value.lower() in states
+        if (not states or group.state_name.lower() in states) and (not types or group.type in types)
     ]
 
 
@@ -113,7 +89,7 @@ def _delete_code(table: GroupTable, group_id: str) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if table.offsets.is_group_in_transaction(group_id):
         return ErrorCode.NON_EMPTY_GROUP
-    return DELETE_CODES[group.state]
+    return group.delete_code
 
 
 def offset_tombstones(table: GroupTable, group_id: str) -> list[CoordinatorRecord]:

@@ -50,7 +50,7 @@ from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.join import Join
 from oncelog_server.group.classic.membership import Membership
 from oncelog_server.group.classic.rebalance import Rebalance
-from oncelog_server.group.classic.states import GroupState
+from oncelog_server.group.classic.records import loaded_group
 from oncelog_server.group.classic.sync import Sync
 from oncelog_server.group.commits import Commits
 from oncelog_server.group.config import GroupConfig
@@ -59,7 +59,7 @@ from oncelog_server.group.expiry import Expiry
 from oncelog_server.group.fetches import fetch_group
 from oncelog_server.group.history import Dismissal, Why
 from oncelog_server.group.moment import Caller, Moment
-from oncelog_server.group.records import committed_offset, loaded_group
+from oncelog_server.group.records import committed_offset
 from oncelog_server.group.table import GroupTable
 
 
@@ -137,9 +137,7 @@ class GroupShard:
     def live_generation(self, group_id: str) -> int | None:
         """The generation of a group that has members."""
         group = self.table.groups.get(group_id)
-        if group is None or group.state in (GroupState.EMPTY, GroupState.DEAD):
-            return None
-        return group.generation_id
+        return None if group is None else group.live_generation
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
         """Return the producers that a TxnOffsetCommit would meet: see `Commits`."""
@@ -195,13 +193,13 @@ class GroupShard:
         if isinstance(key, OffsetCommitKey):
             self._replay_offset(key, record.value, offset, transaction)
         elif record.value is None:
-            group = self.table.groups.get(key.group)
+            group = self._rebalance.group(key.group)
             if group is not None:
-                self.table.drop_group(group, group.current_state_timestamp_ms)
+                self._rebalance.drop_group(group, group.current_state_timestamp_ms)
         elif not self._is_loaded:
             # Live, the group is already what the record says, or further on.
-            group = loaded_group(key.group, decode_group_metadata_value(record.value))
-            self.table.groups[key.group] = group
+            value = decode_group_metadata_value(record.value)
+            self.table.groups[key.group] = loaded_group(key.group, value)
 
     def _replay_offset(
         self,
@@ -232,7 +230,7 @@ class GroupShard:
         """The log is replayed: from now on members have to beat, and offsets expire."""
         at = self._at(now_ms, wall_ms)
         self._is_loaded = True
-        for group in list(self.table.groups.values()):
+        for group in self._rebalance.groups():
             for member in group.members.values():
                 self._rebalance.restart_session(group, member, at)
             if len(group.members) > self.table.config.group_max_size:
@@ -242,9 +240,9 @@ class GroupShard:
 
     def on_unloaded(self) -> None:
         """The partition's leader is another broker now: parked requests get NOT_COORDINATOR."""
-        for group in list(self.table.groups.values()):
+        for group in self._rebalance.groups():
             members = list(group.members.values())
-            self.table.drop_group(group, group.current_state_timestamp_ms)
+            self._rebalance.drop_group(group, group.current_state_timestamp_ms)
             for member in members:
                 code = ErrorCode.NOT_COORDINATOR
                 group.refuse_parked(member, code, member_id=member.member_id)

@@ -42,15 +42,15 @@ class GroupViews:
 
     def totals(self) -> Steps[GroupTotals]:
         """Count all groups and offsets, with a step for each shard."""
-        states: Counter[GroupState] = Counter()
+        states: Counter[str] = Counter()
         offsets = 0
         for _, shard in self._runtime.shards():
-            states.update([group.state for group in shard.table.groups.values()])
+            states.update([group.state_name for group in shard.table.groups.values()])
             offsets += shard.table.offsets.committed_count()
             yield
         loads = self._runtime.load_times
         return GroupTotals(
-            {state.value: states[state] for state in GroupState},
+            {state.value: states[state.value] for state in GroupState},
             offsets,
             LoadView(loads.longest_ms, loads.average_ms),
         )

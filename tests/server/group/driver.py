@@ -383,11 +383,15 @@ class Driver:
 
     # --- looking
 
+    @property
+    def groups(self) -> dict[str, ClassicGroup]:
+        return groups_of(self.shard)
+
     def group(self, group: str = GROUP) -> ClassicGroup:
-        return self.shard.table.groups[group]
+        return self.groups[group]
 
     def state(self, group: str = GROUP) -> GroupState:
-        return found.state if (found := self.shard.table.groups.get(group)) else GroupState.DEAD
+        return found.state if (found := self.groups.get(group)) else GroupState.DEAD
 
     def stable_group(self, *names: str, **options: Any) -> tuple[int, list[str]]:
         """A group with a member for each client id, stable. Returns generation and member ids."""
@@ -411,6 +415,13 @@ class Driver:
             )
         assert self.state(group) is GroupState.STABLE
         return generation_id, [answer.member_id for answer in answers]
+
+
+def groups_of(shard: GroupShard) -> dict[str, ClassicGroup]:
+    """All its groups, which are of the classic protocol."""
+    return {
+        name: group for name, group in shard.table.groups.items() if isinstance(group, ClassicGroup)
+    }
 
 
 def _encode(version: int, response: object) -> None:

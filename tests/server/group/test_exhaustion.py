@@ -23,7 +23,7 @@ def many_groups() -> Driver:
     for number in range(MANY):
         assert driver.commit(("t", 0, 5), group=f"consumer-group-{number:08d}") == [0]
         del driver.log[:]
-    assert len(driver.shard.table.groups) == MANY
+    assert len(driver.groups) == MANY
     return driver
 
 
@@ -40,7 +40,7 @@ def many_members() -> tuple[Driver, list[object]]:
         else:
             parked.append(answer)
         del driver.log[:]
-    members = driver.shard.table.groups[GROUP].members
+    members = driver.groups[GROUP].members
     assert len(members) == len(parked) == MANY - refused
     assert 10_000 < len(members) < 20_000
     return driver, parked
@@ -60,7 +60,7 @@ def test_h61_of_a_hundred_thousand_members_a_group_takes_what_its_memory_allows(
 def test_h61_a_group_of_so_many_tells_the_next_one_and_those_in_it_go_on() -> None:
     """Members in time make a generation; a member that comes too late may come back later."""
     driver, _ = many_members()
-    group = driver.shard.table.groups[GROUP]
+    group = driver.groups[GROUP]
     driver.advance(driver.config.group_initial_rebalance_delay_ms)
     while group.state is GroupState.PREPARING_REBALANCE:
         driver.advance(driver.config.group_initial_rebalance_delay_ms)

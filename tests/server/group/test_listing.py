@@ -8,7 +8,7 @@ from oncelog_protocol.codecs import encode
 from oncelog_protocol.messages.describe_groups import DescribeGroupsResponse
 from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.listing import list_groups
-from tests.server.group.driver import Driver
+from tests.server.group.driver import Driver, groups_of
 from tests.server.group.entries import subscription
 
 
@@ -108,4 +108,4 @@ def test_a_deleted_group_may_begin_anew() -> None:
     assert deleted(driver, "g") == [("g", 0)]
     generation_id, _ = driver.stable_group("a")
     assert generation_id == 1
-    assert driver.load().table.groups["g"].generation_id == 1
+    assert groups_of(driver.load())["g"].generation_id == 1

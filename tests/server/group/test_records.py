@@ -21,7 +21,7 @@ from oncelog_server.group.classic.subscriptions import subscribed_topics
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.records import group_tombstone, offset_tombstone
 from oncelog_server.group.shard import GroupShard
-from tests.server.group.driver import GROUP, WALL_MS, Driver
+from tests.server.group.driver import GROUP, WALL_MS, Driver, groups_of
 from tests.server.group.entries import Appended, subscription
 
 
@@ -107,7 +107,7 @@ def test_old_values_without_a_rebalance_timeout_load_with_the_session_timeout() 
     )
     loading = shard()
     replay_group(loading, value)
-    group = loading.table.groups[GROUP]
+    group = groups_of(loading)[GROUP]
     assert group.state is GroupState.STABLE
     assert group.members["m"].rebalance_timeout_ms == 7_000
     # A leader that is no member would lead no group.
@@ -119,7 +119,7 @@ def test_the_last_record_of_a_group_is_the_one_that_counts() -> None:
     member = MemberMetadata(member_id="m", session_timeout=7_000)
     replay_group(loading, GroupMetadataValue("consumer", 1, "range", "m", members=[member]))
     replay_group(loading, GroupMetadataValue("consumer", 2, None, None))
-    group = loading.table.groups[GROUP]
+    group = groups_of(loading)[GROUP]
     assert (group.state, group.generation_id) == (GroupState.EMPTY, 2)
     loading.replay(group_tombstone(GROUP), offset=1, transaction=None)
     loading.replay(group_tombstone(GROUP), offset=2, transaction=None)

@@ -9,15 +9,17 @@ from collections import Counter
 from collections.abc import Iterable
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from oncelog_protocol.messages.join_group import JoinGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.group.classic.member import Member, Parked, Protocols
-from oncelog_server.group.classic.states import GroupEvent, GroupState, next_state
+from oncelog_server.group.classic.states import DELETE_CODES, GroupEvent, GroupState, next_state
 from oncelog_server.group.classic.subscriptions import subscribed_topics
 from oncelog_server.group.history import History
 from oncelog_server.refusal import Refused
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+GROUP_TYPE = "classic"
 
 
 class ClassicGroup:
@@ -101,6 +103,95 @@ class ClassicGroup:
     def rebalance_timeout_ms(self) -> int:
         """The longest any member asked for."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # --- as any group (`group.Group`)
+
+    @property
+    def type(self) -> str:
+        return GROUP_TYPE
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def live_generation(self) -> int | None:
+        if self.state in (GroupState.EMPTY, GroupState.DEAD):
+            return None
+        return self.generation_id
+
+    @property
+    def is_unused(self) -> bool:
+        return self.state is GroupState.EMPTY and not self.pending_join_members
+
+    def has_member(self, member_id: str) -> bool:
+        return member_id in self.members
+
+    @property
+    def offset_delete_code(self) -> ErrorCode:
+        if self.state is not GroupState.EMPTY and not self.uses_consumer_protocol:
+            return ErrorCode.NON_EMPTY_GROUP
+        return ErrorCode.NONE
+
+    @property
+    def delete_code(self) -> ErrorCode:
+        return DELETE_CODES[self.state]
+
+    def check_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        is_transactional: bool,
+    ) -> None:
+        """Source: Kafka's ClassicGroup.validateOffsetCommit."""
+        if self.state is GroupState.DEAD:
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if generation_id < 0 and self.state is GroupState.EMPTY:
+            return  # An administrator, or a consumer that assigns partitions to itself.
+        if generation_id >= 0 or member_id or group_instance_id is not None:
+            self.check_member(member_id, group_instance_id)
+            if generation_id != self.generation_id:
+                raise Refused(ErrorCode.ILLEGAL_GENERATION)
+        elif not is_transactional:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        # A transaction may end during a rebalance: its offsets were read in this generation.
+        if not is_transactional and self.state is GroupState.COMPLETING_REBALANCE:
+            raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def retention_begins_ms(self, commit_timestamp_ms: int) -> int | None:
+        """Source: Kafka's ClassicGroup.offsetExpirationCondition (KIP-211)."""
+        if self.protocol_type is None:
+            return commit_timestamp_ms
+        if self.state is GroupState.EMPTY:
+            # Counted from when the group became empty.
+            if self.current_state_timestamp_ms != -1:
+                return self.current_state_timestamp_ms
+        elif self.state is not GroupState.STABLE or self.subscribed_topics is None:
+            return None
+        return commit_timestamp_ms
+
+    def describe(self) -> DescribedGroup:
+        """Metadata and protocol mean something only while all members agree on them."""
+        protocol = self.protocol_name if self.state is GroupState.STABLE else None
+        return DescribedGroup(
+            group_id=self.group_id,
+            group_state=self.state.value,
+            protocol_type=self.protocol_type or "",
+            protocol_data=protocol or "",
+            members=[
+                DescribedGroupMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    member_metadata=b"" if protocol is None else member.metadata(protocol),
+                    member_assignment=member.assignment,
+                )
+                for member in self.members.values()
+            ],
+        )
 
     # --- protocols
 

@@ -14,14 +14,16 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.deferred import Deferred
+from oncelog_server.group.append_errors import append_error
 from oncelog_server.group.classic.effects import GroupCreated, StaticMemberReplaced
 from oncelog_server.group.classic.group import ClassicGroup, join_refusal
 from oncelog_server.group.classic.member import Member, Parked, Protocols
 from oncelog_server.group.classic.rebalance import Rebalance, join_answer
-from oncelog_server.group.classic.states import GroupState, append_error
+from oncelog_server.group.classic.records import empty_group_record, group_record
+from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.history import Why, requester
 from oncelog_server.group.moment import Caller
-from oncelog_server.group.records import empty_group_record, fits_record, group_record
+from oncelog_server.group.records import fits_record
 from oncelog_server.group.table import GroupTable, Records
 from oncelog_server.refusal import Refused
 
@@ -40,7 +42,7 @@ class Join:
 
     def join_group(self, request: JoinGroupRequest, caller: Caller) -> Decision[JoinGroupResponse]:
         """Answers at once, or parks the answer until the join phase is over."""
-        group = self._table.groups.get(request.group_id)
+        group = self._rebalance.group(request.group_id)
         is_new_group = group is None
         if group is None:
             group = ClassicGroup(request.group_id, current_state_timestamp_ms=caller.wall_ms)
@@ -102,7 +104,7 @@ class Join:
     ) -> Decision[JoinGroupResponse]:
         if member_id in group.members:
             group.history.departed(member_id, Why.GROUP_FULL, caller.wall_ms)
-        self._table.remove_member(group, member_id)
+        self._rebalance.remove_member(group, member_id)
         records = self._rebalance.complete_if_all_joined(group, caller)
         response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
         return Decision(response, records)
@@ -124,10 +126,10 @@ class Join:
 
     def creation_failed(self, effect: GroupCreated, code: int) -> None:
         """The group never existed; its parked members get the code."""
-        group = self._table.groups.get(effect.group_id)
+        group = self._rebalance.group(effect.group_id)
         if group is None:
             return
-        self._table.drop_group(group, self._table.latest.wall_ms)
+        self._rebalance.drop_group(group, self._table.latest.wall_ms)
         for member in group.members.values():
             group.refuse_parked(member, ErrorCode(append_error(code)), member_id="")
 
@@ -253,7 +255,7 @@ class Join:
 
     def replacement_committed(self, effect: StaticMemberReplaced) -> None:
         """The member goes on with the assignment it had."""
-        group = self._table.groups.get(effect.group_id)
+        group = self._rebalance.group(effect.group_id)
         member = None if group is None else group.members.get(effect.member_id)
         parked = None if member is None else member.awaiting_join
         # If a rebalance came in between, it has joined that, and gets its response at the end.
@@ -270,7 +272,7 @@ class Join:
 
     def replacement_failed(self, effect: StaticMemberReplaced, code: int) -> None:
         """The old member id is back, with its settings."""
-        group = self._table.groups.get(effect.group_id)
+        group = self._rebalance.group(effect.group_id)
         member = None if group is None else group.members.get(effect.member_id)
         if group is None or member is None:
             return

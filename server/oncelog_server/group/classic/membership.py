@@ -16,9 +16,10 @@ from oncelog_protocol.messages.leave_group import (
     MemberResponse,
 )
 from oncelog_server.coordinator.shard import Decision
+from oncelog_server.group.append_errors import append_error
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.rebalance import Rebalance
-from oncelog_server.group.classic.states import HEARTBEAT_CODES, GroupState, append_error
+from oncelog_server.group.classic.states import HEARTBEAT_CODES, GroupState
 from oncelog_server.group.effects import MemberSeen
 from oncelog_server.group.history import Why, requester
 from oncelog_server.group.moment import Caller
@@ -41,7 +42,7 @@ class Membership:
         """Keep the member's session; the code says whether a rebalance is in progress."""
         if not request.group_id:
             return Decision(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        group = self._table.groups.get(request.group_id)
+        group = self._rebalance.group(request.group_id)
         if group is None:
             return Decision(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         try:
@@ -64,7 +65,7 @@ class Membership:
         members = request.members
         if caller.api_version < _MANY_MEMBERS_SINCE:
             members = [MemberIdentity(member_id=request.member_id)]
-        group = self._table.groups.get(request.group_id)
+        group = self._rebalance.group(request.group_id)
         results = [
             MemberResponse(
                 member_id=member.member_id,
@@ -102,7 +103,7 @@ class Membership:
             except Refused as refused:
                 return refused.code
         group.history.departed(member_id, Why.LEFT, caller.wall_ms, requester(caller))
-        self._table.remove_member(group, member_id)
+        self._rebalance.remove_member(group, member_id)
         return ErrorCode.NONE
 
     def _after_leaving(self, group: ClassicGroup, caller: Caller) -> Records:

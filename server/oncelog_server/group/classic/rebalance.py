@@ -17,15 +17,31 @@ from oncelog_server.coordinator.shard import Decision
 from oncelog_server.group.classic.effects import SyncReceived
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.member import Member
+from oncelog_server.group.classic.records import group_record
 from oncelog_server.group.classic.states import GroupEvent, GroupState
 from oncelog_server.group.effects import MemberSeen
 from oncelog_server.group.history import Why, requester
 from oncelog_server.group.moment import Moment
-from oncelog_server.group.records import group_record
-from oncelog_server.group.table import GroupTable, Records, join_key, session_key, sync_key
+from oncelog_server.group.table import GroupTable, Records
+from oncelog_server.group.timers import TimerKey
 
 # A rebalance timeout may be 0; a join phase without members must not be looked at all the time.
 _NONE_JOINED_RETRY_MS: Final = 1_000
+
+
+def session_key(group_id: str, member_id: str) -> TimerKey:
+    """The timer after which a member that does not beat is removed."""
+    return ("session", group_id, member_id)
+
+
+def join_key(group_id: str) -> TimerKey:
+    """The timer that ends the join phase."""
+    return ("join", group_id)
+
+
+def sync_key(group_id: str) -> TimerKey:
+    """The timer after which members that joined and did not sync are removed."""
+    return ("sync", group_id)
 
 
 class Rebalance:
@@ -36,6 +52,38 @@ class Rebalance:
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
+
+    # --- groups
+
+    def group(self, group_id: str) -> ClassicGroup | None:
+        """Return the group, None if it does not exist or has another protocol."""
+        group = self._table.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def groups(self) -> list[ClassicGroup]:
+        """Return all groups of the classic protocol."""
+        return [group for group in self._table.groups.values() if isinstance(group, ClassicGroup)]
+
+    def known(self, group_id: str) -> ClassicGroup:
+        """Return a group that the decision has just read."""
+        group = self.group(group_id)
+        assert group is not None
+        return group
+
+    def drop_group(self, group: ClassicGroup, wall_ms: int) -> None:
+        """Forget the group and its timers. Offsets go by their own tombstones."""
+        for member_id in (*group.members, *group.pending_join_members):
+            self._table.timers.cancel(session_key(group.group_id, member_id))
+        self._table.timers.cancel(join_key(group.group_id))
+        self._table.timers.cancel(sync_key(group.group_id))
+        group.transition(GroupEvent.REMOVED, wall_ms)
+        if self._table.groups.get(group.group_id) is group:
+            del self._table.groups[group.group_id]
+
+    def remove_member(self, group: ClassicGroup, member_id: str) -> None:
+        """Out of the group, with its timer; what it waits for is UNKNOWN_MEMBER_ID."""
+        self._table.timers.cancel(session_key(group.group_id, member_id))
+        group.remove(member_id)
 
     # --- sessions
 
@@ -49,7 +97,7 @@ class Rebalance:
 
     def member_seen(self, effect: MemberSeen) -> None:
         """The member's session begins anew."""
-        group = self._table.groups[effect.group_id]
+        group = self.known(effect.group_id)
         self.restart_session(group, group.members[effect.member_id], self._table.latest)
 
     def start_pending_session(
@@ -173,7 +221,7 @@ class Rebalance:
         ]
         for member_id in missing:
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
-            self._table.remove_member(group, member_id)
+            self.remove_member(group, member_id)
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none came back: wait until their sessions end.
             self._wait_for_joins(group, at, at_least_ms=_NONE_JOINED_RETRY_MS)
@@ -203,7 +251,7 @@ class Rebalance:
 
     def sync_received(self, effect: SyncReceived) -> None:
         """The sync phase does not wait for the member any more."""
-        group = self._table.groups[effect.group_id]
+        group = self.known(effect.group_id)
         group.pending_sync_members.pop(effect.member_id, None)
         if not group.pending_sync_members:
             self._table.timers.cancel(sync_key(group.group_id))
@@ -219,7 +267,7 @@ class Rebalance:
             return None
         for member_id in list(group.pending_sync_members):
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
-            self._table.remove_member(group, member_id)
+            self.remove_member(group, member_id)
         return _decision(self.prepare(group, at))
 
     def refuse_syncs(self, group: ClassicGroup, code: int, at: Moment) -> None:

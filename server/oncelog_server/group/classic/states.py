@@ -66,21 +66,6 @@ DELETE_CODES: Final[dict[GroupState, ErrorCode]] = {
     GroupState.DEAD: ErrorCode.GROUP_ID_NOT_FOUND,
 }
 
-# What the failed append of a coordinator's record is on the wire (other codes pass as they are).
-APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    # Verification of a transaction can end with it, and older clients do not retry it.
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-}
-
 
 def next_state(state: GroupState, event: GroupEvent) -> GroupState:
     """The state after `event`. Raises IllegalTransition where the table has no row."""
@@ -88,8 +73,3 @@ def next_state(state: GroupState, event: GroupEvent) -> GroupState:
         return TRANSITIONS[state, event]
     except KeyError:
         raise IllegalTransition(f"{event.name} in state {state.value}") from None
-
-
-def append_error(code: int) -> int:
-    """The code a client gets when the append of its decision failed with `code`."""
-    return APPEND_ERRORS.get(code, code)

@@ -9,13 +9,14 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from oncelog_server.coordinator.shard import Decision, Park
 from oncelog_server.deferred import Deferred
+from oncelog_server.group.append_errors import append_error
 from oncelog_server.group.classic.effects import AssignmentWritten, SyncReceived
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.member import Parked
 from oncelog_server.group.classic.rebalance import Rebalance, sync_answer
-from oncelog_server.group.classic.states import GroupState, append_error
+from oncelog_server.group.classic.records import group_record
+from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.moment import Caller
-from oncelog_server.group.records import group_record
 from oncelog_server.group.table import GroupTable
 from oncelog_server.refusal import Refused
 
@@ -31,7 +32,7 @@ class Sync:
 
     def sync_group(self, request: SyncGroupRequest, caller: Caller) -> Decision[SyncGroupResponse]:
         """Park the response until the leader's assignment is committed."""
-        group = self._table.groups.get(request.group_id)
+        group = self._rebalance.group(request.group_id)
         try:
             group = _check(request, group)
         except Refused as refused:
@@ -61,14 +62,14 @@ class Sync:
     def park(self, place: Park, answer: Deferred[SyncGroupResponse]) -> None:
         """Keep the response; an older one of the same member ends with a code."""
         group_id, member_id, api_version = place.key
-        member = self._table.groups[str(group_id)].members[str(member_id)]
+        member = self._rebalance.known(str(group_id)).members[str(member_id)]
         older, member.awaiting_sync = member.awaiting_sync, Parked(answer, int(api_version))
         if older is not None:
             older.answer.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def assignment_taken(self, effect: AssignmentWritten) -> None:
         """A second SyncGroup of the leader only waits."""
-        self._table.groups[effect.group_id].writing_generation_id = effect.generation_id
+        self._rebalance.known(effect.group_id).writing_generation_id = effect.generation_id
 
     def assignment_committed(self, effect: AssignmentWritten) -> None:
         """Every parked member gets its part, unless members joined or left since the append."""
@@ -87,7 +88,7 @@ class Sync:
 
     def _current(self, effect: AssignmentWritten) -> ClassicGroup | None:
         """Return the group while it waits for this assignment."""
-        group = self._table.groups.get(effect.group_id)
+        group = self._rebalance.group(effect.group_id)
         if (
             group is None
             or group.state is not GroupState.COMPLETING_REBALANCE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oncelog_server.group.classic.states import GroupState
-from tests.server.group.driver import Driver
+from tests.server.group.driver import Driver, groups_of
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_last_to_leave_makes_the_group_empty_in_the_log_too() -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     driver.leave(member)
-    loaded = driver.load().table.groups["g"]
+    loaded = groups_of(driver.load())["g"]
     assert loaded.state is driver.state() is GroupState.EMPTY
     assert loaded.generation_id == generation_id + 1
     assert (loaded.protocol_type, loaded.protocol_name, loaded.leader_id) == (
@@ -154,7 +154,7 @@ def test_a_shard_that_moves_away_answers_also_what_was_not_committed() -> None:
     assert [join.value.error_code for join in joins] == [16] * 3
     assert [sync.value.error_code for sync in syncs] == [16] * 2
     assert driver.shard.next_timer() is None
-    assert driver.shard.table.groups == {}
+    assert driver.groups == {}
 
 
 def test_a_shard_that_moves_away_answers_every_parked_request() -> None:
@@ -168,4 +168,4 @@ def test_a_shard_that_moves_away_answers_every_parked_request() -> None:
     assert joining.value.error_code == 16
     assert syncing.value.error_code == 16
     assert driver.shard.next_timer() is None
-    assert driver.shard.table.groups == {}
+    assert driver.groups == {}

@@ -13,7 +13,7 @@ from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic.states import GroupState
 from tests.examples import examples
-from tests.server.group.driver import GROUP, Driver
+from tests.server.group.driver import GROUP, Driver, groups_of
 
 
 def test_G2_an_owner_of_before_the_rebalance_cannot_commit_its_transaction() -> None:
@@ -241,7 +241,7 @@ class GroupOfClients(RuleBasedStateMachine):
 
     @invariant()
     def counts_agree_with_the_members(self) -> None:
-        for group in self.driver.shard.table.groups.values():
+        for group in self.driver.groups.values():
             members = group.members.values()
             assert group.awaiting_join_count == sum(m.awaiting_join is not None for m in members)
             assert group.size_bytes == sum(member.size_bytes for member in members)
@@ -259,7 +259,7 @@ class GroupOfClients(RuleBasedStateMachine):
     @invariant()
     def an_awaited_member_has_a_timer(self) -> None:
         timers = self.driver.shard.table.timers
-        for group in self.driver.shard.table.groups.values():
+        for group in self.driver.groups.values():
             if group.state is GroupState.PREPARING_REBALANCE:
                 assert ("join", GROUP) in timers
             if group.pending_sync_members:
@@ -276,7 +276,7 @@ class GroupOfClients(RuleBasedStateMachine):
             return
         parked = [
             wait.answer
-            for group in self.driver.shard.table.groups.values()
+            for group in self.driver.groups.values()
             for member in group.members.values()
             for wait in (member.awaiting_join, member.awaiting_sync)
             if wait is not None
@@ -285,8 +285,8 @@ class GroupOfClients(RuleBasedStateMachine):
 
     @invariant()
     def a_settled_group_is_what_a_restart_would_load(self) -> None:
-        group = self.driver.shard.table.groups.get(GROUP)
-        loaded = self.driver.load().table.groups.get(GROUP)
+        group = self.driver.groups.get(GROUP)
+        loaded = groups_of(self.driver.load()).get(GROUP)
         if group is None or self.driver.holds_commits or self.driver.append_error is not None:
             return
         assert loaded is not None
@@ -308,7 +308,7 @@ class GroupOfClients(RuleBasedStateMachine):
         driver.release_commits()
         driver.advance(400_000)
         assert all(answer.done for answer in self.owed)
-        if GROUP in driver.shard.table.groups:
+        if GROUP in driver.groups:
             assert driver.state() is GroupState.EMPTY
             # If it could not be written that the group is empty, its members time out once more.
             driver.crash()

@@ -7,20 +7,17 @@ from typing import Any
 
 import pytest
 
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
 from oncelog_server.group.classic.states import (
-    APPEND_ERRORS,
     DELETE_CODES,
     HEARTBEAT_CODES,
     GroupEvent,
     GroupState,
     IllegalTransition,
-    append_error,
     next_state,
 )
 from tests.server.group.driver import GROUP, Driver
@@ -65,13 +62,6 @@ def test_a_group_goes_where_kafka_lets_it_go_and_nowhere_else(
 
 def test_every_state_has_a_row_in_every_table() -> None:
     assert set(HEARTBEAT_CODES) == set(DELETE_CODES) == set(GroupState)
-
-
-@pytest.mark.parametrize("code", list(ErrorCode))
-def test_a_failed_append_has_codes_that_group_clients_know(code: ErrorCode) -> None:
-    mapped = append_error(code)
-    assert mapped == APPEND_ERRORS.get(code, code)
-    assert mapped not in APPEND_ERRORS
 
 
 def driver_in(state: GroupState) -> tuple[Driver, str, str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_server.group.classic.timers import Timers
+from oncelog_server.group.timers import Timers
 
 KEYS = [(name,) for name in "abcde"]
 STEPS = st.lists(

@@ -1,0 +1,70 @@
+"""A group of any protocol, as its offsets, their expiry and the listings see it.
+
+A protocol (classic; KIP-848 and share groups could stand beside it) has a package with the class of
+its groups. `shard.py` makes them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.messages.describe_groups import DescribedGroup
+from oncelog_server.group.history import History
+
+
+class Group(Protocol):
+    """`type` and `state_name` are the names on the wire (ListGroups)."""
+
+    group_id: str
+    protocol_type: str | None
+    history: History
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def state_name(self) -> str: ...
+
+    @property
+    def live_generation(self) -> int | None:
+        """The generation, if the group has members."""
+        ...
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether only its offsets keep it."""
+        ...
+
+    def has_member(self, member_id: str) -> bool: ...
+
+    def check_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        is_transactional: bool,
+    ) -> None:
+        """Raise Refused unless this member may write offsets: UNKNOWN_MEMBER_ID,
+        FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
+        COORDINATOR_NOT_AVAILABLE."""
+        ...
+
+    def is_subscribed_to(self, topic: str) -> bool: ...
+
+    @property
+    def offset_delete_code(self) -> ErrorCode:
+        """The error of OffsetDelete for every topic, or NONE."""
+        ...
+
+    @property
+    def delete_code(self) -> ErrorCode:
+        """The error of DeleteGroups, or NONE."""
+        ...
+
+    def retention_begins_ms(self, commit_timestamp_ms: int) -> int | None:
+        """Return since when an offset without subscription is unused; None if it is in use."""
+        ...
+
+    def describe(self) -> DescribedGroup: ...
