@@ -14,7 +14,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check quick test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check types layers quick test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -27,16 +27,21 @@ run: $(RUN)  ## a broker on port 9092, data in ./oncelog-data; its own small env
 check: $(READY)  ## format, lint, types, layers and the project's own rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types layers
+
+types: $(READY)
 	$(BIN)/mypy
+
+layers: $(READY)
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_tidy.py
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_words.py
 
 # What a contributor runs before each commit: below a minute on two cores.
 quick: check  ## check, and the tests that need no process, no Java and no second of waiting
 	ONCELOG_EXAMPLES=quick $(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
 	    tests/server tests/protocol tests/client/core tests/client/io
 
-# Three at a time: on two cores somebody always waits for a time-out or a process to start.
+# Three at a time: on two cores one of them always waits for a timeout or for a process to start.
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/spark/connector
 
