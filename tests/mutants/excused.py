@@ -40,7 +40,7 @@ EXCUSED: Final = (
         "is_kept says both, and what is not open has no next epoch when it is ended",
     ),
     Excused(
-        f"{_TRANSACTION}/grouped/groups.py",
+        f"{_TRANSACTION}/groups.py",
         "newest = max(self._newest.get(key.group_id, -1), value.generation_id)",
         "newest = max(self._newest.get(key.group_id, 0), value.generation_id)",
         "a generation below 0 is refused before it comes to a record",

@@ -18,7 +18,7 @@ from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.error_versions import code_for_version
-from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.initialization import Initialization
 from oncelog_server.transaction.results import TransactionResult
 

@@ -33,8 +33,8 @@ from oncelog_server.transaction.commands.init_producer_id import (
 )
 from oncelog_server.transaction.effects import CompleteLater, WriteMarkers
 from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
-from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.marker_delivery import MarkerOutcome, MarkerSender, marker_outcome
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult

@@ -13,7 +13,7 @@ from oncelog_server.transaction.caller import Caller
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.grouped.dismissals import reason_of
-from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 from oncelog_server.transaction.results import TransactionResult
 

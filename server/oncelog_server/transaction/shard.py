@@ -41,7 +41,7 @@ from oncelog_server.transaction.effects import (
     StartTimer,
 )
 from oncelog_server.transaction.fences import Fence, Fences
-from oncelog_server.transaction.grouped.groups import TransactionGroups
+from oncelog_server.transaction.groups import TransactionGroups
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import (
     NO_PRODUCER_EPOCH,

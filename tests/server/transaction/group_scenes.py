@@ -12,7 +12,7 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
-from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.transaction.world import (

@@ -13,9 +13,9 @@ from oncelog_server.transaction.commands.init_producer_id import (
 )
 from oncelog_server.transaction.fences import Fence, FenceCause, Fences, fence_of, taken_over_by
 from oncelog_server.transaction.grouped import restart as group_restart
-from oncelog_server.transaction.grouped.groups import Membership, TransactionGroups, to_record
 from oncelog_server.transaction.grouped.init import decide_init_outside_group
 from oncelog_server.transaction.grouped.refusals import refuse_outdated
+from oncelog_server.transaction.groups import Membership, TransactionGroups, to_record
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, NO_TIMEOUT_MS
 from oncelog_server.transaction.states import INIT_PRODUCER_ID, State
 from tests.server.transaction.driver import ID, P0, P1, Driver

@@ -13,7 +13,7 @@ from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.fences import FenceCause, Fences
-from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, Member
 from tests.server.transaction.group_scenes import Answer, add, end, join, member
 from tests.server.transaction.grouped.driver import IN0, IN1

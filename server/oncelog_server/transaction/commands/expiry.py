@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.transaction.effects import Pending
-from oncelog_server.transaction.grouped.groups import TransactionGroups
+from oncelog_server.transaction.groups import TransactionGroups
 from oncelog_server.transaction.metadata import tombstone
 from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State

@@ -22,7 +22,6 @@ from oncelog_server.transaction.grouped.concurrent_commit import (
     decide_concurrent_commit,
     transactions_of,
 )
-from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.grouped.init import (
     decide_departure,
     decide_init_in_group,
@@ -30,6 +29,7 @@ from oncelog_server.transaction.grouped.init import (
     refusal_in_group,
 )
 from oncelog_server.transaction.grouped.restart import decide_start_over
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
 from oncelog_server.transaction.results import INVALID_STATE, SUCCESS, TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard

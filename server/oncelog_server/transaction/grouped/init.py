@@ -20,9 +20,9 @@ from oncelog_server.transaction.commands.init_producer_id import (
 from oncelog_server.transaction.decisions import change, fenced
 from oncelog_server.transaction.effects import GenerationPending
 from oncelog_server.transaction.fences import FenceCause, Reason, taken_over_by
-from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.grouped.refusals import newest_generation, refuse_call
 from oncelog_server.transaction.grouped.together import together
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PARTITIONS,

@@ -8,8 +8,8 @@ from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.grouped.commit import decide_group_commit
-from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.grouped.init import decide_departure, decide_init_in_group
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction

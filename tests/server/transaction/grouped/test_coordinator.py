@@ -17,7 +17,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import FINISHED_PER_TURN
-from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.shard import LiveTransaction
 from tests.server.storage.memory_files import MemoryFiles, Stopped
 from tests.server.transaction.group_scenes import (

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
-from oncelog_server.transaction.grouped.groups import Membership
 from oncelog_server.transaction.grouped.init import decide_init_in_group
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, NO_TIMEOUT_MS
 from oncelog_server.transaction.states import State
 from tests.server.transaction.driver import ID, P0, P1

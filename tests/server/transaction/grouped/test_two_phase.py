@@ -7,7 +7,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
-from oncelog_server.transaction.grouped.groups import Membership
+from oncelog_server.transaction.groups import Membership
 from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.transaction.group_scenes import end, member, produce

@@ -11,7 +11,7 @@ from oncelog_protocol.internal.transaction_group import (
     decode_transaction_group_value,
 )
 from oncelog_server.coordinator.shard import CoordinatorRecord
-from oncelog_server.transaction.grouped.groups import Membership, TransactionGroups, to_record
+from oncelog_server.transaction.groups import Membership, TransactionGroups, to_record
 from tests.server.transaction.grouped.driver import IN0, IN1, IN2
 
 OLD = Membership("g", 1, frozenset({IN0, IN1}))
