@@ -21,7 +21,7 @@ from benchmarks.rows import ROWS
 from benchmarks.run import MEMORY, PINNED, START, UNPINNED, Measured, Plan, places, run
 from benchmarks.table import HEADINGS, Result, cells, markdown, results
 from benchmarks.targets import KAFKA, MAKERS, ONCELOG
-from tests.kafka.jars import KAFKA_VERSION, KafkaUnavailable, classpath
+from tests.harness.kafka.jars import KAFKA_VERSION, KafkaUnavailable, classpath
 
 ALL_LOADS = (START, *LOADS, MEMORY, *GROWTH)
 RESULTS = Path(__file__).with_name("results")

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.lifecycle import compile_packages
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 
 TOPICS: Final = ("orders", "payments", "customers", "clicks")
 GROUP: Final = "billing"

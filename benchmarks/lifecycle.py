@@ -21,7 +21,7 @@ from benchmarks.loads import MB, SMALL_VALUE, Bench, Cores, Pace, small_batch
 from benchmarks.requests import Entry, a_batch, produce
 from benchmarks.targets import Target, running, seconds_to_first_answer
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
-from tests.conformance.writing import Identity, init_producer_id
+from tests.harness.writing import Identity, init_producer_id
 
 IDLE_S = 3.0
 # Kafka's controller refuses to create more than 10,000 in one request.

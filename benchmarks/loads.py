@@ -25,7 +25,7 @@ from benchmarks.requests import (
     write_entries,
 )
 from benchmarks.targets import Target
-from tests.conformance.writing import new_identity
+from tests.harness.writing import new_identity
 
 MB: Final = 1_000_000
 SMALL_VALUE: Final = 100

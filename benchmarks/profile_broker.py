@@ -18,7 +18,7 @@ from benchmarks import machine
 from benchmarks.loads import FULL, LOADS, Bench
 from benchmarks.run import PINNED, places
 from benchmarks.targets import ONCELOG, SETTINGS, Target
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 
 
 class Profiled(Oncelog):

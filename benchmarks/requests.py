@@ -43,7 +43,7 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
-from tests.conformance.writing import Identity
+from tests.harness.writing import Identity
 
 CLIENT_ID = "bench"
 ALL_REPLICAS = -1

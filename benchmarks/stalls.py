@@ -64,11 +64,11 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
 )
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, find_coordinator, new_identity
-from tests.ports import reserve_port
+from tests.harness.broker import Oncelog
+from tests.harness.ports import reserve_port
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, find_coordinator, new_identity
 
 TOPICS: Final = 10_000
 PARTITIONS_OF_A_TOPIC: Final = 2

@@ -20,9 +20,9 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.broker import Oncelog
-from tests.conformance.wire import Closed, Wire
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.wire import Closed, Wire
 
 ONCELOG: Final = "oncelog"
 KAFKA: Final = "kafka"

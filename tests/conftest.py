@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from tests.examples import load_profile
-from tests.kafka.fixtures import fresh_kafka, kafka, kafka_jars
+from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 from tests.lanes import Guard, is_left_out, mark, path_of, rank_of
 
 __all__ = ["fresh_kafka", "kafka", "kafka_jars"]

@@ -15,8 +15,8 @@ import click
 import pytest
 
 from oncelog_client.cli import oncelog
-from tests.broker import Oncelog
-from tests.test_words import tracked
+from tests.harness.broker import Oncelog
+from tests.harness.repository import tracked
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent

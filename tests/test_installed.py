@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from tests.broker import Oncelog
-from tests.distributions import FOLDERS, THIN, WHOLE, build, clone, environment
+from tests.harness.broker import Oncelog
+from tests.harness.distributions import FOLDERS, THIN, WHOLE, build, clone, environment
 
 TIMEOUT_S: Final = 60
 BOTH = pytest.mark.parametrize("name", [WHOLE, THIN])

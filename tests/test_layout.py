@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 
-from tests.test_tidy import PACKAGES, ROOT, package_modules, parsed, shown
+from tests.harness.repository import (
+    PACKAGES,
+    ROOT,
+    imported_modules,
+    package_modules,
+    parsed,
+    shown,
+    tracked,
+)
 
 # What each package may import besides the standard library. `pip install oncelog` installs all of
 # it, `pip install oncelog-client` what its packages need.
@@ -338,13 +346,13 @@ def test_every_pure_module_is_named_by_a_test() -> None:
     assert not offences, "\n".join(["modules without a test:", *offences])
 
 
-def imported_modules(path: Path) -> set[str]:
-    """`a.b` for `from a.b import c`, and `a.b.c` too, which may be a module."""
-    names: set[str] = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return names
+def test_the_harness_imports_no_test() -> None:
+    harness = [path for path in tracked("tests/harness/*.py") if path.stem[:5] != "test_"]
+    assert harness
+    offences = [
+        f"{shown(path)}: {name}"
+        for path in harness
+        for name in sorted(imported_modules(path))
+        if name.startswith("tests.") and not name.startswith("tests.harness")
+    ]
+    assert not offences, offences

@@ -11,8 +11,8 @@ from zipfile import ZipFile
 import pytest
 
 from oncelog_protocol import __version__
-from tests.distributions import FOLDERS, THIN, WHOLE, build, clone, unpacked
-from tests.test_tidy import PACKAGES
+from tests.harness.distributions import FOLDERS, THIN, WHOLE, build, clone, unpacked
+from tests.harness.repository import PACKAGES
 
 BOTH = pytest.mark.parametrize("name", [WHOLE, THIN])
 BROKER = "oncelog_server"

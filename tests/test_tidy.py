@@ -6,7 +6,6 @@ import ast
 import gc
 import inspect
 import re
-import subprocess
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -16,15 +15,8 @@ import pytest
 
 from oncelog_protocol.apis import APIS
 from tests.assertions import asserting, bare_tests, called_by, functions
+from tests.harness.repository import PACKAGES, ROOT, package_modules, parsed, shown, tracked
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = {
-    "oncelog_protocol": ROOT / "protocol/oncelog_protocol",
-    "oncelog_server": ROOT / "server/oncelog_server",
-    "oncelog": ROOT / "client/oncelog",
-    "oncelog_client": ROOT / "client/oncelog_client",
-    "pyspark_oncelog": ROOT / "client/pyspark_oncelog",
-}
 CODE = ("protocol", "server", "client", "tests", "examples", "benchmarks", "docker")
 
 COLUMNS = 100
@@ -43,13 +35,13 @@ CHECKS = {
     "audit": "tests/copiers/running.py",
     "check_invariants": "tests/server/log/driver.py",
     "check_visible": "tests/spark/record_commit/conftest.py",
-    "eventually": "tests/client/reading.py",
+    "eventually": "tests/harness/client_reading.py",
     "go_on": "tests/spark/faults/line.py",
-    "poll_until": "tests/client/reading.py",
+    "poll_until": "tests/harness/client_reading.py",
     "random_folder": "tests/faults/recoveries.py",
     "settled": "tests/client/cli/conftest.py",
     "visible": "tests/spark/record_commit/conftest.py",
-    "wait_until": "tests/conformance/waiting.py",
+    "wait_until": "tests/harness/waiting.py",
 }
 
 # What touches the machine, and may therefore call open(): everything else gets bytes or a Files.
@@ -82,19 +74,6 @@ def source_files() -> list[Path]:
     )
 
 
-def package_modules() -> Iterator[tuple[str, Path]]:
-    """Every module we ship: its dotted name and its file."""
-    for package, folder in PACKAGES.items():
-        for path in sorted(folder.rglob("*.py")):
-            parts = path.relative_to(folder).with_suffix("").parts
-            yield ".".join((package, *(part for part in parts if part != "__init__"))), path
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 @cache
 def nodes(path: Path) -> list[ast.AST]:
     return list(ast.walk(parsed(path)))
@@ -108,17 +87,6 @@ def _without_collections() -> Iterator[None]:
     yield
     gc.freeze()
     gc.enable()
-
-
-def tracked_files() -> list[Path]:
-    listing = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
-
-
-def shown(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 def refuse(offences: list[str], rule: str) -> None:
@@ -300,7 +268,7 @@ def test_a_handler_header_lists_exactly_its_versions(name: str) -> None:
 
 def test_no_tracked_file_names_a_package_index_or_a_machine() -> None:
     offences = []
-    for path in tracked_files():
+    for path in tracked():
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import re
-import subprocess
 import tokenize
 from collections.abc import Iterator
 from functools import cache
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.harness.repository import ROOT, tracked
+
 THIS = Path(__file__).resolve()
 
 # The subject of a sentence is a thing of the code, never a person.
@@ -41,13 +41,6 @@ RENAMED = {
 }
 # Words that are not ours: a function of Rich or of the standard library, a quotation of Kafka.
 QUOTED = re.compile(r"\bwhoami\b")
-
-
-def tracked(*patterns: str) -> list[Path]:
-    listing = subprocess.run(
-        ["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
 
 
 def words(text: str) -> set[str]:

@@ -30,8 +30,8 @@ from benchmarks.spark.parts import (
 )
 from benchmarks.spark.rows import MS_FIGURE, ROWS
 from benchmarks.table import Figures, Result, cells, results
-from tests.broker import Oncelog
-from tests.kafka.kafka import free_ports
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.kafka import free_ports
 from tests.spark.connector.official import SPARK_VERSION, ConnectorUnavailable
 
 HEADINGS = ("what", "unit", "oncelog", "connector", "ratio", "must", "aim", "met")

@@ -14,7 +14,7 @@ from benchmarks.spark.rows import MS_FIGURE
 from benchmarks.spark.sink_log import sink_figures
 from benchmarks.table import Figures
 from benchmarks.targets import ONCELOG
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.connector.process import SparkProcess
 
 CALL_TIMEOUT_S: Final = 900.0

@@ -6,7 +6,7 @@ import urllib.request
 from collections import Counter
 
 from oncelog_server.metrics import table as metrics
-from tests.server.observe.scraping import Scraped
+from tests.harness.scraping import Scraped
 
 _TIMEOUT_S = 10.0
 

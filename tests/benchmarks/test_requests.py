@@ -28,7 +28,7 @@ from oncelog_protocol.messages.produce import (
     TopicProduceResponse,
 )
 from oncelog_protocol.records.batch import compute_crc, read_header
-from tests.conformance.writing import Identity
+from tests.harness.writing import Identity
 
 PRODUCER = Identity(7, 3, "producer")
 

@@ -12,8 +12,8 @@ import pytest
 from benchmarks import machine
 from benchmarks.loadgen import LoadFailed, run_loadgen
 from benchmarks.requests import a_batch, produce, write_entries
-from tests.broker import Oncelog
-from tests.test_tidy import ROOT
+from tests.harness.broker import Oncelog
+from tests.harness.repository import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the bench needs Linux")
 

@@ -14,9 +14,9 @@ import uvloop
 
 from oncelog_client import Admin, KafkaError, NewTopic, Producer
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
-from tests.client.reading import eventually
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import eventually
+from tests.harness.kafka.kafka import Kafka
 
 # What the loops of this folder's tests have handed to their exception handlers.
 _UNRETRIEVED: Final[list[dict[str, Any]]] = []

@@ -20,8 +20,8 @@ from oncelog_client import (
 from oncelog_client.admin import ConfigSource
 from oncelog_protocol.errors import ErrorCode
 from tests.client.conftest import led
-from tests.client.reading import eventually, poll_until
 from tests.client.refusing import refused
+from tests.harness.client_reading import eventually, poll_until
 
 
 async def test_topics_are_created_listed_described_and_deleted(admin: Admin, name: str) -> None:

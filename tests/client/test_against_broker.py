@@ -25,7 +25,7 @@ from oncelog_client import (
     TopicPartition,
 )
 from oncelog_protocol.errors import ErrorCode
-from tests.client.reading import (
+from tests.harness.client_reading import (
     DEADLINE_S,
     eventually,
     partitions_of,

@@ -19,9 +19,9 @@ from oncelog_client.connect_failures import ConnectCause, ConnectFailure, foreig
 from oncelog_client.errors import ConnectError, RetriableError
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
-from tests.client.reading import DEADLINE_S
 from tests.client.scripted_broker import ADDRESS, TOPIC, ScriptedBroker, simulated
-from tests.ports import free_ports
+from tests.harness.client_reading import DEADLINE_S
+from tests.harness.ports import free_ports
 
 SERVER = "broker:9092"
 

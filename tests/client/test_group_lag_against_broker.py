@@ -14,12 +14,12 @@ import pytest_asyncio
 
 from oncelog_client import Admin, Consumer, NewTopic, OffsetAndMetadata, TopicPartition
 from oncelog_server.metrics import table as metrics
-from tests.broker import Oncelog
 from tests.client.conftest import QUICK
-from tests.client.reading import DEADLINE_S
-from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
-from tests.server.observe.test_scrape import PORT, scrape
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import DEADLINE_S
+from tests.harness.scraping import PORT, scrape
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 HISTORIES = 50
 PRODUCERS = 3

@@ -26,10 +26,10 @@ from oncelog_client import (
 )
 from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
 from tests.client.conftest import QUICK
-from tests.client.reading import poll_until, read_values
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import poll_until, read_values
+from tests.harness.kafka.kafka import Kafka
 
 IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
 

@@ -15,7 +15,7 @@ from oncelog_client import (
     ProducerFencedError,
     TopicPartition,
 )
-from tests.client.reading import read_decided
+from tests.harness.client_reading import read_decided
 
 COPIERS = 3
 RECORDS = 2_000

@@ -25,9 +25,9 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.features import GROUP_TRANSACTIONS
 from oncelog_protocol.messages.describe_transactions import FenceData
-from tests.broker import Oncelog
-from tests.client.reading import DEADLINE_S
 from tests.client.scripted_broker import TOPIC, ScriptedBroker, messages, simulated
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import DEADLINE_S
 
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)

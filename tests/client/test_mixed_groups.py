@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from oncelog_client import Consumer
-from tests.client.reading import poll_until
+from tests.harness.client_reading import poll_until
 
 STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
 

@@ -18,9 +18,9 @@ from oncelog_client import (
     Producer,
     TopicPartition,
 )
-from tests.broker import Oncelog
 from tests.client.conftest import QUICK
-from tests.client.reading import DEADLINE_S, read, read_values
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import DEADLINE_S, read, read_values
 
 TP = TopicPartition("t", 0)
 # Three starts of a process, on a machine with other things to do.

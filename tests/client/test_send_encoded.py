@@ -9,7 +9,7 @@ import pytest
 from oncelog_client import Admin, IllegalStateError, KafkaError, NewTopic, Producer, TopicPartition
 from oncelog_client.errors import RecordTooLargeError
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
-from tests.client.reading import DEADLINE_S, eventually, read_values
+from tests.harness.client_reading import DEADLINE_S, eventually, read_values
 
 
 def encoded(*values: bytes) -> EncodedRecords:

@@ -17,7 +17,7 @@ from oncelog_client import (
     ProducerFencedError,
     TopicPartition,
 )
-from tests.client.reading import poll_until, read, read_decided
+from tests.harness.client_reading import poll_until, read, read_decided
 
 
 class Pair:

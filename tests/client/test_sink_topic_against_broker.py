@@ -17,8 +17,8 @@ from oncelog_client import (
     TransactionGroup,
 )
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
 from tests.client.conftest import QUICK
+from tests.harness.broker import Oncelog
 
 SINK = TopicPartition("__oncelog_sink", 0)
 

@@ -13,7 +13,7 @@ from oncelog_client import (
     TopicPartition,
 )
 from oncelog_client.core.logged_batches import LoggedBatch
-from tests.client.reading import eventually
+from tests.harness.client_reading import eventually
 
 
 def entries(batches: list[LoggedBatch]) -> list[tuple[int, bool | None, list[bytes | None]]]:

@@ -26,12 +26,12 @@ from oncelog_client import (
     UnsupportedVersionError,
 )
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
 from tests.client.conftest import QUICK
 from tests.client.dual_writer import last, opened
-from tests.client.reading import eventually, read_decided, read_values
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import eventually, read_decided, read_values
+from tests.harness.kafka.kafka import Kafka
 
 TWO_PHASE = {
     **QUICK,

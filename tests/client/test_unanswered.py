@@ -6,7 +6,7 @@ import asyncio
 
 from oncelog_client import Admin, Producer, TopicPartition
 from oncelog_client.io.clock import monotonic_ms
-from tests.client.reading import DEADLINE_S, eventually, read_values
+from tests.harness.client_reading import DEADLINE_S, eventually, read_values
 
 
 async def test_it_goes_on_after_more_than_the_socket_takes_at_once(

@@ -13,14 +13,14 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from tests.broker import Oncelog
 from tests.conformance.clients import Aiokafka, Client, Confluent, Java, KafkaPython, Ours
 from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Consumer, Producer
-from tests.conformance.hanging import VERIFICATION, turn_verification
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.kafka.driver import JavaDriver
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.hanging import VERIFICATION, turn_verification
+from tests.harness.kafka.driver import JavaDriver
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
 
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "oncelog-client", "java")
 # What a user may wait for, a test need not: the first rebalance of a group, the abort at a timeout.

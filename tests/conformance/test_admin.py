@@ -23,7 +23,8 @@ from confluent_kafka.admin import (
 from tests.conformance.clients import Client, Record
 from tests.conformance.clients.interface import ANSWER_TIMEOUT_S, Consumer, Refused
 from tests.conformance.conftest import Target
-from tests.conformance.waiting import poll_until, read, wait_until
+from tests.conformance.polling import poll_until, read
+from tests.harness.waiting import wait_until
 
 
 def outcome(futures: dict[Any, Any]) -> list[str]:

@@ -7,17 +7,11 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import CommandLine
 from tests.conformance.conftest import Target
-from tests.conformance.hanging import hanging
-from tests.conformance.transacting import add_partitions, last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    batch,
-    end_transaction,
-    find_coordinator,
-    new_identity,
-    produce,
-)
+from tests.harness.hanging import hanging
+from tests.harness.transacting import add_partitions, last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, end_transaction, find_coordinator, new_identity, produce
 
 
 @pytest.fixture

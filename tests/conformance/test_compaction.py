@@ -15,8 +15,8 @@ from tests.conformance.clients import Client, Record
 from tests.conformance.clients.interface import Received
 from tests.conformance.conftest import Target, create_topic
 from tests.conformance.test_dump import dump
-from tests.conformance.waiting import wait_until
-from tests.kafka.driver import JavaDriver
+from tests.harness.kafka.driver import JavaDriver
+from tests.harness.waiting import wait_until
 
 # Kafka's least size of a segment; batches of about 10 kB fill one with a hundred.
 SETTINGS = {

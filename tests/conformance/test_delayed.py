@@ -23,10 +23,12 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
 )
 from tests.conformance.conftest import Target
-from tests.conformance.transacting import add_partitions, last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Closed, Wire
-from tests.conformance.writing import (
+from tests.harness.driving import end_offset, values
+from tests.harness.proxy import Cut, Direction, Drop, Duplicate, Hold, Proxy
+from tests.harness.transacting import add_partitions, last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Closed, Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -34,8 +36,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import end_offset, values
-from tests.proxy import Cut, Direction, Drop, Duplicate, Hold, Proxy
 
 V1 = {"end": 3, "produce": 11}
 V2 = {"end": 5, "produce": 12}

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from oncelog_server.offline.commands import dump as dump_command
 from tests.conformance.clients import Client, Record
 from tests.conformance.conftest import Target, create_topic
-from tests.conformance.transacting import last_stable_offset
-from tests.conformance.waiting import read, wait_until
-from tests.conformance.wire import Wire
-from tests.kafka.driver import JavaDriver
+from tests.conformance.polling import read
+from tests.harness.kafka.driver import JavaDriver
+from tests.harness.transacting import last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
 
 COMPLAINTS = ("mismatch", "invalid", "corrupt", "exception", "could not", "non-consecutive")
 # A batch of about 10 kB, and a segment after a bit over a hundred of them: Kafka's least size.

@@ -21,13 +21,16 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
 )
 from oncelog_protocol.records.batch import build_batch
-from tests.broker import Oncelog
 from tests.conformance.clients import Client, Record
 from tests.conformance.conftest import QUICK, create_topic
-from tests.conformance.transacting import commit_offset, committed_offset, last_stable_offset
-from tests.conformance.waiting import read, wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.conformance.polling import read
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.fixtures import QUICK_RESTART
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.transacting import commit_offset, committed_offset, last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -36,8 +39,6 @@ from tests.conformance.writing import (
     produce,
     records,
 )
-from tests.kafka.fixtures import QUICK_RESTART
-from tests.kafka.kafka import Kafka
 
 
 class Mortal(Protocol):

@@ -11,8 +11,9 @@ import pytest
 from tests.conformance.clients import Client, Record, Refused
 from tests.conformance.clients.interface import Consumer
 from tests.conformance.conftest import CLIENTS, Target, create_topic
-from tests.conformance.waiting import poll_until, read, wait_until
-from tests.kafka.tools import start_tool
+from tests.conformance.polling import poll_until, read
+from tests.harness.kafka.tools import start_tool
+from tests.harness.waiting import wait_until
 
 STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 

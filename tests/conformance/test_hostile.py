@@ -13,8 +13,8 @@ import pytest
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.records.batch import build_batch
 from tests.conformance.conftest import Target
-from tests.conformance.wire import Wire
-from tests.conformance.writing import produce, records
+from tests.harness.wire import Wire
+from tests.harness.writing import produce, records
 
 IDLE_CONNECTIONS = 5_000
 # Less than `socket.listen.backlog.size` at a time, or the kernel lets the next one wait a second.

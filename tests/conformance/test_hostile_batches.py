@@ -16,12 +16,13 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
-from tests.broker import Oncelog
 from tests.conformance.conftest import Target
-from tests.conformance.reading import raw
-from tests.conformance.transacting import add_partitions, last_stable_offset
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.batches import raw
+from tests.harness.broker import Oncelog
+from tests.harness.driving import end_offset
+from tests.harness.transacting import add_partitions, last_stable_offset
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -31,7 +32,6 @@ from tests.conformance.writing import (
     records,
     topic_id,
 )
-from tests.faults.driving import end_offset
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 

@@ -9,12 +9,14 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
-from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK
-from tests.conformance.transacting import add_partitions
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import create, list_offset, values
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.transacting import add_partitions
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -22,8 +24,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import create, list_offset, values
-from tests.kafka.kafka import Kafka
 
 SETTINGS = {
     **QUICK,

@@ -18,21 +18,14 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from oncelog_server.metrics import table as metrics
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    batch,
-    end_transaction,
-    find_coordinator,
-    new_identity,
-    produce,
-)
-from tests.faults.driving import list_offset
-from tests.kafka.kafka import Kafka, free_ports, quick_jvm_options
-from tests.kafka.metrics import Samples, exported, jvm_options, scraped
-from tests.server.observe.scraping import Scraped
-from tests.server.observe.test_scrape import PORT, scrape
+from tests.harness.broker import Oncelog
+from tests.harness.driving import list_offset
+from tests.harness.kafka.kafka import Kafka, free_ports, quick_jvm_options
+from tests.harness.kafka.metrics import Samples, exported, jvm_options, scraped
+from tests.harness.scraping import PORT, Scraped, scrape
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, end_transaction, find_coordinator, new_identity, produce
 
 # Labels that Kafka has besides ours: it counts connections for each of its threads, and may have
 # several directories.

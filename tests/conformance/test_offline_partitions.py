@@ -24,13 +24,13 @@ from oncelog_protocol.messages.delete_records import (
 )
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.records.batch import build_batch
-from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import produce, records
-from tests.faults.driving import create, damage, fetch, list_offset
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.driving import create, damage, fetch, list_offset
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import produce, records
 
 TOPIC = "purchases"
 PARTITIONS = 4

@@ -13,10 +13,11 @@ from confluent_kafka import TopicPartition
 from tests.conformance.clients import Client, Record
 from tests.conformance.clients.interface import Consumer, Received
 from tests.conformance.conftest import Target
+from tests.conformance.polling import poll_until
 from tests.conformance.test_groups import shared_out
-from tests.conformance.waiting import poll_until, wait_until
-from tests.conformance.wire import Wire
-from tests.faults.driving import fetch, last_stable_offset
+from tests.harness.driving import fetch, last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
 
 PARTITIONS = 3
 # Of each partition: two batches of a committed transaction with a marker behind them, the same of

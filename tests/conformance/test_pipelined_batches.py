@@ -15,14 +15,14 @@ import pytest
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_header
-from tests.broker import Oncelog
 from tests.conformance.clients import Client, Record
 from tests.conformance.conftest import QUICK
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.faults.driving import create, merged, values
-from tests.proxy import Direction, Hold, Proxy
-from tests.proxy.frame import message
+from tests.harness.broker import Oncelog
+from tests.harness.driving import create, merged, values
+from tests.harness.proxy import Direction, Hold, Proxy
+from tests.harness.proxy.frame import message
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
 
 BATCHES = 5
 # Each more than a batch of any client holds, so that each is a batch of its own.

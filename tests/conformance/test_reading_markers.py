@@ -7,10 +7,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from oncelog_protocol.errors import ErrorCode
 from tests.conformance.conftest import Target
-from tests.conformance.transacting import last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, end_transaction, new_identity, produce
+from tests.harness.transacting import last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.clients import Client, Record
 from tests.conformance.conftest import Target, create_topic
-from tests.conformance.waiting import read
+from tests.conformance.polling import read
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

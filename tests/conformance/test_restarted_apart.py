@@ -14,13 +14,15 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
-from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK
 from tests.conformance.differences import DAMAGED_COORDINATOR
-from tests.conformance.transacting import last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import create, end_offset, list_offset, values
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.transacting import last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     BUSY,
     Identity,
     batch,
@@ -30,8 +32,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import create, end_offset, list_offset, values
-from tests.kafka.kafka import Kafka
 
 # `producer.id.expiration.ms`. It is waited for on oncelog; in Kafka it is longer than the test.
 EXPIRES_MS = {"oncelog": 2_000, "kafka": 120_000}

@@ -8,9 +8,10 @@ from typing import Any
 
 from tests.conformance.clients import Client, Record
 from tests.conformance.conftest import KEPT, Target, create_topic
-from tests.conformance.waiting import read, wait_until
-from tests.kafka.driver import JavaDriver
-from tests.kafka.tools import run_tool
+from tests.conformance.polling import read
+from tests.harness.kafka.driver import JavaDriver
+from tests.harness.kafka.tools import run_tool
+from tests.harness.waiting import wait_until
 
 
 def events(lines: Iterable[str], name: str) -> list[dict[str, Any]]:

@@ -12,7 +12,8 @@ from confluent_kafka.admin import OffsetSpec
 from tests.conformance.clients import Client, Record, Refused
 from tests.conformance.clients.interface import Consumer, Producer, Received
 from tests.conformance.conftest import Target, create_topic
-from tests.conformance.waiting import read, wait_until
+from tests.conformance.polling import read
+from tests.harness.waiting import wait_until
 
 
 def batch(*values: str, partition: int = 0) -> list[Record]:

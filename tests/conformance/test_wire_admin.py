@@ -38,8 +38,8 @@ from oncelog_protocol.messages.incremental_alter_configs import IncrementalAlter
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.conformance.conftest import Target
 from tests.conformance.differences import ONE_RESOURCE_OF_NO_TYPE
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)

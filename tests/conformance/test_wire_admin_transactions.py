@@ -22,10 +22,10 @@ from oncelog_protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from tests.conformance.transacting import add_partitions, last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.transacting import add_partitions, last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,

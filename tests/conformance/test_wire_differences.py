@@ -16,7 +16,6 @@ from oncelog_protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK, Target
 from tests.conformance.differences import (
     COMMIT_AFTER_A_ZOMBIE_ASKED,
@@ -28,17 +27,19 @@ from tests.conformance.differences import (
     PATTERN,
     ZOMBIE_ASKS_ITS_EPOCH,
 )
-from tests.conformance.hanging import hanging
-from tests.conformance.reading import raw
-from tests.conformance.transacting import (
+from tests.harness.batches import raw
+from tests.harness.broker import Oncelog
+from tests.harness.driving import create, values
+from tests.harness.hanging import hanging
+from tests.harness.transacting import (
     add_offsets,
     commit_offset,
     committed_offset,
     last_stable_offset,
 )
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -47,7 +48,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import create, values
 
 STATE_TOPIC = "__transaction_state"
 STATE_PARTITIONS = 50

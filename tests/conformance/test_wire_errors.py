@@ -16,10 +16,10 @@ from oncelog_protocol.messages.add_partitions_to_txn import (
 )
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from tests.conformance.conftest import Target
-from tests.conformance.transacting import add_partitions, commit_offset, last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.transacting import add_partitions, commit_offset, last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     BUSY,
     Identity,
     batch,

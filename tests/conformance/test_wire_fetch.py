@@ -30,9 +30,9 @@ from oncelog_protocol.messages.offset_for_leader_epoch import (
 from oncelog_protocol.records.batch import build_batch, split_batches
 from oncelog_protocol.records.record import NewRecord
 from tests.conformance.conftest import KEPT, Target, create_topic
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,

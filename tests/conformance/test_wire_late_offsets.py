@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from tests.conformance.transacting import (
+from tests.harness.transacting import (
     add_offsets,
     commit_offset,
     committed_offset,
     last_stable_offset,
 )
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import end_transaction, find_coordinator, new_identity
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import end_transaction, find_coordinator, new_identity
 
 
 @pytest.mark.parametrize(

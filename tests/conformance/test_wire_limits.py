@@ -25,7 +25,6 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from oncelog_protocol.records.batch import build_batch
-from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK, Target
 from tests.conformance.differences import (
     CLOSED,
@@ -37,9 +36,11 @@ from tests.conformance.differences import (
     RECORDS_INSIDE,
     TOO_MANY_ELEMENTS,
 )
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Closed, Wire
-from tests.conformance.writing import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import create
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Closed, Wire
+from tests.harness.writing import (
     BUSY,
     Identity,
     batch,
@@ -49,7 +50,6 @@ from tests.conformance.writing import (
     produce,
     records,
 )
-from tests.faults.driving import create
 
 # Offsets in a batch: its CRC, what that is of, and the first record.
 CRC, COVERED, FIRST_RECORD = 17, 21, 61

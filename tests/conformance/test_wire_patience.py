@@ -12,7 +12,6 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK, Target
 from tests.conformance.differences import (
     BUMP_TO_THE_LAST_EPOCH,
@@ -21,10 +20,13 @@ from tests.conformance.differences import (
     RETRY_AT_THE_LAST_EPOCH,
     STANDING_FRAME,
 )
-from tests.conformance.transacting import add_partitions, last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import values
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.transacting import add_partitions, last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -32,8 +34,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import values
-from tests.kafka.kafka import Kafka
 
 LAST = 32_766
 TIMEOUT_MS = 3_000

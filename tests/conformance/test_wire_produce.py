@@ -12,8 +12,8 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, new_identity, produce, records, topic_id
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, new_identity, produce, records, topic_id
 
 
 def test_r1_r2_r3_a_repeated_batch_is_answered_with_its_first_offset(

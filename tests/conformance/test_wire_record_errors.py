@@ -15,8 +15,8 @@ from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.record import NewRecord
 from tests.conformance.conftest import Target, create_topic
-from tests.conformance.wire import Wire
-from tests.conformance.writing import produce
+from tests.harness.wire import Wire
+from tests.harness.writing import produce
 
 HOUR_MS = 3_600_000
 RECORD_ERRORS_SINCE = 8

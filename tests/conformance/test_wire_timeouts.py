@@ -9,10 +9,11 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from tests.conformance.conftest import QUICK, Target
 from tests.conformance.differences import COMMIT_AFTER_ABORT
-from tests.conformance.transacting import last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.driving import values
+from tests.harness.transacting import last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     BUSY,
     batch,
     end_transaction,
@@ -20,7 +21,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import values
 
 TIMEOUT_MS = 500
 SCAN_MS = int(QUICK["transaction.abort.timed.out.transaction.cleanup.interval.ms"])

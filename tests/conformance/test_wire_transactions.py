@@ -10,15 +10,16 @@ from oncelog_protocol.errors import ErrorCode
 from tests.conformance.clients import Client
 from tests.conformance.conftest import Target
 from tests.conformance.differences import COMMIT_AFTER_ABORT, Difference
-from tests.conformance.transacting import (
+from tests.conformance.polling import poll_until
+from tests.harness.transacting import (
     add_partitions,
     commit_offset,
     committed_offset,
     last_stable_offset,
 )
-from tests.conformance.waiting import poll_until, wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     BUSY,
     Identity,
     batch,

@@ -36,7 +36,7 @@ from tests.conformance.differences import (
     QUOTAS_ARE_NOT_SET,
     SCRAM_CREDENTIALS_ARE_NOT_SET,
 )
-from tests.conformance.wire import Wire
+from tests.harness.wire import Wire
 
 ANY = 1
 DISABLED = "SECURITY_DISABLED"

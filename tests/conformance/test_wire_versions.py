@@ -14,7 +14,7 @@ from oncelog_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTr
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.conformance.conftest import Target
-from tests.conformance.wire import Wire
+from tests.harness.wire import Wire
 
 # Kafka refuses what it takes for a client that names itself badly (KIP-511).
 CLIENT = ("conformance", "1")

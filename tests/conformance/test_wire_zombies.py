@@ -20,19 +20,20 @@ from oncelog_protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tests.broker import Oncelog
 from tests.conformance.conftest import QUICK, Target
 from tests.conformance.differences import COMMIT_AFTER_ABORT
-from tests.conformance.reading import raw
-from tests.conformance.transacting import (
+from tests.harness.batches import raw
+from tests.harness.broker import Oncelog
+from tests.harness.driving import create, end_offset, values
+from tests.harness.transacting import (
     add_partitions,
     commit_offset,
     committed_offset,
     last_stable_offset,
 )
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -41,7 +42,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import create, end_offset, values
 
 STATE_TOPIC = "__transaction_state"
 STATE_PARTITIONS = 50

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from tests.broker import Oncelog
 from tests.copiers.running import Copiers, Feed
 from tests.copiers.work import Work
+from tests.harness.broker import Oncelog
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

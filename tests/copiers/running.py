@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from oncelog_client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from tests.copiers.work import FATAL_EXIT_CODE, PARTITIONS, SLEEP, Work
-from tests.faults.driving import state
+from tests.harness.driving import state
 
 DEADLINE_S = 60.0
 

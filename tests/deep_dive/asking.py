@@ -18,10 +18,10 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import find_coordinator
 from tests.deep_dive.on_disk import OUTPUTS, Place
+from tests.harness.broker import Oncelog
+from tests.harness.wire import Wire
+from tests.harness.writing import find_coordinator
 
 # Of a list: all of it, or a coordinator that reads its log, or is not elected yet.
 _WHILE_LOADING = {

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from examples.purchases.billing import GROUP
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
-from tests.conformance.wire import Wire
 from tests.deep_dive import asking
 from tests.deep_dive.asking import Described, Events
 from tests.deep_dive.on_disk import DECIDED, Logs, Place, read_logs
 from tests.deep_dive.pipeline import Pipeline
 from tests.deep_dive.produced import Names
-from tests.proxy import Direction, Frame
-from tests.proxy.frame import message
+from tests.harness.proxy import Direction, Frame
+from tests.harness.proxy.frame import message
+from tests.harness.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,6 @@ from examples.purchases.billing import GROUP
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.internal.transaction_log import TransactionState
-from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, produce
-from tests.conformance.writing import batch as new_batch
 from tests.deep_dive.asking import Events, transactions
 from tests.deep_dive.deaths import Death, die
 from tests.deep_dive.on_disk import Step, read_logs
@@ -21,7 +18,10 @@ from tests.deep_dive.outcomes import as_described, coordinator, group_coordinato
 from tests.deep_dive.outside import Outside
 from tests.deep_dive.pipeline import Pipeline
 from tests.deep_dive.produced import acknowledged, sent
-from tests.proxy import Cut, Direction, Drop, Hold
+from tests.harness.proxy import Cut, Direction, Drop, Hold
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, produce
+from tests.harness.writing import batch as new_batch
 
 # Where the broker dies: as the coordinator of a transaction, as the leader of a partition, as the
 # coordinator of a group. Transactions of the workers have markers in up to 12 partitions and the

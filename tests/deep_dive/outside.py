@@ -11,7 +11,7 @@ from examples.purchases.billing import SHIPMENTS
 from oncelog_client import Consumer
 from oncelog_protocol.apis import ApiKey
 from tests.deep_dive.pipeline import DEADLINE_S, Pipeline
-from tests.proxy import Drop
+from tests.harness.proxy import Drop
 
 GROUP = "parcels"
 

@@ -16,13 +16,13 @@ from examples.purchases.data import Purchase, purchases
 from examples.purchases.processes import Worker
 from oncelog_client import Admin, KafkaError, NewTopic, Producer
 from oncelog_protocol.apis import ApiKey
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import topic_id
-from tests.faults.dying import last_death
-from tests.ports import reserve_port
-from tests.proxy import Direction, Drop, Fate, Frame, Proxy
-from tests.proxy.frame import message
+from tests.harness.broker import Oncelog
+from tests.harness.dying import last_death
+from tests.harness.ports import reserve_port
+from tests.harness.proxy import Direction, Drop, Fate, Frame, Proxy
+from tests.harness.proxy.frame import message
+from tests.harness.wire import Wire
+from tests.harness.writing import topic_id
 
 WORKER = "examples.purchases.worker"
 DEADLINE_S = 60.0

@@ -8,8 +8,8 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_header
 from tests.deep_dive.on_disk import Batch, Place
-from tests.proxy import Direction, Frame
-from tests.proxy.frame import message
+from tests.harness.proxy import Direction, Frame
+from tests.harness.proxy.frame import message
 
 Names = Mapping[bytes, str]
 

@@ -15,7 +15,7 @@ from tests.deep_dive.deaths import Death, die
 from tests.deep_dive.failures import FAILURES, Failure, lose_produce_frames
 from tests.deep_dive.outcomes import coordinator, group_coordinator, leader
 from tests.deep_dive.pipeline import Pipeline
-from tests.proxy import Drop
+from tests.harness.proxy import Drop
 
 PORTION = 1_000
 

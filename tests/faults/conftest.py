@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Oncelog
-from tests.faults.driving import QUICK, merged
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, merged
 
 
 @pytest.fixture

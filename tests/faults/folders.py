@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 
 STORE = "oncelog-metadata.sqlite"
 COPY = "oncelog-metadata.txt"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import urllib.request
 from pathlib import Path
 
-from tests.broker import Oncelog
-from tests.faults.driving import events
+from tests.harness.broker import Oncelog
+from tests.harness.driving import events
 
 OFFLINE = "kafka_server_replicamanager_offlinereplicacount"
 SETTINGS = {"oncelog.metrics.port": "0", "oncelog.metrics.host": "127.0.0.1"}

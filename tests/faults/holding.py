@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
+from tests.harness.broker import Oncelog
+from tests.harness.wire import Wire
 
 
 def cpu_ms(broker: Oncelog) -> float:

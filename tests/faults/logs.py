@@ -6,11 +6,11 @@ from pathlib import Path
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import produce, records
-from tests.faults.driving import fetch, list_offset, offsets_of
+from tests.harness.broker import Oncelog
+from tests.harness.driving import fetch, list_offset, offsets_of
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import produce, records
 
 
 def write(wire: Wire, topic: str, count: int, size: int = 400) -> list[int]:

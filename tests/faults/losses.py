@@ -8,9 +8,9 @@ from pathlib import Path
 
 from oncelog_server.cluster.store import Delete
 from oncelog_server.metadata.sqlite_store import SqliteStore
-from tests.broker import Oncelog
-from tests.faults.driving import damage
 from tests.faults.folders import STORE, lose_store
+from tests.harness.broker import Oncelog
+from tests.harness.driving import damage
 
 
 def empty_store(store: Path, keep: tuple[str, ...]) -> None:

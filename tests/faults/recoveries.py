@@ -36,10 +36,13 @@ from oncelog_server.cluster.store import Snapshot
 from oncelog_server.metadata.text_copy import decode_copy
 from oncelog_server.salvage.commands import storage
 from oncelog_server.storage.layout import METADATA_COPY
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.faults.folders import fingerprint, lose_store, restore_metadata, save_metadata
+from tests.faults.losses import DAMAGES, LOSSES
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, values
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -48,9 +51,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
-from tests.faults.folders import fingerprint, lose_store, restore_metadata, save_metadata
-from tests.faults.losses import DAMAGES, LOSSES
 from tests.torture.copier import GROUP
 from tests.torture.photographs import photographs
 

@@ -15,12 +15,8 @@ from oncelog_client import KafkaError, Producer
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.end_txn import EndTxnRequest
-from tests.broker import Oncelog
-from tests.conformance.transacting import add_partitions
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
-from tests.faults.driving import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import (
     QUICK,
     create,
     end_offset,
@@ -30,7 +26,11 @@ from tests.faults.driving import (
     state,
     values,
 )
-from tests.proxy import Delay, Direction, Duplicate, Fate, Frame, Proxy
+from tests.harness.proxy import Delay, Direction, Duplicate, Fate, Frame, Proxy
+from tests.harness.transacting import add_partitions
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 PARTITIONS = range(3)
 TRANSACTIONS = 60

@@ -16,12 +16,12 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import produce, records
-from tests.faults.driving import QUICK, create, events, merged, taken
-from tests.ports import passing_socket
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, events, merged, taken
+from tests.harness.ports import passing_socket
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import produce, records
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and many loopbacks")
 

@@ -18,21 +18,10 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from oncelog_protocol.records.batch import build_batch, split_batches
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    Identity,
-    batch,
-    end_transaction,
-    find_coordinator,
-    init_producer_id,
-    new_identity,
-    produce,
-    records,
-)
-from tests.faults.driving import (
+from tests.faults.logs import assert_offline, log_of, wait_for_recovery_point, write
+from tests.harness.broker import Oncelog
+from tests.harness.driving import (
     QUICK,
     View,
     create,
@@ -45,7 +34,18 @@ from tests.faults.driving import (
     values,
     view,
 )
-from tests.faults.logs import assert_offline, log_of, wait_for_recovery_point, write
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+    records,
+)
 
 SEGMENT_BYTES = 4_000
 # How the files of a partition are found; the last of its kind is that of the active segment.

@@ -9,24 +9,8 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.faults.points import FAIL_POINTS
-from tests.broker import Oncelog
-from tests.conformance.transacting import (
-    add_offsets,
-    add_partitions,
-    commit_offset,
-    committed_offset,
-)
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    Identity,
-    batch,
-    end_transaction,
-    find_coordinator,
-    new_identity,
-    produce,
-)
-from tests.faults.driving import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import (
     QUICK,
     create,
     end_offset,
@@ -35,7 +19,18 @@ from tests.faults.driving import (
     merged,
     values,
 )
-from tests.faults.dying import Dying
+from tests.harness.dying import Dying
+from tests.harness.transacting import add_offsets, add_partitions, commit_offset, committed_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+)
 
 PARTITIONS = range(3)
 OFFSET = 42

@@ -25,17 +25,11 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from oncelog_protocol.records.batch import build_batch, split_batches
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    find_coordinator,
-    init_producer_id,
-    new_identity,
-    produce,
-    records,
-)
-from tests.faults.driving import QUICK, create, events, merged, offsets_of
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, events, merged, offsets_of
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import find_coordinator, init_producer_id, new_identity, produce, records
 
 SETTINGS = merged(
     QUICK,

@@ -16,10 +16,9 @@ from oncelog_protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.faults.driving import (
+from tests.faults.logs import assert_offline, log_of, wait_for_recovery_point, write
+from tests.harness.broker import Oncelog
+from tests.harness.driving import (
     EARLIEST,
     create,
     damage,
@@ -29,7 +28,8 @@ from tests.faults.driving import (
     refusal,
     values,
 )
-from tests.faults.logs import assert_offline, log_of, wait_for_recovery_point, write
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
 
 
 def test_a_damaged_partition_metadata_is_written_again_or_refused(broker: Oncelog) -> None:

@@ -6,11 +6,15 @@ from __future__ import annotations
 from functools import partial
 
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
-from tests.conformance.transacting import commit_offset, committed_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.faults.folders import fingerprint
+from tests.faults.recoveries import run
+from tests.harness.broker import Oncelog
+from tests.harness.driving import EARLIEST, create, list_offset, refusal, values
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.transacting import commit_offset, committed_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     BUSY,
     batch,
     end_transaction,
@@ -18,10 +22,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import EARLIEST, create, list_offset, refusal, values
-from tests.faults.folders import fingerprint
-from tests.faults.recoveries import run
-from tests.kafka.kafka import Kafka
 
 TOPICS = ("orders", "payments", "stock")
 

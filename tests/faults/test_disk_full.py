@@ -32,20 +32,9 @@ from oncelog_protocol.messages.incremental_alter_configs import (
 from oncelog_protocol.records.batch import build_batch
 from oncelog_server.metadata.reserve import RESERVE_BYTES
 from oncelog_server.storage.layout import METADATA_FILE, METADATA_RESERVE
-from tests.broker import BrokerFailed, Oncelog
 from tests.client.cli.conftest import CommandLine
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    Identity,
-    batch,
-    end_transaction,
-    init_producer_id,
-    new_identity,
-    produce,
-    records,
-)
-from tests.faults.driving import (
+from tests.harness.broker import BrokerFailed, Oncelog
+from tests.harness.driving import (
     QUICK,
     create,
     created,
@@ -55,6 +44,17 @@ from tests.faults.driving import (
     last_stable_offset,
     merged,
     values,
+)
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    init_producer_id,
+    new_identity,
+    produce,
+    records,
 )
 
 TMPFS_SIZE = "6m"

@@ -12,9 +12,11 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
 from oncelog_server.metrics.table import PRODUCER_IDS_REFUSED
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, merged
+from tests.harness.scraping import PORT, scrape
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,
@@ -22,12 +24,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import (
-    QUICK,
-    create,
-    merged,
-)
-from tests.server.observe.test_scrape import PORT, scrape
 
 BLOCK = 1_000
 ADDRESS = "oncelog.max.producer.ids.per.address"

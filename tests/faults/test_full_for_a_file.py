@@ -16,20 +16,16 @@ from oncelog_protocol.messages.create_partitions import (
 from oncelog_protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.records.batch import build_batch
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    Identity,
-    batch,
-    end_transaction,
-    find_coordinator,
-    init_producer_id,
-    new_identity,
-    produce,
-    records,
+from tests.faults.full_disk import (
+    FullFor,
+    broker_with_full_disk,
+    healed,
+    offline_count,
+    refused,
 )
-from tests.faults.driving import (
+from tests.faults.test_disk_full import TRY_AGAIN, end
+from tests.harness.broker import Oncelog
+from tests.harness.driving import (
     QUICK,
     create,
     created,
@@ -40,14 +36,18 @@ from tests.faults.driving import (
     merged,
     values,
 )
-from tests.faults.full_disk import (
-    FullFor,
-    broker_with_full_disk,
-    healed,
-    offline_count,
-    refused,
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
+    Identity,
+    batch,
+    end_transaction,
+    find_coordinator,
+    init_producer_id,
+    new_identity,
+    produce,
+    records,
 )
-from tests.faults.test_disk_full import TRY_AGAIN, end
 
 HEALED_S = 5.0
 SEGMENT_BYTES = 4_000

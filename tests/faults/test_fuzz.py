@@ -16,12 +16,12 @@ from oncelog_protocol.messages.describe_configs import (
 )
 from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import find_coordinator
-from tests.faults.driving import QUICK, create
 from tests.faults.fuzz.frames import Drawing
 from tests.faults.fuzz.running import DEFECTS, fuzz, prepare
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create
+from tests.harness.wire import Wire
+from tests.harness.writing import find_coordinator
 
 FRAMES = 4_000
 LONG = "a" * 32_767

@@ -16,11 +16,11 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from oncelog_protocol.unsigned_varint import write_uvarint
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import find_coordinator
-from tests.faults.driving import QUICK, create, events, taken
 from tests.faults.holding import cpu_ms, held_ms
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, events, taken
+from tests.harness.wire import Wire
+from tests.harness.writing import find_coordinator
 
 MIB = 1 << 20
 CPU_MS = 400.0

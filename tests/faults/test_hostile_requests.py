@@ -29,13 +29,13 @@ from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.unsigned_varint import write_uvarint
 from oncelog_server.request_limits import IN_SLICES, MAX_ELEMENTS, max_elements
 from oncelog_server.settings.model import Settings
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Closed, Wire
-from tests.conformance.writing import produce, records
 from tests.faults.bombs import Path, all_arrays, arrays, bomb
-from tests.faults.driving import QUICK, create, merged
 from tests.faults.holding import cpu_ms, held_ms
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, merged
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Closed, Wire
+from tests.harness.writing import produce, records
 
 MAX = 2**31 - 1
 MIB = 1 << 20

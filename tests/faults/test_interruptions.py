@@ -20,18 +20,8 @@ from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from oncelog_protocol.records.batch import build_batch
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    batch,
-    end_transaction,
-    find_coordinator,
-    new_identity,
-    produce,
-    records,
-)
-from tests.faults.driving import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import (
     QUICK,
     create,
     end_offset,
@@ -40,6 +30,16 @@ from tests.faults.driving import (
     merged,
     taken,
     values,
+)
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
+    batch,
+    end_transaction,
+    find_coordinator,
+    new_identity,
+    produce,
+    records,
 )
 
 STOPPED_S = 1.0

@@ -13,11 +13,11 @@ from oncelog_protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import BUSY, BY_NAME, Identity, batch, new_identity, produce
-from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
 from tests.faults.holding import held_ms
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, values
+from tests.harness.wire import Wire
+from tests.harness.writing import BUSY, BY_NAME, Identity, batch, new_identity, produce
 
 # How many are begun at once, and when they are due: all of them must be begun by then.
 OPEN = 10_000

@@ -20,12 +20,10 @@ from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
-from tests.broker import Oncelog
 from tests.conformance.clients import Aiokafka, Client, Confluent, Record
-from tests.conformance.waiting import read, wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import produce, records
-from tests.faults.driving import (
+from tests.conformance.polling import read
+from tests.harness.broker import Oncelog
+from tests.harness.driving import (
     EARLIEST,
     QUICK,
     create,
@@ -38,6 +36,9 @@ from tests.faults.driving import (
     refusal,
     values,
 )
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import produce, records
 
 OFTEN = {
     "log.retention.check.interval.ms": "100",

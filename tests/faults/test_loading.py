@@ -30,10 +30,11 @@ from oncelog_protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Closed, Wire
-from tests.conformance.writing import (
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, events, values
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Closed, Wire
+from tests.harness.writing import (
     BUSY,
     Identity,
     batch,
@@ -43,7 +44,6 @@ from tests.conformance.writing import (
     new_identity,
     produce,
 )
-from tests.faults.driving import QUICK, create, events, values
 
 HAMMERS = 4
 RESTARTS = 3

@@ -22,11 +22,11 @@ from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.unsigned_varint import write_uvarint
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, end_transaction, new_identity, produce, records
-from tests.faults.driving import QUICK, create, events, merged
 from tests.faults.holding import cpu_ms, held_ms
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, events, merged
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, end_transaction, new_identity, produce, records
 
 LIMIT = 500
 EACH = 125

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, end_transaction, new_identity, produce
-from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, values
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 COUNT = 40
 

@@ -24,17 +24,6 @@ from oncelog_server.log.checkpoints import encode_partition_metadata
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.metadata.text_copy import decode_copy
 from oncelog_server.settings.model import Settings
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    batch,
-    end_transaction,
-    init_producer_id,
-    new_identity,
-    produce,
-)
-from tests.faults.driving import QUICK, create, events, refusal, values
 from tests.faults.folders import (
     COPY,
     STORE,
@@ -46,6 +35,11 @@ from tests.faults.folders import (
 )
 from tests.faults.logs import write
 from tests.faults.losses import DAMAGES, LOSSES, empty_store
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, events, refusal, values
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, end_transaction, init_producer_id, new_identity, produce
 
 KAFKA_PROPERTIES = (
     "#\n#Sun Nov 22 10:00:00 UTC 2026\ncluster.id=b25jZWxvZy1jb250cm9sLQ\n"

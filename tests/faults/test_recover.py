@@ -18,11 +18,6 @@ from oncelog_server.metadata.database import Database
 from oncelog_server.salvage import commands
 from oncelog_server.salvage.changes import PlannedChanges
 from oncelog_server.storage.layout import stray_directory
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, new_identity, produce
-from tests.faults.driving import QUICK, create, damage, refusal, values
 from tests.faults.folders import (
     COPY,
     STORE,
@@ -36,6 +31,11 @@ from tests.faults.logs import write
 from tests.faults.losses import LOSSES
 from tests.faults.recoveries import State, random_folder, recorded, recover, run, state_of
 from tests.faults.test_ownership import FOREIGN
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, damage, refusal, values
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, new_identity, produce
 
 LONG = "long-" * 49
 

@@ -15,10 +15,10 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
 )
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, find_coordinator, new_identity
-from tests.faults.driving import QUICK, create, merged, values
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, merged, values
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, find_coordinator, new_identity
 
 SYNC_MS = 3_000
 BEATS = 20

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.faults.driving import QUICK, create, events, values
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, events, values
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
 
 CLEAN_STOP_S = 2.0
 RESTARTS = 3

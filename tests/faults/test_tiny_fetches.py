@@ -21,11 +21,11 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch, read_header, split_batches
 from oncelog_server.network.connection import TURN_MS
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import BY_NAME, records
-from tests.faults.driving import QUICK, create, events
 from tests.faults.holding import cpu_ms, held_ms
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, events
+from tests.harness.wire import Wire
+from tests.harness.writing import BY_NAME, records
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 

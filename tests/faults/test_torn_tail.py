@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
-from tests.faults.driving import QUICK, create, end_offset, events, last_stable_offset, values
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, end_offset, events, last_stable_offset, values
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 # Bytes that remain of the last batch, of about 190: of its length, of its header, of its records.
 REMAINING = (1, 11, 60, 61, 100, -1)

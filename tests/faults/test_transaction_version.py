@@ -17,18 +17,12 @@ from oncelog_server.cluster import records
 from oncelog_server.cluster.store import Put
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.storage.layout import METADATA_FILE
-from tests.broker import Oncelog
-from tests.conformance.transacting import add_partitions
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Closed, Wire
-from tests.conformance.writing import (
-    Identity,
-    batch,
-    end_transaction,
-    new_identity,
-    produce,
-)
-from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, values
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, values
+from tests.harness.transacting import add_partitions
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Closed, Wire
+from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 # The last versions of Produce and EndTxn of either kind of client.
 PRODUCE = {1: 11, 2: 12}

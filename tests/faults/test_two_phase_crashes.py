@@ -12,20 +12,13 @@ from oncelog_protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from tests.broker import Oncelog
-from tests.conformance.transacting import add_partitions
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
-    BUSY,
-    Identity,
-    batch,
-    end_transaction,
-    find_coordinator,
-    produce,
-)
-from tests.faults.driving import QUICK, create, end_offset, last_stable_offset, merged, values
-from tests.faults.dying import Dying
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, end_offset, last_stable_offset, merged, values
+from tests.harness.dying import Dying
+from tests.harness.transacting import add_partitions
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import BUSY, Identity, batch, end_transaction, find_coordinator, produce
 
 TOPIC = "t"
 PARTITIONS = range(3)

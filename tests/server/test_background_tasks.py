@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from oncelog_server.log.checkpoints import decode_offsets
 from oncelog_server.storage.layout import RECOVERY_POINT_CHECKPOINT
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 
 DEADLINE_S = 60.0
 TOPIC = "again"

@@ -18,7 +18,7 @@ import pytest
 
 from oncelog_client import Admin, Consumer, TopicPartition
 from oncelog_server.dev import CLIENTS, dev, parse_topic
-from tests.kafka.tools import tool_command
+from tests.harness.kafka.tools import tool_command
 
 START_TIMEOUT_S = 60.0
 CLIENT_TIMEOUT_S = 60

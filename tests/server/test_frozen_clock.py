@@ -12,9 +12,9 @@ from oncelog_server.broker import Broker
 from oncelog_server.clock import SystemClock
 from oncelog_server.config import load_settings
 from oncelog_server.environment import OsEnvironment
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, end_transaction, new_identity, produce
-from tests.faults.driving import QUICK, create, values
+from tests.harness.driving import QUICK, create, values
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 IDLE_S = 0.6
 CPU_SHARE = 0.3

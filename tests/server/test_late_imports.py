@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.faults.driving import events
+from tests.harness.broker import Oncelog
+from tests.harness.driving import events
+from tests.harness.waiting import wait_until
 
 FAILED = {"not imported yet", "the log cleaner is not loaded yet"}
 DONE = {"imported after all", "the log cleaner is loaded after all"}

@@ -16,10 +16,10 @@ import pytest
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_server.serve import ENDED_BY_FORCE
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.ports import reserve_port
+from tests.harness.broker import Oncelog
+from tests.harness.ports import reserve_port
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
 
 CLEAN_STOP_S = 2.0
 # What holds a stop back until a second signal forces it.

@@ -15,7 +15,7 @@ import pytest
 
 from oncelog_client.io import clock
 from oncelog_client.io import randomness as randomness
-from tests.pythons import OTHERS, with_the_broker_s_requirements
+from tests.harness.pythons import OTHERS, with_the_broker_s_requirements
 from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).parents[2]

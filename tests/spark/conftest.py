@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.broker import Oncelog
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.kafka import Kafka
 from tests.spark.fail_points import FailPoints
 from tests.spark.session import NoJava, Spark, java, make_class_archive
 from tests.spark.topics import Topics

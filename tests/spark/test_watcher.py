@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from oncelog_client import Producer
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.audit import Sighting
 from tests.spark.topics import Topics
 from tests.spark.watcher import Watcher

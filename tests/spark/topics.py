@@ -17,7 +17,7 @@ from oncelog_client import (
     TopicPartition,
 )
 from oncelog_client.config import IsolationLevel
-from tests.client.reading import eventually
+from tests.harness.client_reading import eventually
 
 DEADLINE_S: Final = 30.0
 # Of transactions that a test leaves open: the most that brokers allow, longer than any test.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from tests.kafka.kafka import Kafka
+from tests.harness.kafka.kafka import Kafka
 from tests.torture.audit import Verdict
 from tests.torture.rounds import SYNCED, Round
 from tests.torture.run import BROKER_SETTINGS, torture

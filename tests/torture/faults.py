@@ -19,7 +19,7 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.conformance.wire import Closed, Wire
+from tests.harness.wire import Closed, Wire
 from tests.torture.copier import OUTPUT
 from tests.torture.power import PowerLoss
 from tests.torture.workload import PARTITIONS, Broker, Copiers

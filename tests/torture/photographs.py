@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.torture.run import BROKER_SETTINGS, torture
 
 # Of each round; more faults follow than kills are wanted, as not every fault is one.

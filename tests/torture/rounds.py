@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.torture.audit import Verdict
 from tests.torture.photographs import Photographed
 from tests.torture.power import PowerLoss

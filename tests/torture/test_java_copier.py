@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.broker import Oncelog
-from tests.faults.dying import last_death
-from tests.kafka.tools import start_tool
+from tests.harness.broker import Oncelog
+from tests.harness.dying import last_death
+from tests.harness.kafka.tools import start_tool
 from tests.torture.audit import read_all
 from tests.torture.copier import INPUT, OUTPUT, RECONNECT
 from tests.torture.run import BROKER_SETTINGS, create_topics

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Oncelog
 from tests.faults.folders import save_metadata
 from tests.faults.recoveries import AGED, folder_of_the_torture
+from tests.harness.broker import Oncelog
 from tests.torture.faults import KINDS, POWER_LOSS
 from tests.torture.platter import Platter
 from tests.torture.power import PowerLoss

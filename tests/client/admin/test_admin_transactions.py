@@ -17,8 +17,8 @@ from oncelog_client import (
 )
 from oncelog_client.admin import AbortTransactionSpec
 from oncelog_protocol.errors import ErrorCode
-from tests.client.reading import DEADLINE_S, eventually
 from tests.client.refusing import refused
+from tests.harness.client_reading import DEADLINE_S, eventually
 
 
 async def test_an_open_transaction_is_described_and_listed(

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oncelog_client.cli import oncelog
-from tests.broker import Oncelog
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.kafka import Kafka
 
 SETTLE_TIMEOUT_S = 30.0
 QUICK = {"group.initial.rebalance.delay.ms": "0"}

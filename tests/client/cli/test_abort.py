@@ -15,10 +15,10 @@ from oncelog_client.admin import TransactionListing
 from oncelog_client.cli.marker import abort_by_marker
 from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import CommandLine
-from tests.client.reading import eventually, read_decided
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
+from tests.harness.client_reading import eventually, read_decided
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 
 @pytest.fixture

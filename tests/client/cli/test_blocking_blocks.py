@@ -11,11 +11,11 @@ import pytest
 
 from oncelog_client import Producer
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
 from tests.client.cli.conftest import QUICK, CommandLine
-from tests.conformance.hanging import VERIFICATION
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, new_identity, produce
+from tests.harness.broker import Oncelog
+from tests.harness.hanging import VERIFICATION
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, new_identity, produce
 
 README = Path(__file__).parents[3] / "README.md"
 PARTITIONS = 6

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from oncelog_client.cli.completion import PATIENCE_S
-from tests.broker import Oncelog
 from tests.client.cli.conftest import QUICK, CommandLine
-from tests.ports import reserve_port
+from tests.harness.broker import Oncelog
+from tests.harness.ports import reserve_port
 
 TOPIC = "completed-topic"
 

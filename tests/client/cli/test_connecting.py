@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from oncelog_client.cli import COMMANDS, oncelog
 from oncelog_client.cli.options import GIVE_UP_AFTER_S, parse_servers
-from tests.ports import free_ports
+from tests.harness.ports import free_ports
 
 CALLS = {
     "topics": ("topics", "--list"),

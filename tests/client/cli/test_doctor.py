@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from oncelog_client.cli import oncelog
 from oncelog_client.cli.doctor import SURPRISES
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
 from tests.client.cli.test_nouns import open_transaction
-from tests.ports import reserve_port
+from tests.harness.broker import Oncelog
+from tests.harness.ports import reserve_port
 
 QUIET = {
     "auto.create.topics.enable": "false",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker import Oncelog
 from tests.client.cli.conftest import QUICK, CommandLine
+from tests.harness.broker import Oncelog
 
 
 @pytest.fixture(scope="module")

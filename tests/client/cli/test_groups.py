@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.client.cli.conftest import CommandLine
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, batch, end_transaction, new_identity, produce
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oncelog_client.cli import COMMANDS, oncelog
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 
 EXIT_CODES = {0, 1, 2, 130}
 HOSTILE = [

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from tests.broker import Oncelog
-from tests.ports import free_ports
+from tests.harness.broker import Oncelog
+from tests.harness.ports import free_ports
 
 # Each of these takes a short command milliseconds, and none of them is needed by one.
 _HEAVY: Final = {

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
 from tests.client.cli.signalled import command, interrupted
-from tests.conformance.waiting import wait_until
+from tests.harness.broker import Oncelog
+from tests.harness.waiting import wait_until
 
 SMALL = 4096  # the smallest pipe
 LINES = [f"{number:0100}" for number in range(200)]

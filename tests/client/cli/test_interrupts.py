@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
 from tests.client.cli.signalled import command, interrupted
-from tests.conformance.waiting import wait_until
+from tests.harness.broker import Oncelog
+from tests.harness.waiting import wait_until
 
 TIMES = int(os.environ.get("ONCELOG_INTERRUPTS", "2"))
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from oncelog_client.cli import oncelog
-from tests.broker import Oncelog
 from tests.client.cli.conftest import QUICK, CommandLine
+from tests.harness.broker import Oncelog
 
 
 @pytest.fixture(scope="module")

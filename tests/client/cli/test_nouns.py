@@ -12,8 +12,8 @@ import confluent_kafka
 import pytest
 
 from oncelog_client import Producer
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine, led
+from tests.harness.broker import Oncelog
 
 NOUNS = ("topic", "group", "txn", "cluster")
 VERBS = {

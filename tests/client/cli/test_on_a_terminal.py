@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, new_identity, produce
+from tests.harness.broker import Oncelog
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, new_identity, produce
 
 TOPIC = "topic-" + "t" * 48 + "-final"
 GROUP = "group-" + "g" * 48 + "-final"

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
+from tests.harness.broker import Oncelog
 
 
 def test_lines_come_back_as_they_were(command_line: CommandLine, topic: str) -> None:

@@ -16,13 +16,13 @@ from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from oncelog_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
-from tests.conformance.hanging import VERIFICATION, hanging
-from tests.conformance.transacting import add_partitions, commit_offset, last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import (
+from tests.harness.broker import Oncelog
+from tests.harness.hanging import VERIFICATION, hanging
+from tests.harness.transacting import add_partitions, commit_offset, last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import (
     Identity,
     batch,
     end_transaction,

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from oncelog_client.cli.options import parse_settings, split_config
-from tests.broker import Oncelog
 from tests.client.cli.conftest import QUICK, CommandLine
+from tests.harness.broker import Oncelog
 
 
 @pytest.fixture(scope="module")

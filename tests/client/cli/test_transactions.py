@@ -7,10 +7,10 @@ from typing import Any
 
 from oncelog_client.cli.transactions import STATES
 from oncelog_protocol.errors import ErrorCode
-from tests.broker import Oncelog
 from tests.client.cli.conftest import CommandLine
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, new_identity, produce
+from tests.harness.broker import Oncelog
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, new_identity, produce
 
 
 def test_a_transactional_id_is_listed_and_described(command_line: CommandLine, topic: str) -> None:

@@ -24,7 +24,7 @@ from oncelog_protocol.messages.fetch import (
 )
 from oncelog_protocol.records.batch import build_batch, patch_offsets
 from oncelog_protocol.records.record import NewRecord
-from tests.client.reading import DEADLINE_S
+from tests.harness.client_reading import DEADLINE_S
 
 TP = TopicPartition("t", 0)
 

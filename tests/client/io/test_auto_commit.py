@@ -21,7 +21,7 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from tests.client.reading import DEADLINE_S, eventually
+from tests.harness.client_reading import DEADLINE_S, eventually
 
 COUNT = 6
 

@@ -16,9 +16,9 @@ from oncelog_protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
 )
-from tests.broker import Oncelog
-from tests.client.reading import DEADLINE_S
-from tests.ports import free_ports
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import DEADLINE_S
+from tests.harness.ports import free_ports
 
 
 async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:

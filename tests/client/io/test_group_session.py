@@ -18,7 +18,7 @@ from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.client.reading import DEADLINE_S, eventually, poll_until, read
+from tests.harness.client_reading import DEADLINE_S, eventually, poll_until, read
 
 STRATEGY: Final = "cooperative-sticky"
 

@@ -24,7 +24,7 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from oncelog_protocol.messages.offset_fetch import OffsetFetchResponse
-from tests.client.reading import DEADLINE_S
+from tests.harness.client_reading import DEADLINE_S
 
 LED, OFFLINE, LEADERLESS = (TopicPartition("t", number) for number in range(3))
 ANSWERING, SILENT = 1, 2

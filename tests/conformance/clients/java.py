@@ -13,7 +13,7 @@ from tests.conformance.clients.interface import (
     Record,
     Refused,
 )
-from tests.kafka.driver import JavaDriver, JavaError, from_text, java_config, to_text
+from tests.harness.kafka.driver import JavaDriver, JavaError, from_text, java_config, to_text
 
 _ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",

@@ -10,9 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.broker import Oncelog
-from tests.faults.driving import QUICK
 from tests.faults.fuzz.running import Findings, fuzz, prepare
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK
 
 
 def main() -> int:

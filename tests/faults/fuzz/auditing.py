@@ -22,8 +22,8 @@ from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from oncelog_server.group.records import LONGEST_NAME_BYTES
-from tests.conformance.wire import Wire
 from tests.faults.fuzz.frames import GROUPS, IDS, TOPICS
+from tests.harness.wire import Wire
 
 
 def audit(wire: Wire) -> int:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from oncelog_protocol.codecs import decode
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.headers import read_response_header
-from tests.broker import Oncelog
-from tests.conformance.wire import Closed, Wire
 from tests.faults.fuzz.auditing import audit
 from tests.faults.fuzz.frames import TOPICS, Drawing, Frame
 from tests.faults.fuzz.neighbour import Neighbour
+from tests.harness.broker import Oncelog
+from tests.harness.wire import Closed, Wire
 
 CONNECTIONS = 48
 # A request that waits longer is given up with its connection: it is parked, as it should be.
@@ -164,7 +164,7 @@ class _Line:
 
 def prepare(broker: Oncelog) -> None:
     """The topics of the pool."""
-    from tests.faults.driving import create
+    from tests.harness.driving import create
 
     with Wire(broker.address) as wire:
         create(wire, *(topic for topic in TOPICS if "missing" not in topic), partitions=2)

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
+from tests.harness.broker import Oncelog
+from tests.harness.waiting import wait_until
 
 TOPIC = "compacted"
 KEYS = 50

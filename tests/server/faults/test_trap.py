@@ -19,7 +19,7 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STA
 from oncelog_server.faults.points import FAIL_POINTS, Step
 from oncelog_server.faults.steps import steps_of
 from oncelog_server.faults.trap import Trap, UnknownFailPoint
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 
 
 @pytest.mark.parametrize("cell", [f"C{number}" for number in range(15)])

@@ -9,7 +9,7 @@ from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.coordinators import group_lines, transaction_lines
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import FenceCause
-from tests.server.observe.scraping import Scraped, scraped
+from tests.harness.scraping import Scraped, scraped
 from tests.server.transaction.world import DATA, World
 
 IDS = metrics.TRANSACTIONAL_IDS.name

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_server.metrics.exposition import COUNTER, GAUGE, WORK, Metric, label_text, slices
-from tests.server.observe.scraping import Scraped, scraped
+from tests.harness.scraping import Scraped, scraped
 
 PER_TOPIC = Metric("bytes", GAUGE, "Bytes.", ("topic", "host"))
 

@@ -9,9 +9,9 @@ from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.topic_partition import TopicPartition
+from tests.harness.scraping import scraped
 from tests.server.log.cleaner.compacting import Compacting
 from tests.server.log.driver import TOPIC_ID
-from tests.server.observe.scraping import scraped
 from tests.server.transaction.world import World
 
 NAME = TopicPartition("table", 0)

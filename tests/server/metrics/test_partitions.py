@@ -9,7 +9,7 @@ from oncelog_server.metrics.open_transactions import OpenTransactions
 from oncelog_server.metrics.partitions import partition_lines
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.topic_partition import TopicPartition
-from tests.server.observe.scraping import Scraped, scraped
+from tests.harness.scraping import Scraped, scraped
 from tests.server.transaction.world import DATA, World, transactional_batch
 
 HOUR_MS = 3_600_000

@@ -7,7 +7,7 @@ import re
 from oncelog_server.metrics.exposition import COUNTER, GAUGE
 from oncelog_server.metrics.table import METRICS
 from oncelog_server.observe.document import document
-from tests.test_tidy import ROOT
+from tests.harness.repository import ROOT
 
 
 def test_every_name_is_there_once_and_begins_with_whose_metric_it_is() -> None:

@@ -19,9 +19,9 @@ from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.observe.page import Page, ProcessFigures
 from oncelog_server.slices import SMALL
 from oncelog_server.topic_partition import TopicPartition
+from tests.harness.scraping import scraped
 from tests.server.between_steps import Calls
 from tests.server.handlers.nodes import StillClock, broker
-from tests.server.observe.scraping import scraped
 from tests.server.transaction.world import DATA, World
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,23 +12,12 @@ import pytest
 from oncelog_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_server.metrics import table as metrics
-from oncelog_server.metrics.exposition import CONTENT_TYPE
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
-from tests.conformance.writing import batch, end_transaction, new_identity, produce
-from tests.server.observe.scraping import Scraped
+from tests.harness.broker import Oncelog
+from tests.harness.scraping import PORT, scrape
+from tests.harness.wire import Wire
+from tests.harness.writing import batch, end_transaction, new_identity, produce
 
-PORT = {"oncelog.metrics.port": "0", "oncelog.metrics.host": "127.0.0.1"}
 WHERE = {"topic": "t", "partition": "0"}
-
-
-def scrape(broker: Oncelog) -> Scraped:
-    """The page of the address that the log of events names."""
-    events = [json.loads(line) for line in broker.log.read_text().splitlines()]
-    address = [event["address"] for event in events if event["event"] == "metrics"][-1]
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
-        assert answer.headers["Content-Type"] == CONTENT_TYPE
-        return Scraped(answer.read().decode())
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from oncelog_client import Admin, NewTopic, Producer
 from oncelog_protocol.records.batch import HEADER_SIZE, split_batches
 from oncelog_server.offline.commands import logs
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
+from tests.harness.broker import Oncelog
+from tests.harness.waiting import wait_until
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker import Oncelog
-from tests.kafka.fixtures import QUICK_RESTART, QUICK_TIMEOUTS
-from tests.kafka.jars import KafkaUnavailable, classpath
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.fixtures import QUICK_RESTART, QUICK_TIMEOUTS
+from tests.harness.kafka.jars import KafkaUnavailable, classpath
+from tests.harness.kafka.kafka import Kafka
 from tests.spark.connector import official
 from tests.spark.connector.log import Log
 from tests.spark.connector.process import SparkProcess

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.kafka.jars import KafkaUnavailable, cache_directory, jars_of, java
+from tests.harness.kafka.jars import KafkaUnavailable, cache_directory, jars_of, java
 
 SPARK_VERSION: Final = "4.0.0"
 PYTHON: Final = Path(__file__).parents[3] / ".venv-connector/bin/python"

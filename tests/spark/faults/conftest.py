@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oncelog_client.spark.sink.messages import CommitKind
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.line import Line
 from tests.spark.faults.running import audited

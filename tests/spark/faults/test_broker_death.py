@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.conftest import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.conftest import LIMIT

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Oncelog
-from tests.kafka.kafka import Kafka
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.kafka import Kafka
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.query import Query, expected
 from tests.spark.topics import Topics

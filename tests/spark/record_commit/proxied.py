@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from oncelog_protocol.apis import ApiKey
-from tests.client.proxy import Proxy
+from tests.harness.losing_proxy import Proxy
 
 
 class Proxied:

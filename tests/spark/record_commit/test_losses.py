@@ -17,9 +17,9 @@ from oncelog_client.spark.sink.messages import CommitKind, Plan, TaskMessage
 from oncelog_client.spark.sink.record_log import STATE_PARTITION
 from oncelog_client.spark.sink.refusals import Reason, SinkError
 from oncelog_protocol.apis import ApiKey
-from tests.broker import Oncelog
-from tests.client.reading import eventually
-from tests.kafka.kafka import Kafka, free_ports
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import eventually
+from tests.harness.kafka.kafka import Kafka, free_ports
 from tests.spark.conftest import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.conftest import check_visible

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from tests.kafka.kafka import Kafka
+from tests.harness.kafka.kafka import Kafka
 from tests.spark.fail_points import FailPoints
 from tests.spark.pipeline import Pipeline
 from tests.spark.session import Spark

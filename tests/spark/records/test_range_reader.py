@@ -17,8 +17,8 @@ from oncelog_client.errors import KafkaError, RetriableError
 from oncelog_client.spark.source import range_reader
 from oncelog_client.spark.source.arrow_decode import COLUMN_TYPES
 from oncelog_client.spark.source.range_reader import DataLost, ReadSettings, read_range
-from tests.broker import Oncelog
-from tests.kafka.kafka import Kafka, free_ports
+from tests.harness.broker import Oncelog
+from tests.harness.kafka.kafka import Kafka, free_ports
 
 ALL = list(COLUMN_TYPES)
 TIMEOUT_MS = 20_000

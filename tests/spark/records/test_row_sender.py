@@ -13,8 +13,8 @@ from oncelog_client.errors import KafkaError, RecordTooLargeError
 from oncelog_client.spark.sink.arrow_encode import RowError
 from oncelog_client.spark.sink.row_sender import RowSender
 from oncelog_client.spark.sink.task_producer import TaskProducer
-from tests.broker import Oncelog
-from tests.client.reading import read_values
+from tests.harness.broker import Oncelog
+from tests.harness.client_reading import read_values
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.query import Query
 from tests.spark.topics import Topics

@@ -13,7 +13,7 @@ from oncelog_client.spark.sink.group_commit import GroupCommit
 from oncelog_client.spark.sink.state import SinkState
 from oncelog_client.spark.sink.steps import Command, Decide, Outdated, Stage, Step
 from oncelog_client.values import TransactionMember
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 
 LOADED = """
 import sys

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.functions import array, col, lit, struct
 
 from oncelog_client import ConsumerRecord
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.sink.checkpoints import forget_last_commit
 from tests.spark.topics import Row, Topics
 

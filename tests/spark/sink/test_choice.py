@@ -12,7 +12,7 @@ from oncelog_client.spark.sink import driver
 from oncelog_client.spark.sink.messages import CommitKind, Intent
 from oncelog_client.spark.sink.refusals import SinkError
 from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.conftest import QUICK
 
 

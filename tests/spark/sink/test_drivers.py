@@ -17,7 +17,7 @@ from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import TaskMessage
 from oncelog_client.spark.sink.refusals import Reason, SinkError
 from oncelog_client.spark.sink.state import SINK_PARTITION
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.record_commit.query import Query, expected
 from tests.spark.topics import Topics
 

@@ -13,7 +13,7 @@ from oncelog_client.spark.sink import producers
 from oncelog_client.spark.sink.messages import CommitKind, Plan
 from oncelog_client.spark.sink.producers import Taken, drop, give_back, take
 from oncelog_client.values import TransactionMember
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 
 
 def plan_of(sink_id: str, done: int = 0) -> Plan:

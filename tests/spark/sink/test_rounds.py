@@ -17,10 +17,10 @@ from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import CommitKind, Intent, TaskMessage
 from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_protocol.apis import ApiKey
-from tests.broker import Oncelog
-from tests.proxy.fates import DEADLINE_S, Drop, Fate, Link
-from tests.proxy.frame import Direction, Frame
-from tests.proxy.proxy import Proxy
+from tests.harness.broker import Oncelog
+from tests.harness.proxy.fates import DEADLINE_S, Drop, Fate, Link
+from tests.harness.proxy.frame import Direction, Frame
+from tests.harness.proxy.proxy import Proxy
 from tests.spark.conftest import QUICK
 from tests.spark.topics import Topics
 

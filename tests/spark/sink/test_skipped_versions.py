@@ -13,7 +13,7 @@ from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import CommitKind, Intent, Plan, TaskMessage
 from oncelog_client.spark.sink.sink_options import sink_options
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.topics import Topics
 
 

@@ -21,7 +21,7 @@ from oncelog_client.spark.source.offsets import AtSink, from_json
 from oncelog_client.spark.source.source_end import NoSourceEnd
 from oncelog_client.spark.source.source_options import source_options
 from oncelog_client.values import TopicPartition
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.topics import Topics
 
 FEW, MANY = 400, 1000

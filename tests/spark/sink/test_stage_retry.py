@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.session import Spark
 from tests.spark.sink.sabotage import Sabotage
 from tests.spark.topics import Topics

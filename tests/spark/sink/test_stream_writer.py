@@ -14,7 +14,7 @@ from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.refusals import Reason, SinkError
 from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_client.spark.sink.stream_writer import StreamWriter, attempt_of
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.record_commit.query import Query
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from oncelog_client import Admin, OffsetAndMetadata, Producer, TopicPartition
-from tests.client.reading import eventually
+from tests.harness.client_reading import eventually
 from tests.spark.topics import DEADLINE_S, TIMEOUT_MS, Row, Topics, ended
 
 # Kafka's least size of a segment.

@@ -7,7 +7,7 @@ from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.source_options import source_options
 from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import TopicPartition
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.topics import Topics
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.session import Spark
 from tests.spark.source.changing import delete, grow, truncate
 from tests.spark.source.reading import Stream, failure_of, stop, wait_until

@@ -15,7 +15,7 @@ from oncelog_client.spark.options import Options
 from oncelog_client.spark.source.data_loss import DataLossError
 from oncelog_client.spark.source.readers import stream_reader
 from oncelog_client.spark.source.stream_reader import StreamReader
-from tests.broker import Oncelog
+from tests.harness.broker import Oncelog
 from tests.spark.source.changing import delete
 from tests.spark.source.reading import PATIENCE
 from tests.spark.topics import Topics

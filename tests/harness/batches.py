@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import split_batches
-from tests.conformance.wire import Wire
-from tests.faults.driving import fetch
+from tests.harness.driving import fetch
+from tests.harness.wire import Wire
 
 
 def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline: what tests do instead of sleeping."""
+"""Polling consumers of any client until a condition holds, with a deadline."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tests.conformance.clients.interface import Consumer, Received
-
-DEADLINE_S = 60.0
-
-
-def wait_until(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
-    """Return once `condition()` is true; fails the test after `deadline_s`."""
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
-        time.sleep(0.02)
+from tests.harness.waiting import DEADLINE_S
 
 
 def read(consumer: Consumer, count: int, deadline_s: float = DEADLINE_S) -> list[Received]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tests.kafka.tools import run_tool
+from tests.harness.kafka.tools import run_tool
 
 _LINE = re.compile(r"(kafka[\w.]*):([^=]+=.*?):([\w-]+)=(.*)")
 

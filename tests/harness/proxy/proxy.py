@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from oncelog_protocol.apis import ApiKey
-from tests.proxy.fates import DEADLINE_S, Fate
-from tests.proxy.frame import (
+from tests.harness.proxy.fates import DEADLINE_S, Fate
+from tests.harness.proxy.frame import (
     Direction,
     Frame,
     answer_frame,

@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from tests.test_tidy import ROOT, tracked_files
+from tests.harness.repository import ROOT, tracked
 
 WHOLE: Final = "oncelog"
 THIN: Final = "oncelog-client"
@@ -21,7 +21,7 @@ BUILD_TIMEOUT_S: Final = 150
 
 def clone(folder: Path) -> Path:
     """Copy what git tracks, with its changes, and nothing that lies beside it."""
-    for file in tracked_files():
+    for file in tracked():
         place = folder / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, place)

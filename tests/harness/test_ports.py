@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Oncelog
-from tests.faults.driving import answers
-from tests.ports import LATE, reserve_port
+from tests.harness.broker import Oncelog
+from tests.harness.driving import answers
+from tests.harness.ports import LATE, reserve_port
 
 
 class Owner:

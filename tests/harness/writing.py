@@ -21,8 +21,8 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
-from tests.conformance.waiting import DEADLINE_S, wait_until
-from tests.conformance.wire import Wire
+from tests.harness.waiting import DEADLINE_S, wait_until
+from tests.harness.wire import Wire
 
 # The last version with topic names, and with implicit partitions (KIP-890).
 BY_NAME = 12

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tests.ports import reserve_port
+from tests.harness.ports import reserve_port
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.class_archive import ClassArchive
-from tests.kafka.jars import classpath, java
-from tests.kafka.tools import TOOL_JVM_OPTIONS, TOOLS
+from tests.harness.class_archive import ClassArchive
+from tests.harness.kafka.jars import classpath, java
+from tests.harness.kafka.tools import TOOL_JVM_OPTIONS, TOOLS
 
 
 @pytest.fixture

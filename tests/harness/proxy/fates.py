@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Protocol
 
-from tests.proxy.frame import Frame
+from tests.harness.proxy.frame import Frame
 
 DEADLINE_S = 60.0
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kafka.jars import class_archive, classpath, java
+from tests.harness.kafka.jars import class_archive, classpath, java
 
 TOOL_TIMEOUT_S = 60.0
 # Short-lived processes: no time for the optimising compiler to pay off.

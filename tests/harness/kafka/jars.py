@@ -10,7 +10,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from tests.class_archive import ClassArchive
+from tests.harness.class_archive import ClassArchive
 
 KAFKA_VERSION = "4.3.1"
 FETCH_TIMEOUT_S = 600.0

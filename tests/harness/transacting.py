@@ -20,9 +20,9 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import BUSY, Identity
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import BUSY, Identity
 
 
 def add_partitions(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.kafka.kafka import Kafka
-from tests.kafka.tools import run_tool
+from tests.harness.kafka.kafka import Kafka
+from tests.harness.kafka.tools import run_tool
 
 
 def test_kafka_keeps_a_topic_over_a_kill(fresh_kafka: Kafka) -> None:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from tests.proxy.fates import Cut, Delay, Drop, Duplicate, Fate, Flip, Hold, Record, Throttle
-from tests.proxy.frame import Direction, Frame
-from tests.proxy.proxy import Proxy
+from tests.harness.proxy.fates import (
+    Cut,
+    Delay,
+    Drop,
+    Duplicate,
+    Fate,
+    Flip,
+    Hold,
+    Record,
+    Throttle,
+)
+from tests.harness.proxy.frame import Direction, Frame
+from tests.harness.proxy.proxy import Proxy
 
 __all__ = [
     "Cut",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.jars import KafkaUnavailable, class_archive, classpath
-from tests.kafka.kafka import TEST_JVM_OPTIONS, Kafka
+from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath
+from tests.harness.kafka.kafka import TEST_JVM_OPTIONS, Kafka
 
 # After a kill the controller waits for the end of the old session before it accepts the broker
 # again. A shorter session would fence a live broker if the machine stands still for a moment.

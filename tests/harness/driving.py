@@ -29,8 +29,8 @@ from oncelog_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from oncelog_protocol.records.batch import read_records, split_batches
-from tests.broker import Oncelog
-from tests.conformance.wire import Wire
+from tests.harness.broker import Oncelog
+from tests.harness.wire import Wire
 
 # What a user may wait for, a test need not.
 QUICK = {

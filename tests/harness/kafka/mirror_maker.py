@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-from tests.kafka.jars import cache_directory, jars_of, java
-from tests.kafka.kafka import TEST_JVM_OPTIONS
+from tests.harness.kafka.jars import cache_directory, jars_of, java
+from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 
 STOP_TIMEOUT_S = 30.0
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from oncelog_server.metrics.exposition import CONTENT_TYPE
+from tests.harness.broker import Oncelog
+
+PORT = {"oncelog.metrics.port": "0", "oncelog.metrics.host": "127.0.0.1"}
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -36,3 +43,12 @@ class Scraped:
 
 def scraped(lines: Iterable[str]) -> Scraped:
     return Scraped("".join(lines))
+
+
+def scrape(broker: Oncelog) -> Scraped:
+    """The page of the address that the log of events names."""
+    events = [json.loads(line) for line in broker.log.read_text().splitlines()]
+    address = [event["address"] for event in events if event["event"] == "metrics"][-1]
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
+        assert answer.headers["Content-Type"] == CONTENT_TYPE
+        return Scraped(answer.read().decode())

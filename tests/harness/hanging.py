@@ -6,10 +6,10 @@ from typing import Any
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.conformance.transacting import last_stable_offset
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Wire
-from tests.conformance.writing import Identity, batch, new_identity, produce
+from tests.harness.transacting import last_stable_offset
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Wire
+from tests.harness.writing import Identity, batch, new_identity, produce
 
 # Without it a leader asks the coordinator before it takes the first batch of a transaction (KIP-890
 # part 1), and no transaction hangs any more.

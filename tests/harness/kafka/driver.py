@@ -14,8 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.kafka.jars import KafkaUnavailable, cache_directory, class_archive, classpath, java
-from tests.kafka.tools import TOOL_JVM_OPTIONS, TOOLS, ToolFailed, ToolResult
+from tests.harness.kafka.jars import (
+    KafkaUnavailable,
+    cache_directory,
+    class_archive,
+    classpath,
+    java,
+)
+from tests.harness.kafka.tools import TOOL_JVM_OPTIONS, TOOLS, ToolFailed, ToolResult
 
 CALL_TIMEOUT_S = 60.0
 

@@ -10,12 +10,12 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import MetadataRequest
 from oncelog_protocol.records.batch import build_batch
-from tests.broker import Oncelog
-from tests.conformance.waiting import wait_until
-from tests.conformance.wire import Closed, Wire
-from tests.conformance.writing import batch, new_identity, produce, records
-from tests.faults.driving import QUICK, create, end_offset
-from tests.proxy import Cut, Direction, Drop, Duplicate, Flip, Hold, Proxy, Record, Throttle
+from tests.harness.broker import Oncelog
+from tests.harness.driving import QUICK, create, end_offset
+from tests.harness.proxy import Cut, Direction, Drop, Duplicate, Flip, Hold, Proxy, Record, Throttle
+from tests.harness.waiting import wait_until
+from tests.harness.wire import Closed, Wire
+from tests.harness.writing import batch, new_identity, produce, records
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 SUPPORTED: Final = ("3.11", "3.12", "3.13")
 RUNNING: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 OTHERS: Final = tuple(version for version in SUPPORTED if version != RUNNING)

@@ -1,0 +1,57 @@
+"""The repository itself: its packages, its files, their syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {
+    "oncelog_protocol": ROOT / "protocol/oncelog_protocol",
+    "oncelog_server": ROOT / "server/oncelog_server",
+    "oncelog": ROOT / "client/oncelog",
+    "oncelog_client": ROOT / "client/oncelog_client",
+    "pyspark_oncelog": ROOT / "client/pyspark_oncelog",
+}
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """The files that git tracks, all of them without a pattern."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+def package_modules() -> Iterator[tuple[str, Path]]:
+    """Every module we ship: its dotted name and its file."""
+    for package, folder in PACKAGES.items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            yield ".".join((package, *(part for part in parts if part != "__init__"))), path
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules that a file imports. `from a.b import c` gives `a.b`, and `a.b.c` too, which may
+    be a module."""
+    names: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def shown(path: Path) -> str:
+    """The path as messages name it."""
+    return str(path.relative_to(ROOT))
