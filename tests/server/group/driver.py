@@ -45,6 +45,7 @@ from oncelog_server.coordinator.shard import (
     FAILED,
     TAKEN,
     Decision,
+    EffectTable,
     Park,
 )
 from oncelog_server.deferred import Deferred
@@ -78,6 +79,7 @@ class Driver:
     holds_commits: bool = False
     # False where the state is too large to compare it around each decision.
     compares: bool = True
+    effects: EffectTable[GroupShard] = field(default_factory=lambda: EFFECTS)
 
     def __post_init__(self) -> None:
         self._names = 0
@@ -119,14 +121,14 @@ class Driver:
         if version is not None:
             answer.on_complete(partial(_encode, version))
         shard = self.shard
-        carry_out(EFFECTS, TAKEN, shard, decision.effects)
+        carry_out(self.effects, TAKEN, shard, decision.effects)
         response: Any = decision.response
         if isinstance(decision.response, Park):
             response = Deferred()
             shard.park(decision.response, response)
 
         def fail(code: int) -> None:
-            carry_out(EFFECTS, FAILED, shard, decision.effects, code)
+            carry_out(self.effects, FAILED, shard, decision.effects, code)
             answer.complete(response if decision.failed is None else decision.failed(code))
 
         if decision.records and self.append_error is not None:
@@ -136,7 +138,7 @@ class Driver:
             self.append(Appended(record, decision.transaction))
 
         def release() -> None:
-            carry_out(EFFECTS, COMMITTED, shard, decision.effects)
+            carry_out(self.effects, COMMITTED, shard, decision.effects)
             if isinstance(response, Deferred):
                 response.on_complete(answer.complete)
             else:
