@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from oncelog_client.values import TopicPartition
 
-from .source.offsets import carried_start, from_json
+from .offsets import carried_start, from_json
 
 ANONYMOUS: Final = "query"
 

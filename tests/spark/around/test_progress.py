@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncelog_client.spark.progress import PartitionProgress, batch_progress, progress_line
-from oncelog_client.spark.source.offsets import (
+from oncelog_client.spark.offsets import (
     EARLIEST,
     LATEST,
     AtEdge,
@@ -15,6 +14,7 @@ from oncelog_client.spark.source.offsets import (
     to_json,
     whole_stream,
 )
+from oncelog_client.spark.progress import PartitionProgress, batch_progress, progress_line
 from oncelog_client.values import TopicPartition
 
 

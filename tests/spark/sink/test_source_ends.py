@@ -10,6 +10,7 @@ from random import Random
 import pyarrow
 import pytest
 
+from oncelog_client.spark.offsets import AtSink, from_json
 from oncelog_client.spark.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
@@ -17,9 +18,8 @@ from oncelog_client.spark.sink.messages import CommitKind, Intent
 from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.offset_specs import resolve
-from oncelog_client.spark.source.offsets import AtSink, from_json
-from oncelog_client.spark.source.source_end import NoSourceEnd
 from oncelog_client.spark.source.source_options import source_options
+from oncelog_client.spark.source_end import NoSourceEnd
 from oncelog_client.values import TopicPartition
 from tests.harness.broker import Oncelog
 from tests.spark.topics import Topics

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog_client.spark.offsets import AtTime
 from oncelog_client.spark.options import Options
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.offset_specs import resolve
-from oncelog_client.spark.source.offsets import AtTime
 from oncelog_client.spark.source.source_options import source_options
 from oncelog_client.values import TopicPartition
 from tests.spark.topics import Row, Topics

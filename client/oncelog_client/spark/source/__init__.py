@@ -1,1 +1,1 @@
-"""Reading topics: offsets, their planning, and the records as Arrow batches."""
+"""Reading topics: where a micro-batch ends, and its records as Arrow batches."""

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oncelog_client.errors import KafkaError
-from oncelog_client.spark.options import OptionError
-from oncelog_client.values import TopicPartition
-from oncelog_protocol.errors import ErrorCode
-
-from . import source_end
-from .catalogue import Catalogue
-from .offsets import (
+from oncelog_client.spark import source_end
+from oncelog_client.spark.offsets import (
     EARLIEST,
     LATEST,
     AtEdge,
@@ -22,6 +17,11 @@ from .offsets import (
     Offsets,
     OffsetSpec,
 )
+from oncelog_client.spark.options import OptionError
+from oncelog_client.values import TopicPartition
+from oncelog_protocol.errors import ErrorCode
+
+from .catalogue import Catalogue
 from .source_options import SourceOptions
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from oncelog_client.spark.offsets import Offsets
 from oncelog_client.values import TopicPartition
 
 from . import data_loss
-from .offsets import Offsets
 from .rate_limits import shares
 from .splits import OffsetRange
 

@@ -12,8 +12,7 @@ from oncelog_client.io.group_offsets import fetch_offsets
 from oncelog_client.io.state_log import StateLog
 from oncelog_client.spark.sink import record_log, state
 from oncelog_client.spark.sink.state import SINK_PARTITION, SinkState
-
-from .source_end import too_long
+from oncelog_client.spark.source_end import too_long
 
 _ASK_AGAIN_S: Final = 0.01
 

@@ -7,9 +7,7 @@ from typing import Final, cast
 
 from oncelog_client.core.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
 from oncelog_client.spark.client_settings import ClientSetup, client_setup, remarks
-from oncelog_client.spark.options import OptionError, Options
-
-from .offsets import (
+from oncelog_client.spark.offsets import (
     ENDING_OPTIONS,
     LATEST,
     AtEdge,
@@ -18,6 +16,8 @@ from .offsets import (
     ending_spec,
     starting_spec,
 )
+from oncelog_client.spark.options import OptionError, Options
+
 from .subscriptions import SourceSubscription, read_subscription
 
 DEFAULT_MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000

@@ -23,12 +23,18 @@ from pyspark.sql.streaming.datasource import (
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import monotonic_ms
+from oncelog_client.spark.offsets import (
+    carried_start,
+    from_json,
+    start_symbol,
+    to_json,
+    whole_stream,
+)
 from oncelog_client.values import TopicPartition
 
 from . import logs
 from .catalogue import METADATA_AGE_MS
 from .offset_specs import resolve
-from .offsets import carried_start, from_json, start_symbol, to_json, whole_stream
 from .partition_reads import PartitionReads, input_partitions
 from .planning import Logs, SettledOffsets, backlogs, next_end, questions, readable, settled
 from .rate_limits import must_wait
@@ -38,8 +44,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
+    from oncelog_client.spark.offsets import Offsets
+
     from .catalogue import Catalogue
-    from .offsets import Offsets
     from .source_options import SourceOptions
 
 _log = logging.getLogger(__name__)

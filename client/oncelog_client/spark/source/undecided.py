@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from oncelog_client.spark.offsets import Offsets
 from oncelog_client.values import TopicPartition
 
-from .offsets import Offsets
 from .splits import OffsetRange
 
 
