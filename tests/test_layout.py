@@ -49,6 +49,7 @@ EDGES = {
     "oncelog_client.consumer": "waits for answers",
     "oncelog_client.transaction": "waits for responses",
     "oncelog_client.producer": "waits for answers",
+    "oncelog_client.process": "signals and standard streams of a process",
     "oncelog_client.program": "a process",
     "oncelog_client.spark": "runs in Spark's processes; what of it is pure is in the contract",
     "oncelog_server": "holds the version",

@@ -47,7 +47,7 @@ CHECKS = {
 # What touches the machine, and may therefore call open(): everything else gets bytes or a Files.
 MAY_OPEN = {
     "oncelog_client.cli": "reads and writes the files the user names",
-    "oncelog_client.program": "the process: its standard streams",
+    "oncelog_client.process": "the process: its standard streams",
     "oncelog_server.cleaning.child": "asks the system how long it waited for a processor",
     "oncelog_server.config": "reads server.properties",
     "oncelog_server.metadata.reserve": "keeps space for deletions on a full disk",

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import click
 
 from oncelog_client.cli.failures import TRACEBACK_VARIABLE, OutputClosed, exit_code_of
-from oncelog_client.program import unwind_when_interrupted
+from oncelog_client.process import unwind_when_interrupted
 from oncelog_protocol import __version__
 
 # command -> where it is, and what `--help` says of it without importing it

@@ -1,5 +1,6 @@
 """`python -m oncelog_client.cli`."""
 
-from oncelog_client.program import main
+from oncelog_client.cli import main
+from oncelog_client.process import run
 
-main()
+run(main)

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from oncelog_client.cli.failures import Interrupted
-from oncelog_client.program import last_words
+from oncelog_client.process import last_words
 
 # From the signal to the first cancel, and between two: an end that hangs is cut off.
 PATIENCE_S: Final = 0.4

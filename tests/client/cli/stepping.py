@@ -13,10 +13,11 @@ from typing import Any, Final
 # One process imports everything, and forks a child for each step: a run costs 50 ms.
 _DRIVER: Final = r"""
 import asyncio.events, json, os, select, signal, sys, time
-from oncelog_client import program
+from oncelog_client import process, program
 from oncelog_client.cli import consume, oncelog, produce
 
 COMMAND_LINE = os.path.dirname(consume.__file__)
+PROGRAM = (process.__file__, program.__file__)
 
 class Steps:
     def __init__(self, at, moments):
@@ -40,7 +41,7 @@ class Steps:
             return each
         def call(frame, event, argument):
             name = frame.f_code.co_filename
-            return each if name.startswith(COMMAND_LINE) or name == program.__file__ else None
+            return each if name.startswith(COMMAND_LINE) or name in PROGRAM else None
         sys.settrace(call)
 
     def turns(self):
