@@ -16,7 +16,7 @@ from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.commands.keep_prepared import keep
 from oncelog_server.transaction.decisions import change, fenced, refuse
 from oncelog_server.transaction.effects import ClientKnown
-from oncelog_server.transaction.fences import Reason, taken_over_by
+from oncelog_server.transaction.fences import Fence, Reason, taken_over_by
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PARTITIONS,
@@ -158,9 +158,7 @@ def _taken_over(
         metadata.state is State.COMPLETE_ABORT
         and metadata.last_producer_epoch == NO_PRODUCER_EPOCH
         and any(
-            fence.aborted
-            and fence.refuses
-            and (fence.producer_id, fence.producer_epoch + 1) == metadata.owner
+            fence.aborted and fence.refuses and _is_next_of(metadata, fence)
             for fence in live.fences
         )
     )
@@ -171,6 +169,14 @@ def _taken_over(
     if role is CallerRole.NEW_INSTANCE and metadata.producer_epoch >= 0 and not comes_back:
         return fenced(live, _reason(command), wall_ms), known
     return (known,)
+
+
+def _is_next_of(metadata: TransactionMetadata, fence: Fence) -> bool:
+    """Whether the owner of the id came right after the fenced producer: the next epoch, or a new
+    producer id after the last epoch (KIP-360)."""
+    if fence.producer_epoch >= LAST_PRODUCER_EPOCH:
+        return metadata.previous_producer_id == fence.producer_id and metadata.owner[1] == 0
+    return (fence.producer_id, fence.producer_epoch + 1) == metadata.owner
 
 
 def _is_half_named(command: InitProducerId) -> bool:
