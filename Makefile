@@ -43,7 +43,7 @@ quick: check  ## check, and the tests that need no process, no Java and no secon
 
 # Three at a time: on two cores one of them always waits for a timeout or for a process to start.
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/spark/connector
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --ignore tests/spark/connector
 
 demo: $(READY)  ## 69,659 purchases through Spark, killed on the way, and a picture of it (Java 17)
 	$(BIN)/python -m examples.purchases_spark

@@ -15,7 +15,7 @@ import uvloop
 
 from tests.examples import load_profile
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
-from tests.lanes import Guard, is_left_out, mark, path_of, rank_of
+from tests.lanes import Guard, is_left_out, mark
 
 __all__ = ["fresh_kafka", "kafka", "kafka_jars"]
 
@@ -60,7 +60,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark(item)
-    items.sort(key=lambda item: rank_of(path_of(item)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -69,18 +69,6 @@ PAGE: Final = "tests/lanes.py"
 
 _NOT_THESE: Final = re.compile(r"not \w+( and not \w+)*")
 
-
-# Folders of a few files that take minutes: with several processes they come first, or the last of
-# them runs alone in the end. Files without a marker take no second each, and fill the gaps.
-FIRST: Final = (
-    "tests/torture/",
-    "tests/deep_dive/",
-    "tests/spark/",
-    "tests/simulation/",
-    "tests/exploration/",
-    "tests/copiers/",
-)
-
 # What CPython audits where a process begins.
 _EVENTS: Final = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 
@@ -98,22 +86,9 @@ def is_left_out(path: str, expression: str) -> bool:
     return not set(expression.split()).isdisjoint(markers_of(path))
 
 
-def path_of(item: pytest.Item) -> str:
-    """Return the path of a test's file, from the root of the project."""
-    return item.path.relative_to(item.config.rootpath).as_posix()
-
-
-def rank_of(path: str) -> int:
-    """Return the place of a file among the others: lower numbers run earlier."""
-    for rank, folder in enumerate(FIRST):
-        if path.startswith(folder):
-            return rank
-    return len(FIRST) + (not markers_of(path))
-
-
 def mark(item: pytest.Item) -> None:
     """Give a collected test its markers."""
-    path = path_of(item)
+    path = item.path.relative_to(item.config.rootpath).as_posix()
     fixtures = getattr(item, "fixturenames", ())
     names = {MARKERS_OF_FIXTURES[name] for name in fixtures if name in MARKERS_OF_FIXTURES}
     names.update(markers_of(path))

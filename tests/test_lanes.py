@@ -10,7 +10,7 @@ import pytest
 
 import tests.examples
 from tests.examples import examples
-from tests.lanes import FIRST, MARKERS, PAGE, is_left_out, markers_of, rank_of
+from tests.lanes import MARKERS, PAGE, is_left_out, markers_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -59,26 +59,6 @@ def test_a_file_is_left_out_where_no_test_of_it_can_run(
 
 def test_the_quick_lane_is_the_one_that_is_tried_here() -> None:
     assert f'-m "{QUICK}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
-
-
-def test_long_files_run_before_the_others_and_the_shortest_last() -> None:
-    paths = [
-        "tests/server/log/test_log.py",
-        "tests/client/test_against_broker.py",
-        "tests/simulation/test_swarm.py",
-        "tests/server/log/cleaner/test_crashes.py",
-        "tests/torture/test_torture.py",
-    ]
-    assert sorted(paths, key=rank_of) == [
-        "tests/torture/test_torture.py",
-        "tests/simulation/test_swarm.py",
-        "tests/client/test_against_broker.py",
-        "tests/server/log/cleaner/test_crashes.py",
-        "tests/server/log/test_log.py",
-    ]
-    assert all((ROOT / folder).is_dir() for folder in FIRST)
-    # xdist would sort the files by the number of their tests, which puts the longest last.
-    assert "--dist loadfile --no-loadscope-reorder" in (ROOT / "Makefile").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
