@@ -169,6 +169,10 @@ def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
     producer.abort()
     place = TopicPartition(topic, 0, 2)
     assert admin.delete_records([place])[place].result().low_watermark == 2
+    wait_until(
+        lambda: fetch(wire, topic, 3, committed=True).last_stable_offset > 3,
+        "Apache Kafka writes the marker after the response of EndTxn",
+    )
     for first in (2, 3):
         data = fetch(wire, topic, first, committed=True)
         assert data.log_start_offset == 2
