@@ -14,7 +14,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers quick test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check types layers quick quick-tests test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -37,7 +37,12 @@ layers: $(READY)
 	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_words.py
 
 # What a contributor runs before each commit: below a minute on two cores.
-quick: check  ## check, and the tests that need no process, no Java and no second of waiting
+quick: $(READY)  ## check, and the tests that need no process, no Java and no second of waiting
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types layers quick-tests
+
+quick-tests: $(READY)
 	ONCELOG_EXAMPLES=quick $(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
 	    tests/server tests/protocol tests/client/core tests/client/io
 
