@@ -26,6 +26,8 @@ from oncelog_client import (
 )
 from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.coordinator.routing import partition_for
 from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import poll_until, read_values
@@ -112,7 +114,16 @@ async def test_a_parent_that_was_not_initialised_with_the_group_is_refused(
     await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
     offsets = {TopicPartition(f"{name}-sink", 0): OffsetAndMetadata(1)}
     member = await member_of(oncelog, admin, TransactionGroup(name, 1), topic, 0)
+    described = await admin.describe_topics([TRANSACTION_STATE])
+    count = len(described[TRANSACTION_STATE].partitions)
+    # Its own coordinator is the shard of the group.
+    beside = next(
+        found
+        for found in (f"{name}-{number}" for number in range(99 * count))
+        if partition_for(found, count) == partition_for(name, count)
+    )
     for parent in (
+        await admin.init_producer(beside),
         await admin.init_producer(f"{name}-alone"),
         await admin.init_producer(f"{name}-elsewhere", TransactionGroup(f"{name}-other", 1)),
     ):

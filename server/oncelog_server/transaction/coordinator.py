@@ -222,7 +222,7 @@ class TransactionCoordinator:
     def add_partitions(self, command: AddPartitions) -> Answer:
         """Raises Refused."""
         index, shard = self.owner(command.group_id or command.transactional_id)
-        if self._grouped and shard.groups.is_outdated(command.transactional_id):
+        if command.group_id is not None and shard.groups.is_outdated(command.transactional_id):
             return self._outdated(shard, command)
         decision = decide_add_partitions(
             shard, command, now_ms=self._monotonic_ms(), wall_ms=self._wall_ms()
@@ -232,7 +232,7 @@ class TransactionCoordinator:
     def end_txn(self, command: EndTxn) -> Answer:
         """Raises Refused."""
         index, shard = self.owner(command.group_id or command.transactional_id)
-        if self._grouped and shard.groups.is_outdated(command.transactional_id):
+        if command.group_id is not None and shard.groups.is_outdated(command.transactional_id):
             return self._outdated(shard, command)
         if command.members:
             return self._groups.end_txn(shard, command)

@@ -145,7 +145,7 @@ class TransactionGroups:
         return found if found is not None and found.generation_id == newest else None
 
     def is_outdated(self, transactional_id: str) -> bool:
-        """Whether the group has a newer generation than this id: then it may only be initialised.
+        """Whether the group has a newer generation than this id: then it may only be initialized.
         False for an id in no group."""
         membership = self.memberships.get(transactional_id)
         return membership is not None and (

@@ -118,6 +118,12 @@ class TransactionShard:
     def get(self, transactional_id: str) -> LiveTransaction | None:
         return self.transactions.get(transactional_id)
 
+    def group_of(self, transactional_id: str) -> str | None:
+        """Return the consumer group of the id; None for an id in no group. An id may be in this
+        shard without the group of the shard's key: hashes of different keys meet."""
+        membership = self.groups.memberships.get(transactional_id)
+        return None if membership is None else membership.group_id
+
     # --- effects
 
     def begin(self, effect: Pending) -> None:

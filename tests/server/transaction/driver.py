@@ -176,7 +176,7 @@ class Driver:
             return None
         return self.decide(decide_complete, self.shard, work, attempt=0, wall_ms=self.wall_ms)
 
-    # --- commands
+    # --- commands, in the group that the id is in
 
     def init(
         self, producer_id: int = -1, producer_epoch: int = -1, *, timeout_ms: int = 60_000,
@@ -208,7 +208,7 @@ class Driver:
     ) -> Answer:  # fmt: skip
         command = AddPartitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), version,
-            verify_only, caller=caller,
+            verify_only, self.shard.group_of(transactional_id), caller,
         )  # fmt: skip
         decision = self.decide(
             decide_add_partitions, self.shard, command, now_ms=self.now_ms, wall_ms=self.wall_ms
@@ -222,7 +222,14 @@ class Driver:
         decision = self.decide(
             decide_end_txn,
             self.shard,
-            EndTxn(transactional_id, producer_id, producer_epoch, committed, bumps_epoch),
+            EndTxn(
+                transactional_id,
+                producer_id,
+                producer_epoch,
+                committed,
+                bumps_epoch,
+                self.shard.group_of(transactional_id),
+            ),
             wall_ms=self.wall_ms,
             new_producer_id=self.new_producer_id,
         )

@@ -63,6 +63,8 @@ def decide_add_partitions(
             command.producer_epoch,
             in_group=command.group_id is not None,
         )
+    if shard.group_of(command.transactional_id) != command.group_id:
+        return REFUSE_UNKNOWN
     ongoing = metadata.state is State.ONGOING
     if ongoing and metadata.next_producer_epoch >= 0:
         # Kept open by a newer instance, which may only end it (KIP-939).

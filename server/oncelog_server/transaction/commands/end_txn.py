@@ -73,15 +73,17 @@ def decide_end_txn(
     if live is None:
         return REFUSE_UNKNOWN
     verdict = verdict_on(live, command)
+    if isinstance(verdict, TransactionResult) and verdict in (FENCED, UNKNOWN_PRODUCER):
+        return refuse(
+            live,
+            command.producer_id,
+            command.producer_epoch,
+            verdict,
+            in_group=command.group_id is not None and verdict is FENCED,
+        )
+    if shard.group_of(command.transactional_id) != command.group_id:
+        return REFUSE_UNKNOWN
     if isinstance(verdict, TransactionResult):
-        if verdict in (FENCED, UNKNOWN_PRODUCER):
-            return refuse(
-                live,
-                command.producer_id,
-                command.producer_epoch,
-                verdict,
-                in_group=command.group_id is not None and verdict is FENCED,
-            )
         return Decision(verdict)
     target = target_of(live.metadata, command, verdict, wall_ms, new_producer_id)
     ids = (command.transactional_id,)

@@ -18,6 +18,7 @@ from oncelog_server.storage.layout import partition_directory
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import FINISHED_PER_TURN
 from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.metadata import Member
 from oncelog_server.transaction.shard import LiveTransaction
 from tests.server.storage.memory_files import MemoryFiles, Stopped
 from tests.server.transaction.group_scenes import (
@@ -46,6 +47,7 @@ from tests.server.transaction.world import (
 )
 
 NONE, FENCED = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED
+UNKNOWN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 SHARDS = 5
 DECIDED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
@@ -214,6 +216,51 @@ def test_an_id_that_leaves_does_not_let_an_older_generation_in_again(elsewhere: 
         assert value_of(add(world, older, A0)).code is ErrorCode.ILLEGAL_GENERATION
         world = world.crash()
         world.settle()
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_an_id_is_refused_as_a_member_of_a_group_that_it_is_not_in(
+    elsewhere: bool, has_begun: bool
+) -> None:
+    """Also if its own coordinator is the shard of that group, where the id is known."""
+    world = World(shards=SHARDS)
+    name = named(elsewhere)
+    plain = world.producer(name)
+    if has_begun:
+        world.produce(plain, A0, 0, b"plain", transactional_id=name)
+    in_group = Member(name, *plain)
+    for committed in (True, False):
+        assert value_of(end(world, in_group, committed=committed)).code is UNKNOWN
+    assert value_of(add(world, in_group, OFFSETS)).code is UNKNOWN
+    append, _ = produce(world, in_group, B0)
+    assert append.code is UNKNOWN
+    assert value_of(end(world, in_group)).code is UNKNOWN
+    assert outcomes(world, A0) == []
+    world.produce(plain, A1, 0, b"plain", transactional_id=name)
+    assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
+    assert (world.read(B0), world.read(A1)) == ([], [b"plain"])
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
+    elsewhere: bool, generation: int
+) -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere)
+    joined = member(world, name, 1, IN0)
+    produce(world, joined, A0)
+    member(world, "newest", generation, IN1)
+    producer = joined[1:]
+    # Where its producer is known, and has been fenced, the response says so.
+    refusal = FENCED if generation == 2 and not elsewhere else UNKNOWN
+    assert value_of(world.add(producer, A1, transactional_id=name)).code is refusal
+    for committed in (True, False):
+        answer = world.end(producer, committed, transactional_id=name)
+        assert value_of(answer).code is refusal
+    code = NONE if generation == 1 else ErrorCode.ILLEGAL_GENERATION
+    assert value_of(end(world, joined)).code is code
 
 
 def test_where_the_other_coordinator_cannot_be_read_no_broker_becomes_the_owner() -> None:
