@@ -294,10 +294,14 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
     """
     parts: Parts = [b""]
     route.encode(response, parts.append)
-    return _with_head(route, correlation_id, parts)
+    parts = _with_head(route, correlation_id, parts)
+    if route.key == ApiKey.FETCH:
+        return parts
+    return [b"".join(cast("list[bytes]", parts))]
 
 
 def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Steps[Parts]:
+    """Return the same as several buffers: to join tens of megabytes would hold the loop."""
     parts: Parts = []
     whole: Parts = [b""]
     encode = sliced_encoder(APIS[route.key].response, route.version)
@@ -332,6 +336,4 @@ def _with_head(route: _Route, correlation_id: int, parts: Parts) -> Parts:
         parts[0] = _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)
     else:
         parts[0] = _HEAD.pack(size + 4, correlation_id)
-    if route.key == ApiKey.FETCH:
-        return parts
-    return [b"".join(cast("list[bytes]", parts))]
+    return parts

@@ -26,6 +26,8 @@ SENDFILE_BYTES: Final = 64 << 10
 HAS_SENDFILE: Final = sys.platform == "linux" and Writables.is_possible()
 # A larger response is written at once, not held until the end of the turn.
 HELD_BYTES: Final = 4 << 10
+# A larger response of several parts is not joined: that copies it, and holds the loop.
+JOINED_BYTES: Final = 1 << 20
 # Poll interval while the transport is not drained: it gives no event for that.
 LOOK_AGAIN_S: Final = 0.001
 # Bytes that may queue behind a file range before no more requests are served (N4), and the overhead
@@ -89,7 +91,12 @@ class Outbox:
                 self._write_in_turn(first)
                 return
             if not any(map(_is_range, parts)):
-                self._write_in_turn(b"".join(cast("list[Buffer]", parts)))
+                buffers = cast("list[Buffer]", parts)
+                if sum(map(len, buffers)) <= JOINED_BYTES:
+                    self._write_in_turn(b"".join(buffers))
+                    return
+                self.flush()
+                self._transport.writelines(buffers)
                 return
             self.flush()
         if not self._queue:
@@ -154,8 +161,9 @@ class Outbox:
                 return
             if written == len(data):
                 return
-            data = data[written:]
-        transport.write(data)
+            transport.write(memoryview(data)[written:])
+        else:
+            transport.write(data)
 
     def finish(self) -> None:
         """Close the transport when all parts have been handed to it, or to the system."""
@@ -213,7 +221,10 @@ class Outbox:
             self._transport.abort()
             return
         if ready:
-            self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+            if sum(map(len, ready)) <= JOINED_BYTES:
+                self._transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+            else:
+                self._transport.writelines(ready)
 
     def _write_now(self, ready: list[Buffer]) -> bool:
         """Write the parts before a file range, past the transport. Return False if they have to
