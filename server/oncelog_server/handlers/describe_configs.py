@@ -42,18 +42,15 @@ def _steps(
 ) -> Steps[DescribeConfigsResponse]:
     # Each resource once: the response for a broker is thousands of times larger than its request.
     # An empty list of keys is the same as null, as in Kafka.
-    wanted = {
-        (
-            resource.resource_type,
-            resource.resource_name,
-            frozenset(resource.configuration_keys or ()),
-        ): resource
-        for resource in request.resources
-    }
+    described: set[tuple[int, str, frozenset[str]]] = set()
     describing = _Describing(services, context, request)
     results = []
-    for resource in wanted.values():
-        results.append(describing.result(resource))
+    for resource in request.resources:
+        keys = frozenset(resource.configuration_keys or ())
+        key = resource.resource_type, resource.resource_name, keys
+        if key not in described:
+            described.add(key)
+            results.append(describing.result(resource))
         yield
     return DescribeConfigsResponse(results=results)
 
