@@ -42,12 +42,9 @@ MIB = 1 << 20
 # What a request at its limit may take of one core. Measured: up to 90 ms; the rest is for machines
 # that do something else besides.
 CPU_MS = 400.0
-# How long a request may hold up others that ask for little, also if it names four times as many
-# elements as the others may: every partition that a cluster may have, each with its topic. These
-# are the musts of docs/performance.md for the p99 of a small request and for the longest stall. It
-# comes once: when a response of tens of megabytes is joined.
+# For how long a request may hold up others that ask for little, also one that names four times as
+# many elements as the others may: every partition that a cluster may have, each with its topic.
 HELD_MS = 50.0
-STALL_MS = 100.0
 
 
 @pytest.fixture(scope="module")
@@ -137,9 +134,7 @@ def test_h21_h26_more_elements_hold_up_no_client_as_they_are_served_in_slices(
         wire.send(request)
         while not select.select([wire.socket], [], [], 0)[0]:
             held.append(held_ms(broker, bystander))
-    *most, longest = sorted(held)
-    assert all(ms < HELD_MS for ms in most)
-    assert longest < STALL_MS
+    assert max(held) < HELD_MS
 
 
 @pytest.mark.parametrize("count", [MAX, -2, -(2**31)])
