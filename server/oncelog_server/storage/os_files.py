@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -22,6 +21,7 @@ from oncelog_server.storage.descriptors import (
 )
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
+from oncelog_server.storage.removals import Removals
 from oncelog_server.storage.turns import in_turns
 
 # Files that one job of the executor syncs. Their descriptors stay open meanwhile.
@@ -190,6 +190,7 @@ class OsFiles:
         self._descriptor_limit = descriptor_limit
         self._open: dict[OsFile, None] = {}  # in the order of opening; see _make_room
         self._shortage = Shortage(executor, call_on_loop)
+        self._removals = Removals(executor, call_on_loop)
 
     @property
     def open_descriptors(self) -> int:
@@ -366,22 +367,4 @@ class OsFiles:
         return directories
 
     def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
-        full_paths = [(path, self._full(path)) for path in paths]
-
-        def work() -> None:
-            outcome: StorageError | None = None
-            for path, full_path in full_paths:
-                try:
-                    if os.path.isdir(full_path):
-                        shutil.rmtree(full_path)
-                    else:
-                        os.unlink(full_path)
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    outcome = outcome or refused("remove", path, error)
-            if done is not None:
-                finished = done
-                self._call_on_loop(lambda: finished(outcome))
-
-        self._executor.submit(work)
+        self._removals.add([(path, self._full(path)) for path in paths], done)

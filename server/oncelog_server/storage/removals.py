@@ -1,0 +1,67 @@
+"""Files and directories that are being deleted, off the loop."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from threading import Lock
+
+from oncelog_server.storage.descriptors import refused
+from oncelog_server.storage.files import Done, StorageError
+
+
+class Removals:
+    """The queue of one disk. One job of the executor at a time deletes what is queued, in order.
+
+    Several jobs would take the threads that syncs need. They would also fill the journal of the
+    file system, and then appends and renames on the loop wait for it.
+    """
+
+    def __init__(self, executor: Executor, call_on_loop: Callable[[Callable[[], None]], object]):
+        self._executor = executor
+        self._call_on_loop = call_on_loop
+        self._lock = Lock()
+        # The path that an error names, the path in the file system, and the callback of the last.
+        self._queue: deque[tuple[Sequence[tuple[str, str]], Done | None]] = deque()
+        self._has_job = False
+
+    def add(self, paths: Sequence[tuple[str, str]], done: Done | None) -> None:
+        """Queue files and directories: each as named in errors, and in full. Missing ones are no
+        error. `done` is called on the loop, with the first error."""
+        with self._lock:
+            self._queue.append((paths, done))
+            has_job, self._has_job = self._has_job, True
+        if not has_job:
+            self._executor.submit(self._work)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._has_job = False
+                    return
+                paths, done = self._queue.popleft()
+            outcome = _remove_all(paths)
+            if done is not None:
+                self._report(done, outcome)
+
+    def _report(self, done: Done, outcome: StorageError | None) -> None:
+        self._call_on_loop(lambda: done(outcome))
+
+
+def _remove_all(paths: Sequence[tuple[str, str]]) -> StorageError | None:
+    outcome: StorageError | None = None
+    for path, full_path in paths:
+        try:
+            if os.path.isdir(full_path):
+                shutil.rmtree(full_path)
+            else:
+                os.unlink(full_path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            outcome = outcome or refused("remove", path, error)
+    return outcome

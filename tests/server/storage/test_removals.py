@@ -1,0 +1,86 @@
+"""Deletions run off the loop in one job at a time, so that other jobs of the disk get a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from oncelog_server.storage.files import Done, StorageError
+from oncelog_server.storage.os_files import OsFiles
+from oncelog_server.storage.removals import Removals
+
+
+class HeldJobs(Executor):
+    """Jobs that run when the test says so."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Callable[..., Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.jobs.append(fn)
+        return Future()
+
+
+def folder(root: Path, name: str) -> tuple[str, str]:
+    (root / name).mkdir()
+    (root / name / "file").write_bytes(b"x")
+    return name, str(root / name)
+
+
+def test_one_job_deletes_all_that_is_queued_in_order_and_the_next_is_a_new_job(
+    tmp_path: Path,
+) -> None:
+    executor = HeldJobs()
+    ended: list[tuple[str, StorageError | None]] = []
+    removals = Removals(executor, lambda callback: callback())
+
+    def noted(name: str) -> Done:
+        return lambda error: ended.append((name, error))
+
+    for name in ("a", "b", "c"):
+        removals.add([folder(tmp_path, name)], noted(name))
+    assert len(executor.jobs) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+    executor.jobs.pop()()
+    assert ended == [("a", None), ("b", None), ("c", None)]
+    assert not list(tmp_path.iterdir())
+    removals.add([folder(tmp_path, "d")], None)
+    (job,) = executor.jobs
+    job()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_queued_while_a_job_runs_is_deleted_by_that_job(tmp_path: Path) -> None:
+    executor = HeldJobs()
+    removals = Removals(executor, lambda callback: callback())
+    later = folder(tmp_path, "later")
+    removals.add([folder(tmp_path, "now")], lambda error: removals.add([later], None))
+    executor.jobs.pop()()
+    assert (executor.jobs, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_an_error_is_reported_with_its_path_and_the_rest_is_deleted(tmp_path: Path) -> None:
+    executor = HeldJobs()
+    ended: list[StorageError | None] = []
+    removals = Removals(executor, lambda callback: callback())
+    (tmp_path / "file").write_bytes(b"x")
+    below_a_file = ("below", str(tmp_path / "file" / "below"))
+    missing = ("missing", str(tmp_path / "missing"))
+    removals.add([below_a_file, missing, folder(tmp_path, "a")], ended.append)
+    removals.add([folder(tmp_path, "b")], ended.append)
+    executor.jobs.pop()()
+    assert [str(error) for error in ended] == ["remove below: Not a directory", "None"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_clean_end_of_the_executor_waits_for_all_deletions(tmp_path: Path) -> None:
+    names = [f"t-{number}" for number in range(50)]
+    for name in names:
+        folder(tmp_path, name)
+    with ThreadPoolExecutor(4) as executor:
+        files = OsFiles(str(tmp_path), executor=executor, call_on_loop=lambda callback: callback())
+        for name in names:
+            files.remove([name])
+    assert not list(tmp_path.iterdir())
