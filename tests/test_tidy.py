@@ -56,7 +56,7 @@ MAY_OPEN = {
     "oncelog_server.salvage.changes": "rebuilds the metadata of a data directory",
     "oncelog_server.serve": "the process: data directory and lock",
     "oncelog_server.data_directory.lock": "keeps a second process out",
-    "oncelog_server.storage.os_files": "is the disk",
+    "oncelog_server.operating_system.os_files": "is the disk",
 }
 
 # In no file of the project: package indexes (pins and settings belong to the machine) and the paths

@@ -18,7 +18,8 @@ from oncelog_server.data_directory.lock import DataDirectory
 from oncelog_server.metadata.founding import random_uuid
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from oncelog_server.network.listener import Requests
-from oncelog_server.storage.descriptors import affordable_descriptors
+from oncelog_server.operating_system.descriptors import affordable_descriptors
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     META_PROPERTIES,
@@ -26,7 +27,6 @@ from oncelog_server.storage.layout import (
     METADATA_FILE,
     METADATA_RESERVE,
 )
-from oncelog_server.storage.os_files import OsFiles
 
 if TYPE_CHECKING:
     from oncelog_server.cleaning.work import CleaningWork, PassListener

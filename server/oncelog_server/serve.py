@@ -159,7 +159,7 @@ def leave_room_for_files(settings: Settings) -> Settings:
 
     A refused connection fails one client, but a file that cannot be opened fails all clients.
     """
-    from oncelog_server.storage.descriptors import affordable_connections
+    from oncelog_server.operating_system.descriptors import affordable_connections
 
     affordable = affordable_connections()
     if affordable is None or settings.max_connections <= affordable:

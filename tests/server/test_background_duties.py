@@ -23,13 +23,13 @@ from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.data_directory.lock import DataDirectory, checkpoints_of
 from oncelog_server.log.checkpoints import decode_offsets
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.refused_work import RETRY_MS
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import SMALL, Slices, at_its_end
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import HIGH_WATERMARK_CHECKPOINT, TEMPORARY_SUFFIX
-from oncelog_server.storage.os_files import OsFiles
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.between_steps import Calls
 from tests.server.log.driver import flush

@@ -20,8 +20,8 @@ from oncelog_server.cleaning.work import Starved, pause_ms
 from oncelog_server.log.cleaner.cleaning import clean
 from oncelog_server.log.cleaner.job import CleaningJob, Progress
 from oncelog_server.log.errors import CorruptLog
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import StorageError
-from oncelog_server.storage.os_files import OsFiles
 
 NICENESS: Final = 19
 # Interval of Progress events while there is nothing to write, in ns.

@@ -82,7 +82,7 @@ class DataDirectory:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
-            from oncelog_server.storage.lock_owner import lock_owner
+            from oncelog_server.operating_system.lock_owner import lock_owner
 
             owner = lock_owner((self.path / LOCK).resolve()) or "it"
             raise DirectoryInUse(

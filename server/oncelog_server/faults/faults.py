@@ -11,7 +11,7 @@ from oncelog_server.faults.trap import Trap
 from oncelog_server.faults.watched_files import WatchedFiles
 from oncelog_server.faults.watched_requests import WatchedRequests
 from oncelog_server.network.listener import Requests
-from oncelog_server.storage.os_files import CallOnLoop
+from oncelog_server.operating_system.os_files import CallOnLoop
 
 FAIL_AT: Final = "ONCELOG_FAIL_AT"
 SYNC_DELAY_MS: Final = "ONCELOG_SYNC_DELAY_MS"

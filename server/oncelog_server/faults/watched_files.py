@@ -12,9 +12,9 @@ from oncelog_server.faults.full_disk import FullDisk
 from oncelog_server.faults.points import Step, WriteMoment, point_name
 from oncelog_server.faults.steps import steps_of
 from oncelog_server.faults.trap import Trap
-from oncelog_server.storage.descriptors import DESCRIPTOR_LIMIT
+from oncelog_server.operating_system.descriptors import DESCRIPTOR_LIMIT
+from oncelog_server.operating_system.os_files import CallOnLoop, OsFile, OsFiles
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
-from oncelog_server.storage.os_files import CallOnLoop, OsFile, OsFiles
 
 _LOG_SUFFIX: Final = ".log"
 

@@ -13,6 +13,7 @@ from oncelog_server.data_directory.lock import DataDirectory, DirectoryInUse
 from oncelog_server.data_directory.ownership import Owner, owner_of, refusal_of
 from oncelog_server.metadata.founding import SUPPORTED_FEATURES, random_uuid
 from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
+from oncelog_server.operating_system.lock_owner import lock_owner
 from oncelog_server.salvage.backup import BackupFailed, back_up
 from oncelog_server.salvage.changes import PlannedChanges
 from oncelog_server.salvage.evidence import FolderFacts, facts_of_all
@@ -21,7 +22,6 @@ from oncelog_server.salvage.sources import Found, find
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import LOCK
-from oncelog_server.storage.lock_owner import lock_owner
 
 DEFAULT_DATA: Final = "./oncelog-data"
 # Lines of a section that are shown without --verbose.

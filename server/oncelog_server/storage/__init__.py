@@ -1,1 +1,1 @@
-"""The disk: its interface, the operating system's implementation, and names on disk."""
+"""The interface of the disk, and names on disk."""

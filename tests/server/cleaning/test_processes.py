@@ -29,8 +29,8 @@ from oncelog_server.log.cleaner.job import (
 )
 from oncelog_server.log.config import COMPACT, LogConfig
 from oncelog_server.log.errors import CorruptLog
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import StorageError
-from oncelog_server.storage.os_files import OsFiles
 
 DEADLINE_S = 60.0
 CONFIG = LogConfig(cleanup_policy=frozenset({COMPACT}), segment_bytes=1)

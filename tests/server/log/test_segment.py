@@ -15,7 +15,7 @@ import pytest
 from oncelog_protocol.records.batch import split_batches
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
-from oncelog_server.storage.os_files import OsFiles
+from oncelog_server.operating_system.os_files import OsFiles
 from tests.server.log.driver import (
     DIRECTORY,
     MANY,

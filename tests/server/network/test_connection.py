@@ -33,8 +33,8 @@ from oncelog_server.network.outbox import QUEUED_BYTES
 from oncelog_server.network.session import Session as ClientSession
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import File
-from oncelog_server.storage.os_files import OsFiles
 
 DEADLINE_S = 60
 # More than the buffers of both sockets take.

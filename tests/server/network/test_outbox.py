@@ -18,8 +18,8 @@ from oncelog_server.log.results import FileRange
 from oncelog_server.network.outbox import SENDFILE_BYTES, Outbox, Part
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import File
-from oncelog_server.storage.os_files import OsFiles
 
 DEADLINE_S = 60
 FILE_BYTES = 4 << 20

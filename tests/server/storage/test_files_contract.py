@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import Files, StorageError
-from oncelog_server.storage.os_files import OsFiles
 from tests.server.storage.memory_files import MemoryFiles
 
 DEADLINE_S = 60

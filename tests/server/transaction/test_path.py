@@ -88,5 +88,5 @@ async def test_endtxn_enters_at_most_twenty_files_from_the_handler_to_complete(
             entered = files_entered(end_txn.handle, broker.services, session, request)
             assert broker.transactions.find(ID).metadata.state is State.COMPLETE_COMMIT
         assert "/handlers/end_txn.py" in entered
-        assert "/storage/os_files.py" in entered
+        assert "/operating_system/os_files.py" in entered
         assert len(entered) <= MOST_FILES, sorted(entered)

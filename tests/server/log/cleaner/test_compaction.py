@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from oncelog_server.storage.os_files import OsFiles
+from oncelog_server.operating_system.os_files import OsFiles
 from tests.server.log.cleaner.compacting import Compacting
 from tests.server.log.driver import NOW_MS, flush, logs_in, read_all
 

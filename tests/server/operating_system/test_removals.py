@@ -7,9 +7,9 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from oncelog_server.operating_system.os_files import OsFiles
+from oncelog_server.operating_system.removals import Removals
 from oncelog_server.storage.files import Done, StorageError
-from oncelog_server.storage.os_files import OsFiles
-from oncelog_server.storage.removals import Removals
 
 
 class HeldJobs(Executor):

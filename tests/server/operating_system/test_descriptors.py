@@ -8,9 +8,12 @@ from dataclasses import replace
 import pytest
 import structlog
 
+from oncelog_server.operating_system.descriptors import (
+    affordable_connections,
+    affordable_descriptors,
+)
 from oncelog_server.serve import leave_room_for_files
 from oncelog_server.settings.model import Settings
-from oncelog_server.storage.descriptors import affordable_connections, affordable_descriptors
 
 
 @pytest.mark.parametrize("allowed", [256, 1_024, 4_096, None])

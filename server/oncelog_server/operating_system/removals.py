@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from threading import Lock
 
-from oncelog_server.storage.descriptors import refused
+from oncelog_server.operating_system.descriptors import refused
 from oncelog_server.storage.files import Done, StorageError
 
 

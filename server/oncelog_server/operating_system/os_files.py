@@ -13,15 +13,15 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from typing import ClassVar, Final, Protocol
 
-from oncelog_server.storage.descriptors import (
+from oncelog_server.operating_system.descriptors import (
     DESCRIPTOR_LIMIT,
     OutOfDescriptors,
     Shortage,
     refused,
 )
+from oncelog_server.operating_system.removals import Removals
 from oncelog_server.storage.files import Buffer, Done, File, StorageError
 from oncelog_server.storage.layout import TEMPORARY_SUFFIX
-from oncelog_server.storage.removals import Removals
 from oncelog_server.storage.turns import in_turns
 
 # Files that one job of the executor syncs. Their descriptors stay open meanwhile.

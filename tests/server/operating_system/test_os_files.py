@@ -12,9 +12,9 @@ from queue import SimpleQueue
 
 import pytest
 
-from oncelog_server.storage import os_files
+from oncelog_server.operating_system import os_files
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.storage.files import StorageError
-from oncelog_server.storage.os_files import OsFiles
 
 
 @contextmanager
