@@ -25,11 +25,11 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, pass_on, then_ask
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
-from oncelog_server.network.frame_reader import SHARED_BYTES
 from oncelog_server.network.outbox import Part
-from oncelog_server.network.request_context import RequestContext
-from oncelog_server.network.session import Session
 from oncelog_server.request_limits import max_elements
+from oncelog_server.requests.frame_reader import SHARED_BYTES
+from oncelog_server.requests.request_context import RequestContext
+from oncelog_server.requests.session import Session
 from oncelog_server.slices import SMALL, Steps, within
 
 # Larger requests are decoded in slices: this many bytes take one or two milliseconds.

@@ -19,7 +19,7 @@ from oncelog_server.network.connection import (
     Parts,
 )
 from oncelog_server.network.listener import Limits, Listener
-from oncelog_server.network.session import Session
+from oncelog_server.requests.session import Session
 
 DEADLINE_S = 10
 IDLE_MS = 600_000

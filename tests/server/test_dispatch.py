@@ -17,8 +17,8 @@ from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
 from oncelog_server.network.connection import Answer, Parts, RequestFailed
-from oncelog_server.network.request_context import RequestContext
-from oncelog_server.network.session import Session as ClientSession
+from oncelog_server.requests.request_context import RequestContext
+from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.settings.model import Settings

@@ -10,7 +10,7 @@ from oncelog_server.faults.points import ANSWERS
 from oncelog_server.faults.trap import Trap
 from oncelog_server.network.connection import Answer, Parts
 from oncelog_server.network.listener import Requests
-from oncelog_server.network.session import Session
+from oncelog_server.requests.session import Session
 
 _API_KEY: Final = struct.Struct(">h")
 

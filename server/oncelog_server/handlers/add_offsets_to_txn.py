@@ -14,8 +14,8 @@ from oncelog_protocol.messages.add_offsets_to_txn import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.deferred import Deferred, then
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.error_versions import code_for_version

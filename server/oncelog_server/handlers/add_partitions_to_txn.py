@@ -25,8 +25,8 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.coordinator.routing import NEVER_IN_TRANSACTIONS
 from oncelog_server.deferred import Deferred, gather, then
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.topic_partition import TopicPartition

@@ -20,8 +20,8 @@ from oncelog_protocol.messages.alter_client_quotas import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers.describe_client_quotas import ENTITY_TYPES
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_CLIENT_QUOTAS

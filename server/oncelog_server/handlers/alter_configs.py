@@ -20,7 +20,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_alterations import replaced_settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.config_resources import alter_each
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 
 API = ApiKey.ALTER_CONFIGS
 

@@ -18,7 +18,7 @@ from oncelog_protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_USER_SCRAM_CREDENTIALS

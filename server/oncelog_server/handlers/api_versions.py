@@ -23,7 +23,7 @@ from oncelog_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 
 API = ApiKey.API_VERSIONS
 

@@ -19,8 +19,8 @@ from oncelog_protocol.messages.txn_offset_commit import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.deferred import Deferred
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps
 from oncelog_server.topic_partition import TopicPartition

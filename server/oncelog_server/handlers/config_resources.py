@@ -13,8 +13,8 @@ from oncelog_protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 

@@ -15,7 +15,7 @@ from oncelog_protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.acl_codes import check_known
 from oncelog_server.security.resources import CLUSTER, Operation
 

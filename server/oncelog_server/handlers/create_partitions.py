@@ -19,8 +19,8 @@ from oncelog_protocol.messages.create_partitions import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topics import NewPartitions
 from oncelog_server.deferred import Deferred
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.CREATE_PARTITIONS

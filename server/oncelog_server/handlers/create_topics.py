@@ -24,8 +24,8 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CLUSTER_METADATA
 from oncelog_server.cluster.topics import CreatedTopic, NewTopic
 from oncelog_server.deferred import Deferred, then_ask
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.settings.description import describe_topic
 from oncelog_server.slices import Steps, when_large

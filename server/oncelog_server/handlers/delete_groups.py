@@ -10,8 +10,8 @@ from oncelog_protocol.messages.delete_groups import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.DELETE_GROUPS

@@ -16,8 +16,8 @@ from oncelog_protocol.messages.delete_records import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, then
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.storage.files import StorageError
 

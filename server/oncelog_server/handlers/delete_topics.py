@@ -24,8 +24,8 @@ from oncelog_protocol.messages.delete_topics import (
 from oncelog_protocol.types import ZERO_UUID
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then_ask
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 

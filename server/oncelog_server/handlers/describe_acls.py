@@ -11,7 +11,7 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.acl_codes import check_known
 from oncelog_server.security.resources import CLUSTER, Operation
 

@@ -17,8 +17,8 @@ from oncelog_protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_CLIENT_QUOTAS

@@ -17,7 +17,7 @@ from oncelog_protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.access import NOT_ASKED_FOR
 from oncelog_server.security.resources import CLUSTER, Operation
 

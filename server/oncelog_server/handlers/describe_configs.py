@@ -22,8 +22,8 @@ from oncelog_protocol.messages.describe_configs import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import check_topic_name
 from oncelog_server.handlers.config_resources import ConfigResource, resource_of
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.settings.description import SettingDescription, describe_broker, describe_topic
 from oncelog_server.slices import Steps, when_large

@@ -17,8 +17,8 @@ from oncelog_protocol.messages.describe_groups import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.handlers.group_caller import caller
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
 

@@ -19,8 +19,8 @@ from oncelog_protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.operating_system.disk_space import disk_space
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.topic_partition import TopicPartition

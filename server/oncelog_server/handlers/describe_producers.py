@@ -15,9 +15,9 @@ from oncelog_protocol.messages.describe_producers import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import check_topic_name
 from oncelog_server.log.errors import CorruptLog
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.partition.producers import describe_producers
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.storage.files import StorageError
 

@@ -21,8 +21,8 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.handlers.partition_state import PartitionState, partition_states
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
 

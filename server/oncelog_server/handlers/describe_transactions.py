@@ -14,8 +14,8 @@ from oncelog_protocol.messages.describe_transactions import (
     TransactionState,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.views.transactions import TransactionDetails
 

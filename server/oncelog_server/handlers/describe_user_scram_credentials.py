@@ -15,7 +15,7 @@ from oncelog_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS

@@ -22,7 +22,7 @@ from oncelog_protocol.messages.elect_leaders import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.handlers.partition_state import leader_of
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ELECT_LEADERS

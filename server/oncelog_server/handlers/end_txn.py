@@ -16,8 +16,8 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.error_versions import code_for_version

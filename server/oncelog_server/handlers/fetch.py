@@ -30,9 +30,9 @@ from oncelog_server.fetching.fetch import FetchLimits, fetch
 from oncelog_server.fetching.read import FetchResult, PartitionResult
 from oncelog_server.fetching.sessions import FetchedPartition, FetchScope, PartitionKey
 from oncelog_server.handlers.current_leaders import CurrentLeaders
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.partition.partition import Isolation, Partition
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import SMALL, Steps, when_large
 

@@ -22,8 +22,8 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STA
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.partition_state import leader_of
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 

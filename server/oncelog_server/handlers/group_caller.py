@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.group.moment import Caller
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 
 
 def caller(services: BrokerServices, context: RequestContext) -> Caller:

@@ -20,8 +20,8 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_alterations import Alteration, AlterOperation, altered_settings
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.config_resources import alter_each
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 
 API = ApiKey.INCREMENTAL_ALTER_CONFIGS
 

@@ -12,8 +12,8 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId

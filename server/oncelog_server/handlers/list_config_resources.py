@@ -17,7 +17,7 @@ from oncelog_protocol.messages.list_config_resources import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.handlers import config_resources
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.LIST_CONFIG_RESOURCES

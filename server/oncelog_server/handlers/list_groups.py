@@ -8,8 +8,8 @@ from __future__ import annotations
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.views.groups import GroupView

@@ -15,7 +15,7 @@ from oncelog_protocol.messages.list_partition_reassignments import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import TopicImage
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.LIST_PARTITION_REASSIGNMENTS

@@ -16,7 +16,7 @@ from oncelog_protocol.messages.list_transactions import (
 )
 from oncelog_protocol.pattern import Pattern, PatternError
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.transaction.listing import STATES_BY_NAME, TransactionFilter

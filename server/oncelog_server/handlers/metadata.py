@@ -38,8 +38,8 @@ from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.partition_state import partition_states
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.access import NOT_ASKED_FOR
 from oncelog_server.security.resources import CLUSTER, Operation, Resource, ResourceType
 from oncelog_server.slices import SMALL, Steps, when_large

@@ -23,8 +23,8 @@ from oncelog_protocol.messages.offset_fetch import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
 from oncelog_server.group.fetches import groups_asked_for, offset_fetch_response, refused_group
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 

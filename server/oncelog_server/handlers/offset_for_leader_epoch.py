@@ -15,8 +15,8 @@ from oncelog_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
 

@@ -29,10 +29,10 @@ from oncelog_server.cluster.topic_names import INTERNAL_TOPICS
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.log.validation import MAX_RECORD_ERRORS
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.producing.large import LargeProduce
 from oncelog_server.producing.produce import NONE, PartitionAppend, Produce, TransactionAnswer
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.slices import SMALL, Steps
 from oncelog_server.transaction.error_versions import code_for_version

@@ -10,8 +10,8 @@ from oncelog_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers.group_caller import caller
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 
 API = ApiKey.SYNC_GROUP

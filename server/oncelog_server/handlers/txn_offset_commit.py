@@ -30,8 +30,8 @@ from oncelog_server.handlers.committed_topics import (
     size_of,
 )
 from oncelog_server.handlers.group_caller import caller
-from oncelog_server.network.request_context import RequestContext
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
 from oncelog_server.transaction.offset_commit import Outcome, TransactionalCommit

@@ -20,7 +20,7 @@ from oncelog_protocol.messages.write_txn_markers import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.links.client_ids import broker_of
-from oncelog_server.network.request_context import RequestContext
+from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.markers import MarkerWork

@@ -1,1 +1,1 @@
-"""The network edge, which owns the sockets: bytes to requests and responses to bytes."""
+"""The network edge, which owns the sockets of clients."""

@@ -14,12 +14,12 @@ import structlog
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.deferred import Deferred
-from oncelog_server.network.backlog import Backlog
-from oncelog_server.network.frame_reader import FrameReader, SharedBuffer
 from oncelog_server.network.outbox import Outbox, Part
-from oncelog_server.network.session import Handshake, Session
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.requests.backlog import Backlog
+from oncelog_server.requests.frame_reader import FrameReader, SharedBuffer
+from oncelog_server.requests.session import Handshake, Session
 
 log = structlog.get_logger("oncelog.network")
 

@@ -15,10 +15,10 @@ import structlog
 from oncelog_server.clock import Clock
 from oncelog_server.network.binding import Place, bind, listen
 from oncelog_server.network.connection import Answer, Connection
-from oncelog_server.network.frame_reader import SharedBuffer
-from oncelog_server.network.session import Session
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
+from oncelog_server.requests.frame_reader import SharedBuffer
+from oncelog_server.requests.session import Session
 from oncelog_server.settings.listeners import connection_limits
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
-from oncelog_server.network.request_context import RequestContext
-from oncelog_server.network.session import Session
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.requests.request_context import RequestContext
+from oncelog_server.requests.session import Session
 from oncelog_server.security.authorizer import AllowAll, Authorizer, Subject
 from oncelog_server.security.resources import ANONYMOUS, Operation, Resource, ResourceType
 from oncelog_server.settings.listeners import Endpoint

@@ -29,7 +29,7 @@ from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import end_txn, init_producer_id, produce
 from oncelog_server.network.connection import Answer
-from oncelog_server.network.session import Session
+from oncelog_server.requests.session import Session
 from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.slices import SMALL
 from oncelog_server.topic_partition import TopicPartition

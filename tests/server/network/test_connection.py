@@ -28,12 +28,12 @@ from oncelog_server.network.connection import (
     Parts,
     RequestFailed,
 )
-from oncelog_server.network.frame_reader import SharedBuffer
 from oncelog_server.network.outbox import QUEUED_BYTES
-from oncelog_server.network.session import Session as ClientSession
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.operating_system.os_files import OsFiles
+from oncelog_server.requests.frame_reader import SharedBuffer
+from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.storage.files import File
 
 DEADLINE_S = 60

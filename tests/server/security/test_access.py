@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.network.request_context import RequestContext
-from oncelog_server.network.session import Session
 from oncelog_server.refusal import Refused
+from oncelog_server.requests.request_context import RequestContext
+from oncelog_server.requests.session import Session
 from oncelog_server.security.access import DENIED
 from oncelog_server.security.authorizer import AllowAll, Subject
 from oncelog_server.security.resources import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import islice
 
-from oncelog_server.network.backlog import Backlog
+from oncelog_server.requests.backlog import Backlog
 
 
 def test_frames_come_in_order_whenever_they_are_added_and_taken() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_protocol.errors import ProtocolError
-from oncelog_server.network.frame_reader import FIRST_BYTES, FrameReader, SharedBuffer
+from oncelog_server.requests.frame_reader import FIRST_BYTES, FrameReader, SharedBuffer
 
 LIMIT = 64 << 20
 

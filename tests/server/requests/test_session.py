@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_server.network.session import HANDSHAKE, Event, Handshake, Stage
+from oncelog_server.requests.session import HANDSHAKE, Event, Handshake, Stage
 from oncelog_server.security.resources import ANONYMOUS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from oncelog_server.network.session import Session
+from oncelog_server.requests.session import Session
 from oncelog_server.security import access
 from oncelog_server.security.authorizer import Authorizer
 
