@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages.describe_groups import DescribedGroup
 from oncelog_protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
@@ -15,10 +14,9 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.coordinator.runtime import ReplayAt, ShardRuntime, Work
 from oncelog_server.coordinator.shard import Decision
-from oncelog_server.deferred import Deferred, then
+from oncelog_server.deferred import Deferred
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.history import Dismissal
-from oncelog_server.group.moment import Caller
 from oncelog_server.group.shard import EFFECTS, GroupShard
 from oncelog_server.group.views import GroupViews
 from oncelog_server.partition.partition import Partition
@@ -26,6 +24,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.slices import at_its_end
 from oncelog_server.timers import Timer, Timers
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.views.groups import GroupDetails
 
 R = TypeVar("R")
 
@@ -113,10 +112,9 @@ class GroupCoordinator:
         self._arm(shard)
         return answer
 
-    def describe(self, group_id: str, caller: Caller) -> DescribedGroup | Deferred[DescribedGroup]:
-        """Return the row of DescribeGroups. Raises Refused as `run` does."""
-        described = self.run(group_id, lambda shard: shard.describe_groups([group_id], caller))
-        return then(described, lambda groups: groups[0])
+    def describe(self, group_id: str) -> GroupDetails | Deferred[GroupDetails | None] | None:
+        """Return the group in full; None if it does not exist. Raises Refused as `run` does."""
+        return self.run(group_id, lambda shard: shard.describe_group(group_id))
 
     def live_generation(self, group_id: str) -> int | None:
         """Of a group with members; None where there are none, or it is not coordinated here. Raises

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages.describe_groups import DescribedGroup
 from oncelog_server.group.history import History
+from oncelog_server.views.groups import GroupDetails
 
 
 class Group(Protocol):
@@ -67,4 +67,4 @@ class Group(Protocol):
         """Return since when an offset without subscription is unused; None if it is in use."""
         ...
 
-    def describe(self) -> DescribedGroup: ...
+    def describe(self) -> GroupDetails: ...

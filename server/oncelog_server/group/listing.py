@@ -1,44 +1,19 @@
-"""DescribeGroups, ListGroups and DeleteGroups, for the groups of one shard.
+"""ListGroups and DeleteGroups, for the groups of one shard.
 
-Source: Kafka's GroupMetadataManager (KIP-518 states filter, KIP-848 types filter, KIP-1043 for v6).
+Source: Kafka's GroupMetadataManager (KIP-518 states filter, KIP-848 types filter).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_groups import DeletableGroupResult
-from oncelog_protocol.messages.describe_groups import DescribedGroup
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
 from oncelog_server.group.append_errors import append_error
-from oncelog_server.group.moment import Caller
 from oncelog_server.group.records import group_tombstone, offset_tombstone
 from oncelog_server.group.table import GroupTable
 from oncelog_server.views.groups import GroupView
-
-# The state of a group that does not exist.
-_DEAD: Final = "Dead"
-_NOT_FOUND_SINCE: Final = 6
-
-
-def describe_groups(
-    table: GroupTable, group_ids: Iterable[str], caller: Caller
-) -> list[DescribedGroup]:
-    """One entry per id; an unknown group is Dead, since version 6 also GROUP_ID_NOT_FOUND."""
-    described = []
-    for group_id in group_ids:
-        group = table.groups.get(group_id)
-        if group is not None:
-            described.append(group.describe())
-            continue
-        entry = DescribedGroup(group_id=group_id, group_state=_DEAD)
-        if caller.api_version >= _NOT_FOUND_SINCE:
-            entry.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            entry.error_message = f"Group {group_id} not found."
-        described.append(entry)
-    return described
 
 
 def list_groups(

@@ -18,7 +18,6 @@ from oncelog_protocol.internal.group_metadata import (
 )
 from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_protocol.messages.delete_groups import DeletableGroupResult
-from oncelog_protocol.messages.describe_groups import DescribedGroup
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from oncelog_protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -61,6 +60,7 @@ from oncelog_server.group.history import Dismissal, Why
 from oncelog_server.group.moment import Caller, Moment
 from oncelog_server.group.records import committed_offset
 from oncelog_server.group.table import GroupTable
+from oncelog_server.views.groups import GroupDetails
 
 
 class GroupShard:
@@ -155,11 +155,10 @@ class GroupShard:
         """One group of OffsetFetch v1-10 (see `fetches` for the older forms)."""
         return Decision(fetch_group(self.table.offsets, request, require_stable=require_stable))
 
-    def describe_groups(
-        self, group_ids: Sequence[str], caller: Caller
-    ) -> Decision[list[DescribedGroup]]:
-        """The groups of DescribeGroups v0-6 that belong to this shard."""
-        return Decision(listing.describe_groups(self.table, group_ids, caller))
+    def describe_group(self, group_id: str) -> Decision[GroupDetails | None]:
+        """Show a group in full; None if it does not exist."""
+        group = self.table.groups.get(group_id)
+        return Decision(None if group is None else group.describe())
 
     def delete_groups(self, group_ids: Sequence[str]) -> Decision[list[DeletableGroupResult]]:
         """The groups of DeleteGroups v0-3 that belong to this shard."""

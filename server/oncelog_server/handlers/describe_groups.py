@@ -6,23 +6,29 @@ v3 authorized operations (KIP-430). v4 static members (KIP-345). v5 flexible. v6
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_groups import (
     DescribedGroup,
+    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, gather, then
-from oncelog_server.handlers.group_caller import caller
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
+from oncelog_server.views.groups import GroupDetails
 
 API = ApiKey.DESCRIBE_GROUPS
+
+# The state of a group that does not exist.
+_DEAD: Final = "Dead"
+_NOT_FOUND_SINCE: Final = 6
 
 
 def handle(
@@ -36,11 +42,11 @@ def _steps(
 ) -> Steps[DescribeGroupsResponse | Deferred[DescribeGroupsResponse]]:
     # Each group once, because the response has all its members.
     group_ids = dict.fromkeys(request.groups)
-    answers = []
+    described = []
     for group_id in group_ids:
-        answers.append(_describe(services, context, request, group_id))
+        described.append(_describe(services, context, request, group_id))
         yield
-    return then(gather(answers), lambda groups: DescribeGroupsResponse(groups=groups))
+    return then(gather(described), lambda groups: DescribeGroupsResponse(groups=groups))
 
 
 def _describe(
@@ -48,14 +54,45 @@ def _describe(
 ) -> DescribedGroup | Deferred[DescribedGroup]:
     try:
         context.require(Operation.DESCRIBE, group=group_id)
-        answer = services.groups.describe(group_id, caller(services, context))
+        found = services.groups.describe(group_id)
     except Refused as refused:
         return DescribedGroup(error_code=refused.code, group_id=group_id)
 
-    def with_operations(group: DescribedGroup) -> DescribedGroup:
+    def described(details: GroupDetails | None) -> DescribedGroup:
+        group = (
+            _missing(group_id, context.api_version) if details is None else described_group(details)
+        )
         if request.include_authorized_operations:
             resource = Resource(ResourceType.GROUP, group_id)
             group.authorized_operations = context.authorized_operations(resource)
         return group
 
-    return then(answer, with_operations)
+    return then(found, described)
+
+
+def _missing(group_id: str, api_version: int) -> DescribedGroup:
+    group = DescribedGroup(group_id=group_id, group_state=_DEAD)
+    if api_version >= _NOT_FOUND_SINCE:
+        group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        group.error_message = f"Group {group_id} not found."
+    return group
+
+
+def described_group(details: GroupDetails) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=details.group_id,
+        group_state=details.state,
+        protocol_type=details.protocol_type,
+        protocol_data=details.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata,
+                member.assignment,
+            )
+            for member in details.members
+        ],
+    )

@@ -19,6 +19,29 @@ class GroupView(msgspec.Struct, frozen=True, gc=False):
     type: str
 
 
+class MemberView(msgspec.Struct, frozen=True, gc=False):
+    """A member of a group. `metadata` is that for the group's protocol, empty while the members do
+    not agree on a protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class GroupDetails(msgspec.Struct, frozen=True):
+    """A group in full, with its members in joining order. `state` is Kafka's name. `protocol_name`
+    is empty unless all members agree on it."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol_name: str
+    members: tuple[MemberView, ...]
+
+
 class GroupOffset(msgspec.Struct, frozen=True):
     """A committed offset."""
 

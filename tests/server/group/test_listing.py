@@ -1,13 +1,10 @@
-"""DescribeGroups, ListGroups and DeleteGroups."""
+"""What operators see of a group, and DeleteGroups."""
 
 from __future__ import annotations
 
-import pytest
-
-from oncelog_protocol.codecs import encode
-from oncelog_protocol.messages.describe_groups import DescribeGroupsResponse
 from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.listing import list_groups
+from oncelog_server.views.groups import GroupDetails, MemberView
 from tests.server.group.driver import Driver, groups_of
 from tests.server.group.entries import subscription
 
@@ -44,37 +41,33 @@ def test_a_listed_group_says_what_kind_it_is() -> None:
     assert (group.protocol_type, group.type) == ("consumer", "classic")
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_a_stable_group_is_described_with_its_members(version: int) -> None:
+def test_a_stable_group_is_shown_with_its_members() -> None:
     driver = Driver()
     metadata = subscription("t")
     _, (first, second) = driver.stable_group("a", "b", protocols={"range": metadata})
-    groups = driver.run(driver.shard.describe_groups(["g"], driver.caller(version))).value
-    assert encode(DescribeGroupsResponse(groups=groups), version)
-    (group,) = groups
-    assert (group.error_code, group.error_message) == (0, None)
-    assert (group.group_state, group.protocol_type, group.protocol_data) == (
+    assert driver.run(driver.shard.describe_group("g")).value == GroupDetails(
+        "g",
         "Stable",
         "consumer",
         "range",
+        (
+            MemberView(first, None, "a", "/127.0.0.1", metadata, first.encode()),
+            MemberView(second, None, "b", "/127.0.0.1", metadata, second.encode()),
+        ),
     )
-    assert [
-        (member.member_id, member.client_id, member.client_host, member.member_assignment)
-        for member in group.members
-    ] == [
-        (first, "a", "/127.0.0.1", first.encode()),
-        (second, "b", "/127.0.0.1", second.encode()),
-    ]
-    assert {member.member_metadata for member in group.members} == {metadata}
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_an_unknown_group_is_dead_and_since_version_6_not_found(version: int) -> None:
+def test_a_static_member_is_shown_with_its_instance_id() -> None:
     driver = Driver()
-    (group,) = driver.run(driver.shard.describe_groups(["x"], driver.caller(version))).value
-    assert group.group_state == "Dead"
-    expected = (69, "Group x not found.") if version >= 6 else (0, None)
-    assert (group.error_code, group.error_message) == expected
+    driver.join(instance="i")
+    described = driver.run(driver.shard.describe_group("g")).value
+    assert described is not None
+    assert [member.group_instance_id for member in described.members] == ["i"]
+
+
+def test_an_unknown_group_is_not_shown() -> None:
+    driver = Driver()
+    assert driver.run(driver.shard.describe_group("x")).value is None
 
 
 def test_groups_are_deleted_with_their_offsets_and_each_has_its_code() -> None:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from oncelog_protocol.messages.join_group import JoinGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.group.classic.member import Member, Parked, Protocols
@@ -17,6 +16,7 @@ from oncelog_server.group.classic.states import DELETE_CODES, GroupEvent, GroupS
 from oncelog_server.group.classic.subscriptions import subscribed_topics
 from oncelog_server.group.history import History
 from oncelog_server.refusal import Refused
+from oncelog_server.views.groups import GroupDetails, MemberView
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 GROUP_TYPE = "classic"
@@ -172,25 +172,25 @@ class ClassicGroup:
             return None
         return commit_timestamp_ms
 
-    def describe(self) -> DescribedGroup:
+    def describe(self) -> GroupDetails:
         """Metadata and protocol mean something only while all members agree on them."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
-        return DescribedGroup(
-            group_id=self.group_id,
-            group_state=self.state.value,
-            protocol_type=self.protocol_type or "",
-            protocol_data=protocol or "",
-            members=[
-                DescribedGroupMember(
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    member_metadata=b"" if protocol is None else member.metadata(protocol),
-                    member_assignment=member.assignment,
+        return GroupDetails(
+            self.group_id,
+            self.state.value,
+            self.protocol_type or "",
+            protocol or "",
+            tuple(
+                MemberView(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    b"" if protocol is None else member.metadata(protocol),
+                    member.assignment,
                 )
                 for member in self.members.values()
-            ],
+            ),
         )
 
     # --- protocols

@@ -221,18 +221,24 @@ def test_offset_delete_in_every_state(
 
 @pytest.mark.parametrize(
     ("state", "protocol", "member_count"),
-    [(EMPTY, "", 0), (PREPARING, "", 3), (COMPLETING, "", 2), (STABLE, "range", 2), (DEAD, "", 0)],
+    [(EMPTY, "", 0), (PREPARING, "", 3), (COMPLETING, "", 2), (STABLE, "range", 2)],
 )
-def test_describe_groups_in_every_state(
+def test_a_group_is_described_in_every_state(
     state: GroupState, protocol: str, member_count: int
 ) -> None:
     driver, *_ = driver_in(state)
-    (described,) = driver.run(driver.shard.describe_groups([GROUP], driver.caller(5))).value
-    assert described.group_state == state.value
-    assert described.protocol_data == protocol
+    described = driver.run(driver.shard.describe_group(GROUP)).value
+    assert described is not None
+    assert described.state == state.value
+    assert described.protocol_name == protocol
     assert len(described.members) == member_count
-    shows_metadata = {bool(member.member_metadata) for member in described.members}
+    shows_metadata = {bool(member.metadata) for member in described.members}
     assert shows_metadata <= {state is STABLE}
+
+
+def test_a_dead_group_is_not_described() -> None:
+    driver, *_ = driver_in(DEAD)
+    assert driver.run(driver.shard.describe_group(GROUP)).value is None
 
 
 @pytest.mark.parametrize("state", list(GroupState))
