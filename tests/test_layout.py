@@ -99,7 +99,7 @@ TESTED_TOGETHER = {
     "oncelog_server.handlers": "through real clients: tests/conformance; some alone, too",
     "oncelog_server.salvage": "on the folders of a broker: tests/faults/test_recover.py",
     "oncelog_server.log.loaded": "values only, with recovery: tests/server/log/test_recovery.py",
-    "oncelog_server.offline": "by damage: tests/server/offline; against Kafka's tool: test_dump.py",
+    "oncelog_server.inspection": "by damage: test_verify.py; against Kafka's tool: test_dump.py",
 }
 
 

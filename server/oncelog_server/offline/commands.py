@@ -17,13 +17,12 @@ import click
 
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.internal.versions import UnknownRecordVersion
-from oncelog_server.offline.batches import RawBatch, RawBatches
-from oncelog_server.offline.data_directory import NothingThere, PartitionFolder, look, verify
-from oncelog_server.offline.dump import DEFAULT_MAX_BATCH_BYTES, DumpOptions, dump_log
-from oncelog_server.offline.findings import CheckTotals, Finding
-from oncelog_server.offline.outcomes import Outcomes
-from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
-from oncelog_server.offline.record_json import (
+from oncelog_server.inspection.batches import RawBatch, RawBatches
+from oncelog_server.inspection.data_directory import NothingThere, PartitionFolder, look, verify
+from oncelog_server.inspection.dump import DEFAULT_MAX_BATCH_BYTES, DumpOptions, dump_log
+from oncelog_server.inspection.findings import CheckTotals, Finding
+from oncelog_server.inspection.outcomes import Outcomes
+from oncelog_server.inspection.record_json import (
     OFFSETS_TOPIC,
     TRANSACTION_TOPIC,
     Decoder,
@@ -31,12 +30,13 @@ from oncelog_server.offline.record_json import (
     offsets_decoder,
     transactions_decoder,
 )
-from oncelog_server.offline.side_files import (
+from oncelog_server.inspection.side_files import (
     IndexDump,
     MalformedFile,
     snapshot_lines,
     txn_index_lines,
 )
+from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
 from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import (
     LOG_SUFFIX,

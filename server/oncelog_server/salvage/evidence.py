@@ -18,6 +18,7 @@ from oncelog_protocol.internal.versions import UnknownRecordVersion
 from oncelog_protocol.records.batch import read_records
 from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
+from oncelog_server.inspection.walk import Walk, WalkedBatch
 from oncelog_server.log.checkpoints import (
     MalformedCheckpoint,
     decode_offsets,
@@ -26,7 +27,6 @@ from oncelog_server.log.checkpoints import (
 from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.producer_snapshot import decode as decode_snapshot
 from oncelog_server.log.whole_files import read_whole
-from oncelog_server.offline.walk import Walk, WalkedBatch
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
     CLEANED_SUFFIX,

@@ -14,9 +14,9 @@ from oncelog_protocol.records.batch import (
 from oncelog_protocol.records.compression import Compression
 from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 from oncelog_protocol.records.record import Record
-from oncelog_server.offline.batches import RawBatch, RawBatches
-from oncelog_server.offline.outcomes import Outcomes, marker_of
-from oncelog_server.offline.record_json import Decoder, decode_text
+from oncelog_server.inspection.batches import RawBatch, RawBatches
+from oncelog_server.inspection.outcomes import Outcomes, marker_of
+from oncelog_server.inspection.record_json import Decoder, decode_text
 from oncelog_server.storage.files import File
 
 # Above the limits of brokers and consumers with their default settings.

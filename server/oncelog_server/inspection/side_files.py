@@ -11,8 +11,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from oncelog_protocol.internal.producer_snapshot import decode_producer_snapshot
 from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
+from oncelog_server.inspection.batches import RawBatches
 from oncelog_server.log.txn_index import AbortedTransaction
-from oncelog_server.offline.batches import RawBatches
 from oncelog_server.storage.files import File
 
 _OFFSET_ENTRY: Final = Struct(">ii")

@@ -8,13 +8,7 @@ from typing import Final, NamedTuple
 from oncelog_protocol.records.batch import BatchHeader, read_records
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_server.log import producer_snapshot
-from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_partition_metadata
-from oncelog_server.log.leader_epochs import LeaderEpochs
-from oncelog_server.log.producers import Producers
-from oncelog_server.log.txn_index import AbortedTransaction
-from oncelog_server.log.whole_files import read_whole
-from oncelog_server.offline.findings import (
+from oncelog_server.inspection.findings import (
     CUT_AT_START,
     FINISHED_AT_START,
     ORPHAN,
@@ -25,13 +19,19 @@ from oncelog_server.offline.findings import (
     Finding,
     Severity,
 )
-from oncelog_server.offline.side_checks import (
+from oncelog_server.inspection.side_checks import (
     AbortedRows,
     OffsetIndexCheck,
     TimeIndexCheck,
     check_snapshot,
 )
-from oncelog_server.offline.walk import Gap, Walk, WalkedBatch
+from oncelog_server.inspection.walk import Gap, Walk, WalkedBatch
+from oncelog_server.log import producer_snapshot
+from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_partition_metadata
+from oncelog_server.log.leader_epochs import LeaderEpochs
+from oncelog_server.log.producers import Producers
+from oncelog_server.log.txn_index import AbortedTransaction
+from oncelog_server.log.whole_files import read_whole
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     DELETED_SUFFIX,

@@ -11,7 +11,7 @@ from typing import Final
 from oncelog_protocol.records.batch import BatchHeader, read_records
 from oncelog_protocol.records.control import EndTransactionMarker, read_marker
 from oncelog_protocol.records.errors import CorruptRecords
-from oncelog_server.offline.batches import RawBatch
+from oncelog_server.inspection.batches import RawBatch
 
 _MARKER_BYTES: Final = 1 << 16
 

@@ -10,10 +10,10 @@ from typing import Final
 from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.internal.producer_snapshot import ProducerEntry, decode_producer_snapshot
 from oncelog_protocol.internal.versions import UnknownRecordVersion
+from oncelog_server.inspection.findings import REBUILT, Finding, Severity
+from oncelog_server.inspection.side_files import MalformedFile, aborted_rows
 from oncelog_server.log.producers import NONE, Producers
 from oncelog_server.log.txn_index import ROW_SIZE, AbortedTransaction
-from oncelog_server.offline.findings import REBUILT, Finding, Severity
-from oncelog_server.offline.side_files import MalformedFile, aborted_rows
 from oncelog_server.storage.files import File
 
 _OFFSET_ENTRY: Final = Struct(">ii")

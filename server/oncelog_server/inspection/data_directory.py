@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from oncelog_server.inspection.findings import REBUILT, CheckTotals, Finding, Severity
+from oncelog_server.inspection.verify import Facts, PartitionCheck
 from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_offsets
 from oncelog_server.log.whole_files import read_whole
-from oncelog_server.offline.findings import REBUILT, CheckTotals, Finding, Severity
-from oncelog_server.offline.verify import Facts, PartitionCheck
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     CLEAN_SHUTDOWN,

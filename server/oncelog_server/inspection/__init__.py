@@ -1,0 +1,1 @@
+"""The files of a log, printed and checked without a broker."""
