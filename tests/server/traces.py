@@ -64,8 +64,9 @@ class Command(msgspec.Struct):
 
 
 Commands = Mapping[str, Callable[[Command], None]]
-# The text of each effect, after its name. A missing row is an error.
-EffectTexts = Mapping[type[Effect], Callable[[Any], str]]
+# The text of each effect, after its name; None for an effect without a line, because the state and
+# the responses show what it does. A missing row is an error.
+EffectTexts = Mapping[type[Effect], Callable[[Any], str] | None]
 
 
 class Trace:
@@ -101,7 +102,9 @@ class Trace:
         effect: Effect,
         *code: int,
     ) -> None:
-        self.add(f"{moment} {type(effect).__name__} {shown[type(effect)](effect)}".rstrip())
+        text = shown[type(effect)]
+        if text is not None:
+            self.add(f"{moment} {type(effect).__name__} {text(effect)}".rstrip())
         action(shard, effect, *code)
 
     def response(self, name: str, answer: Deferred[T], shown: Callable[[T], str]) -> None:

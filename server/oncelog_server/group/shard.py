@@ -42,6 +42,7 @@ from oncelog_server.group import listing
 from oncelog_server.group.classic.effects import (
     AssignmentWritten,
     GroupCreated,
+    MembersLeft,
     StaticMemberReplaced,
     SyncReceived,
 )
@@ -86,7 +87,7 @@ class GroupShard:
         self._rebalance = Rebalance(self.table)
         self._join = Join(self.table, self._rebalance)
         self._sync = Sync(self.table, self._rebalance)
-        self._membership = Membership(self.table, self._rebalance)
+        self._membership = Membership(self._rebalance)
         self._commits = Commits(self.table)
         self._expiry = Expiry(self.table)
         self._is_loaded = False
@@ -275,6 +276,7 @@ class GroupShard:
 
 
 EFFECTS: Final[EffectTable[GroupShard]] = {
+    MembersLeft: EffectRow(taken=lambda shard, effect: shard._membership.members_left(effect)),
     MemberSeen: EffectRow(taken=lambda shard, effect: shard._rebalance.member_seen(effect)),
     SyncReceived: EffectRow(taken=lambda shard, effect: shard._rebalance.sync_received(effect)),
     AssignmentWritten: EffectRow(

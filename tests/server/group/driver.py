@@ -12,6 +12,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from oncelog_protocol.codecs import encode
+from oncelog_protocol.internal.group_metadata import (
+    GroupMetadataKey,
+    decode_group_metadata_value,
+    decode_key,
+)
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
 from oncelog_protocol.messages.join_group import (
     JoinGroupRequest,
@@ -44,12 +49,14 @@ from oncelog_server.coordinator.shard import (
     COMMITTED,
     FAILED,
     TAKEN,
+    CoordinatorRecord,
     Decision,
     EffectTable,
     Park,
 )
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.classic.group import ClassicGroup
+from oncelog_server.group.classic.records import group_record
 from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.moment import Caller
@@ -121,7 +128,15 @@ class Driver:
         if version is not None:
             answer.on_complete(partial(_encode, version))
         shard = self.shard
+        generations = {name: group.generation_id for name, group in self._compared_groups()}
         carry_out(self.effects, TAKEN, shard, decision.effects)
+        emptied = {
+            group_record(group, {})
+            for name, group in self._compared_groups()
+            if group.state is GroupState.EMPTY and group.generation_id > generations.get(name, 0)
+        }
+        if self.compares and decision.effects:
+            assert set(filter(_is_emptied, decision.records)) == emptied
         response: Any = decision.response
         if isinstance(decision.response, Park):
             response = Deferred()
@@ -149,6 +164,9 @@ class Driver:
         else:
             release()
         return answer
+
+    def _compared_groups(self) -> list[tuple[str, ClassicGroup]]:
+        return list(self.groups.items()) if self.compares else []
 
     def append(self, entry: Appended | Marker) -> None:
         """At the end of the log, and replayed at once."""
@@ -288,7 +306,7 @@ class Driver:
         else:
             request.members = [MemberIdentity(member_id=name) for name in member_ids]
             request.members += [MemberIdentity(group_instance_id=name) for name in instances]
-        decision = self.shard.leave_group(request, self.caller(version))
+        decision = self.decide(self.shard.leave_group, request, self.caller(version))
         return self.run(decision, version)
 
     def commit(
@@ -424,6 +442,14 @@ def groups_of(shard: GroupShard) -> dict[str, ClassicGroup]:
     return {
         name: group for name, group in shard.table.groups.items() if isinstance(group, ClassicGroup)
     }
+
+
+def _is_emptied(record: CoordinatorRecord) -> bool:
+    """Whether it says that a group has lost its last member."""
+    if record.value is None or not isinstance(decode_key(record.key), GroupMetadataKey):
+        return False
+    value = decode_group_metadata_value(record.value)
+    return value.generation > 0 and not value.members
 
 
 def _encode(version: int, response: object) -> None:

@@ -26,6 +26,7 @@ from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.group.classic.effects import (
     AssignmentWritten,
     GroupCreated,
+    MembersLeft,
     StaticMemberReplaced,
     SyncReceived,
 )
@@ -96,6 +97,7 @@ def leave_text(response: LeaveGroupResponse) -> str:
 SHOWN: EffectTexts = {
     MemberSeen: lambda effect: effect.member_id,
     OffsetsExpired: lambda effect: "",
+    MembersLeft: None,
     SyncReceived: lambda effect: effect.member_id,
     AssignmentWritten: lambda effect: f"generation={effect.generation_id}",
     GroupCreated: lambda effect: effect.group_id,

@@ -6,6 +6,15 @@ from __future__ import annotations
 import msgspec
 
 from oncelog_server.group.classic.member import Protocols
+from oncelog_server.group.moment import Moment
+
+
+class MembersLeft(msgspec.Struct, frozen=True):
+    """The members left at once, or an administrator removed them. The others share their work."""
+
+    group_id: str
+    member_ids: tuple[str, ...]
+    at: Moment
 
 
 class SyncReceived(msgspec.Struct, frozen=True):

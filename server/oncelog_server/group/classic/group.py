@@ -6,7 +6,7 @@ Source: Kafka's ClassicGroup (KIP-62, KIP-345, KIP-394).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupResponse
@@ -98,6 +98,22 @@ class ClassicGroup:
     def has_all_members_joined(self) -> bool:
         """Return whether the join phase waits for no member any more."""
         return len(self.members) == self.awaiting_join_count and not self.pending_join_members
+
+    @property
+    def waits_for_first_members(self) -> bool:
+        """Return whether this is the join phase of an initial rebalance (KIP-134)."""
+        return (
+            self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY
+        )
+
+    def becomes_empty_without(self, member_ids: Container[str]) -> bool:
+        """Return whether the join phase ends without a member if these leave: there are no others,
+        and no other ids to join with."""
+        return (
+            self.state is not GroupState.EMPTY
+            and all(member_id in member_ids for member_id in self.members)
+            and all(member_id in member_ids for member_id in self.pending_join_members)
+        )
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -320,15 +336,18 @@ class ClassicGroup:
                 return True
         return False
 
-    def check_member(self, member_id: str, group_instance_id: str | None) -> None:
-        """Raises Refused: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has the instance."""
+    def check_member(
+        self, member_id: str, group_instance_id: str | None, *, leaving: Container[str] = ()
+    ) -> None:
+        """Raises Refused: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has the instance.
+        `leaving`: ids that count as unknown."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
-            if current is None:
+            if current is None or current in leaving:
                 raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
             if current != member_id:
                 raise Refused(ErrorCode.FENCED_INSTANCE_ID)
-        if member_id not in self.members:
+        if member_id not in self.members or member_id in leaving:
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
 
     # --- answers that are owed

@@ -169,10 +169,7 @@ class Join:
             protocols=_protocols(request),
             is_new=True,
         )
-        if (
-            group.state is GroupState.PREPARING_REBALANCE
-            and group.previous_state is GroupState.EMPTY
-        ):
+        if group.waits_for_first_members:
             group.new_member_added = True
         answer: Deferred[JoinGroupResponse] = Deferred()
         group.add(member, Parked(answer, caller.api_version))

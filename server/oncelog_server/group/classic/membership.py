@@ -17,25 +17,26 @@ from oncelog_protocol.messages.leave_group import (
 )
 from oncelog_server.coordinator.shard import Decision
 from oncelog_server.group.append_errors import append_error
+from oncelog_server.group.classic.effects import MembersLeft
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.rebalance import Rebalance
+from oncelog_server.group.classic.records import emptied_group_record
 from oncelog_server.group.classic.states import HEARTBEAT_CODES, GroupState
 from oncelog_server.group.effects import MemberSeen
 from oncelog_server.group.history import Why, requester
 from oncelog_server.group.moment import Caller
-from oncelog_server.group.table import GroupTable, Records
+from oncelog_server.group.table import Records
 from oncelog_server.refusal import Refused
 
 _MANY_MEMBERS_SINCE: Final = 3
 
 
 class Membership:
-    """Decides Heartbeat and LeaveGroup requests."""
+    """Decides Heartbeat and LeaveGroup requests, and carries out their effects."""
 
-    __slots__ = ("_rebalance", "_table")
+    __slots__ = ("_rebalance",)
 
-    def __init__(self, table: GroupTable, rebalance: Rebalance) -> None:
-        self._table = table
+    def __init__(self, rebalance: Rebalance) -> None:
         self._rebalance = rebalance
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Decision[HeartbeatResponse]:
@@ -66,47 +67,58 @@ class Membership:
         if caller.api_version < _MANY_MEMBERS_SINCE:
             members = [MemberIdentity(member_id=request.member_id)]
         group = self._rebalance.group(request.group_id)
+        leaving: dict[str, None] = {}
         results = [
             MemberResponse(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
-                error_code=self._leave(group, member, caller),
+                error_code=_leave(group, member, leaving),
             )
             for member in members
         ]
-        records: Records = ()
-        if group is not None and any(not result.error_code for result in results):
-            records = self._after_leaving(group, caller)
         response = LeaveGroupResponse(members=results)
         if caller.api_version < _MANY_MEMBERS_SINCE:
             response = LeaveGroupResponse(error_code=results[0].error_code)
+        if group is None or not leaving:
+            return Decision(response)
+        records: Records = ()
+        if group.becomes_empty_without(leaving) and not group.waits_for_first_members:
+            records = (emptied_group_record(group, caller.wall_ms),)
         # They have left, whether or not the empty group could be written: after a restart the
         # members of the generation before would only time out.
         return Decision(
             response,
             records,
+            effects=(MembersLeft(group.group_id, tuple(leaving), caller),),
             failed=lambda code: LeaveGroupResponse(error_code=append_error(code)),
         )
 
-    def _leave(self, group: ClassicGroup | None, member: MemberIdentity, caller: Caller) -> int:
-        if group is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        member_id = member.member_id
-        if not member_id:
-            found = group.static_members.get(member.group_instance_id or "")
-            if member.group_instance_id is None or found is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-            member_id = found
-        elif member_id not in group.pending_join_members:
-            try:
-                group.check_member(member_id, member.group_instance_id)
-            except Refused as refused:
-                return refused.code
-        group.history.departed(member_id, Why.LEFT, caller.wall_ms, requester(caller))
-        self._rebalance.remove_member(group, member_id)
-        return ErrorCode.NONE
-
-    def _after_leaving(self, group: ClassicGroup, caller: Caller) -> Records:
+    def members_left(self, effect: MembersLeft) -> None:
+        """The members are out of the group, and the others share their work."""
+        group, at = self._rebalance.known(effect.group_id), effect.at
+        for member_id in effect.member_ids:
+            group.history.departed(member_id, Why.LEFT, at.wall_ms, requester(at))
+            self._rebalance.remove_member(group, member_id)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            return self._rebalance.prepare(group, caller)
-        return self._rebalance.complete_if_all_joined(group, caller)
+            self._rebalance.prepare(group, at)
+        else:
+            self._rebalance.complete_if_all_joined(group, at)
+
+
+def _leave(group: ClassicGroup | None, member: MemberIdentity, leaving: dict[str, None]) -> int:
+    """Add the member to `leaving`, or return the error code."""
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    member_id = member.member_id
+    if not member_id:
+        found = group.static_members.get(member.group_instance_id or "")
+        if member.group_instance_id is None or found is None or found in leaving:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = found
+    elif member_id not in group.pending_join_members or member_id in leaving:
+        try:
+            group.check_member(member_id, member.group_instance_id, leaving=leaving)
+        except Refused as refused:
+            return refused.code
+    leaving[member_id] = None
+    return ErrorCode.NONE

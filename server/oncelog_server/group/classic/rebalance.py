@@ -152,7 +152,7 @@ class Rebalance:
         """End the join phase early if all are there; an initial rebalance waits its delay out."""
         if (
             group.state is not GroupState.PREPARING_REBALANCE
-            or group.previous_state is GroupState.EMPTY
+            or group.waits_for_first_members
             or not group.has_all_members_joined
         ):
             return ()

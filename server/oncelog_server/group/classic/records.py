@@ -44,6 +44,18 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
     return CoordinatorRecord(group_key(group.group_id), encode_group_metadata_value(value))
 
 
+def emptied_group_record(group: ClassicGroup, wall_ms: int) -> CoordinatorRecord:
+    """The group once it has lost its last member, with a generation of its own."""
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id + 1,
+        protocol=None,
+        leader=None,
+        current_state_timestamp=wall_ms,
+    )
+    return CoordinatorRecord(group_key(group.group_id), encode_group_metadata_value(value))
+
+
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
     """A new group without members: generation 0, no protocol."""
     value = GroupMetadataValue(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from oncelog_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from oncelog_server.group.classic.states import GroupState
 from tests.server.group.driver import Driver, groups_of
 
@@ -98,6 +99,49 @@ def test_the_last_to_leave_makes_the_group_empty_in_the_log_too() -> None:
         None,
         None,
     )
+
+
+def test_a_member_that_is_named_twice_leaves_once() -> None:
+    driver = Driver()
+    _, (first, _) = driver.stable_group("a", "b")
+    given = driver.join().value.member_id
+    left = driver.leave(first, first, given, given).value.members
+    assert [row.error_code for row in left] == [0, 25, 0, 25]
+
+
+def test_a_static_member_that_is_named_twice_leaves_once() -> None:
+    driver = Driver()
+    static = driver.join(instance="i")
+    driver.advance(3_000)
+    left = driver.leave(static.value.member_id, instances=["i", "i"]).value.members
+    assert [row.error_code for row in left] == [0, 25, 25]
+    assert driver.state() is GroupState.EMPTY
+
+
+def test_an_instance_whose_member_left_in_the_request_fences_no_other() -> None:
+    driver = Driver()
+    driver.join(instance="i")
+    driver.advance(3_000)
+    identities = [
+        MemberIdentity(member_id="other", group_instance_id="i"),
+        MemberIdentity(group_instance_id="i"),
+        MemberIdentity(member_id="other", group_instance_id="i"),
+    ]
+    request = LeaveGroupRequest(group_id="g", members=identities)
+    decision = driver.decide(driver.shard.leave_group, request, driver.caller(5))
+    left = driver.run(decision, 5).value.members
+    assert [row.error_code for row in left] == [82, 0, 25]
+
+
+def test_an_initial_rebalance_that_all_leave_is_over_at_its_delay() -> None:
+    driver = Driver()
+    driver.join_twice()
+    (member,) = driver.group().members
+    driver.leave(member)
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    driver.advance(3_000)
+    assert driver.state() is GroupState.EMPTY
+    assert groups_of(driver.load())["g"].generation_id == 1
 
 
 def test_a_given_member_id_can_be_given_back() -> None:
