@@ -76,7 +76,7 @@ EDGES = {
     "oncelog_server.operating_system": "its os_files is the disk",
     "oncelog_server.observe": "writes the log of events, answers scrapes",
     "oncelog_server.offline": "its commands print, its read_only_files is the disk",
-    "oncelog_server.salvage": "its commands print, its changes are made on disk; it plans purely",
+    "oncelog_server.salvage": "its commands print, its changes are made on disk",
     "oncelog_server.refused_work": "writes the log of events",
     "oncelog_server.request_tasks": "starts tasks",
     "oncelog_server.serve": "a process",

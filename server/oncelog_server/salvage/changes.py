@@ -19,7 +19,7 @@ from oncelog_server.log.checkpoints import (
 )
 from oncelog_server.metadata.database import write_store
 from oncelog_server.metadata.text_copy import encode_copy
-from oncelog_server.salvage.plan import Plan
+from oncelog_server.salvage.planning.plan import Plan
 from oncelog_server.storage.layout import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,

@@ -16,8 +16,8 @@ from oncelog_server.offline.read_only_files import ReadOnlyFiles, is_in_use
 from oncelog_server.operating_system.lock_owner import lock_owner
 from oncelog_server.salvage.backup import BackupFailed, back_up
 from oncelog_server.salvage.changes import PlannedChanges
-from oncelog_server.salvage.evidence import FolderFacts, facts_of_all
-from oncelog_server.salvage.plan import Plan, Planner
+from oncelog_server.salvage.planning.evidence import FolderFacts, facts_of_all
+from oncelog_server.salvage.planning.plan import Plan, Planner
 from oncelog_server.salvage.sources import Found, find
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import StorageError

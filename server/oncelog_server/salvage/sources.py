@@ -16,7 +16,7 @@ from oncelog_server.log.checkpoints import MalformedCheckpoint, MetaProperties
 from oncelog_server.log.checkpoints import decode_meta_properties as decode_meta
 from oncelog_server.metadata.database import Database
 from oncelog_server.metadata.text_copy import MalformedCopy, decode_copy, last_revision
-from oncelog_server.salvage.known import Known
+from oncelog_server.salvage.planning.known import Known
 from oncelog_server.storage.layout import META_PROPERTIES, METADATA_COPY, METADATA_FILE
 
 

@@ -11,7 +11,7 @@ from oncelog_server.log.checkpoints import decode_meta_properties
 from oncelog_server.salvage.commands import storage
 from oncelog_server.storage.layout import META_PROPERTIES
 from tests.server.log.cleaner.compacting import Compacting
-from tests.server.salvage.test_evidence import folder, written
+from tests.server.salvage.planning.test_evidence import folder, written
 
 CLUSTER = re.compile(r"cluster ([A-Za-z0-9_-]{22})")
 

@@ -8,8 +8,8 @@ import pytest
 
 from oncelog_server.log.checkpoints import encode_offsets
 from oncelog_server.offline.read_only_files import ReadOnlyFiles
-from oncelog_server.salvage.evidence import FolderFacts, facts_of_all
-from oncelog_server.salvage.plan import Planner
+from oncelog_server.salvage.planning.evidence import FolderFacts, facts_of_all
+from oncelog_server.salvage.planning.plan import Planner
 from oncelog_server.settings.model import Settings
 from tests.server.log.cleaner.compacting import Compacting
 from tests.server.log.driver import DIRECTORY

@@ -27,8 +27,8 @@ from oncelog_server.cluster.records import (
 from oncelog_server.cluster.store import Entry, Snapshot
 from oncelog_server.cluster.topic_names import is_internal
 from oncelog_server.log.checkpoints import MetaProperties
-from oncelog_server.salvage.evidence import NONE, FolderFacts
-from oncelog_server.salvage.known import Known, KnownRecords
+from oncelog_server.salvage.planning.evidence import NONE, FolderFacts
+from oncelog_server.salvage.planning.known import Known, KnownRecords
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import partition_directory, stray_directory
 

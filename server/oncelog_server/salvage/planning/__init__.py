@@ -1,0 +1,1 @@
+"""The facts that folders prove, and the plan that makes the metadata agree with them."""
