@@ -72,6 +72,7 @@ EDGES = {
     "oncelog_server.links": "sends to other brokers",
     "oncelog_server.metadata": "keeps metadata in sqlite",
     "oncelog_server.network": "owns sockets",
+    "oncelog_server.broker_views": "asks the disk for its free space",
     "oncelog_server.broker_services": "names the parts, acting ones too",
     "oncelog_server.operating_system": "its os_files is the disk",
     "oncelog_server.observe": "writes the log of events, answers scrapes",

@@ -13,6 +13,7 @@ import structlog
 from oncelog_protocol.errors import ProtocolError
 from oncelog_server.background_tasks import BackgroundTasks
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.broker_views import BrokerViews
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS
 from oncelog_server.config import Settings
 from oncelog_server.deferred import Unheard
@@ -308,6 +309,12 @@ class Broker:
             authorizer=AllowAll(),
             metadata=self.metadata,
             partitions=self.partitions,
+            views=BrokerViews(
+                self.settings.node_id,
+                self.metadata,
+                self.partitions,
+                self.settings.data_directory,
+            ),
             transactions=self.transactions,
             groups=self.groups,
             fetch_sessions=fetch_sessions,

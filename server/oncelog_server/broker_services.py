@@ -10,6 +10,7 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 
 if TYPE_CHECKING:
+    from oncelog_server.broker_views import BrokerViews
     from oncelog_server.clock import Clock
     from oncelog_server.config import Settings
     from oncelog_server.fetching.sessions import FetchSessions
@@ -46,6 +47,7 @@ class BrokerServices:
     authorizer: Authorizer
     metadata: ClusterMetadata
     partitions: Partitions
+    views: BrokerViews
     transactions: TransactionCoordinator
     groups: GroupCoordinator
     fetch_sessions: FetchSessions

@@ -19,7 +19,6 @@ from oncelog_protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.operating_system.disk_space import disk_space
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 from oncelog_server.slices import Steps, when_large
@@ -31,7 +30,7 @@ API = ApiKey.DESCRIBE_LOG_DIRS
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse | Steps[DescribeLogDirsResponse]:
-    return when_large(len(services.partitions), _steps(services, context, request))
+    return when_large(services.views.partitions.count(), _steps(services, context, request))
 
 
 def _steps(
@@ -41,30 +40,26 @@ def _steps(
     out."""
     if not context.may(Operation.DESCRIBE, CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if request.topics is None:
-        found = list(services.partitions)
-    else:
-        keys = {
-            TopicPartition(topic.topic, number)
-            for topic in request.topics
-            for number in topic.partitions
-        }
-        found = [
-            replica for key in sorted(keys) if (replica := services.partitions.get(key)) is not None
-        ]
+    wanted: list[TopicPartition] | None = None
+    if request.topics is not None:
+        wanted = sorted(
+            {
+                TopicPartition(topic.topic, number)
+                for topic in request.topics
+                for number in topic.partitions
+            }
+        )
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition in found:
-        if partition.offline is not None:
-            continue
-        name, number = partition.topic_partition
+    for replica in services.views.partitions.replicas(wanted):
+        name, number = replica.partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name))
-        topic.partitions.append(DescribeLogDirsPartition(number, partition.size_bytes))
+        topic.partitions.append(DescribeLogDirsPartition(number, replica.size_bytes))
         yield
-    space = disk_space(services.settings.data_directory)
+    log_dir = services.views.log_dir()
     directory = DescribeLogDirsResult(
-        log_dir=space.path,
+        log_dir=log_dir.path,
         topics=list(topics.values()),
-        total_bytes=space.total_bytes,
-        usable_bytes=space.usable_bytes,
+        total_bytes=log_dir.total_bytes,
+        usable_bytes=log_dir.usable_bytes,
     )
     return DescribeLogDirsResponse(results=[directory])

@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 from oncelog_protocol.apis import ApiKey
-from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
+    ProducerState,
     TopicRequest,
     TopicResponse,
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import check_topic_name
-from oncelog_server.log.errors import CorruptLog
-from oncelog_server.partition.producers import describe_producers
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
-from oncelog_server.storage.files import StorageError
+from oncelog_server.views.partitions import ProducerView
 
 API = ApiKey.DESCRIBE_PRODUCERS
 
@@ -52,13 +50,25 @@ def _topic(services: BrokerServices, context: RequestContext, topic: TopicReques
 
 def _partition(services: BrokerServices, topic: str, index: int) -> PartitionResponse:
     try:
-        partition = services.partitions.require(topic, index)
         # A follower may be asked too: an operator may want to see whether it knows the same.
-        return PartitionResponse(index, active_producers=describe_producers(partition))
+        producers = services.views.partitions.producers(topic, index)
     except Refused as refused:
         return _refused(index, refused)
-    except (StorageError, CorruptLog) as error:
-        return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+    return PartitionResponse(index, active_producers=[_state(found) for found in producers])
+
+
+def _state(producer: ProducerView) -> ProducerState:
+    state = ProducerState(
+        producer.producer_id,
+        producer.producer_epoch,
+        producer.last_sequence,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.transaction_first_offset,
+    )
+    if producer.held_records is not None and producer.held_bytes is not None:
+        state.held_records, state.held_bytes = producer.held_records, producer.held_bytes
+    return state
 
 
 def _refused(index: int, refused: Refused) -> PartitionResponse:

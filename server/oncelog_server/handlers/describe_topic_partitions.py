@@ -20,11 +20,11 @@ from oncelog_protocol.messages.describe_topic_partitions import (
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
-from oncelog_server.handlers.partition_state import PartitionState, partition_states
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation, Resource, ResourceType
 from oncelog_server.slices import Steps, when_large
+from oncelog_server.views.partitions import PartitionState
 
 API = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 
@@ -96,7 +96,7 @@ class _Pages:
         if self._left == 0:
             self.next_cursor = ResponseCursor(name, 0)
             return False
-        states = list(islice(partition_states(services, topic, first), self._left))
+        states = list(islice(services.views.states(topic, first), self._left))
         self.topics.append(self._shown(topic, states))
         self._left -= len(states)
         end = first + len(states)
@@ -122,7 +122,7 @@ class _Pages:
                     isr_nodes=list(state.isr),
                     eligible_leader_replicas=[],
                     last_known_elr=[],
-                    offline_replicas=state.offline_replicas,
+                    offline_replicas=list(state.offline_replicas),
                 )
                 for state in states
             ],

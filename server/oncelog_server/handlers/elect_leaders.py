@@ -21,7 +21,6 @@ from oncelog_protocol.messages.elect_leaders import (
 )
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import NO_LEADER
-from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
 
@@ -93,7 +92,7 @@ def _elect(
             yield PartitionResult(number, unknown, f"No such topic as {name}")
         elif not 0 <= number < len(topic.partitions):
             yield PartitionResult(number, unknown, f"No such partition as {name}-{number}")
-        elif leader_of(services, name, topic.partitions[number]) == NO_LEADER:
+        elif services.views.leader_of(name, topic.partitions[number]) == NO_LEADER:
             yield PartitionResult(number, *NOT_ELECTED[election_type])
         else:
             yield PartitionResult(

@@ -21,7 +21,6 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation, Resource, ResourceType
@@ -103,12 +102,12 @@ def _leader(
     if topic is None:
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic_name} could not be created")
     partition = topic.partitions[partition_for(key, len(topic.partitions))]
-    leader = leader_of(services, topic_name, partition)
+    leader = services.views.leader_of(topic_name, partition)
     broker = image.brokers.get(leader)
     endpoint = None if broker is None else broker.endpoint(context.listener_name)
     if endpoint is None:
         name = TopicPartition(topic_name, partition.partition)
-        reason = services.partitions.offline_reason(name)
+        reason = services.views.partitions.offline_reason(name)
         raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason or "")
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 

@@ -37,7 +37,6 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.cluster.topic_names import check_topic_name, is_internal
 from oncelog_server.deferred import Deferred
-from oncelog_server.handlers.partition_state import partition_states
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.access import NOT_ASKED_FOR
@@ -195,7 +194,7 @@ def _asked_for(
 
 def _topic(services: BrokerServices, topic: TopicImage) -> Steps[MetadataResponseTopic]:
     partitions = []
-    for state in partition_states(services, topic):
+    for state in services.views.states(topic):
         partitions.append(
             MetadataResponsePartition(
                 state.code,
@@ -204,7 +203,7 @@ def _topic(services: BrokerServices, topic: TopicImage) -> Steps[MetadataRespons
                 state.leader_epoch,
                 list(state.replicas),
                 list(state.isr),
-                state.offline_replicas,
+                list(state.offline_replicas),
             )
         )
         yield

@@ -3,25 +3,22 @@ times."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Final, TypeVar
+from collections.abc import Iterator
+from typing import Final
 
 from oncelog_server.group.views import GroupViews
 from oncelog_server.metrics import table as metrics
-from oncelog_server.metrics.exposition import WORK, Metric
-from oncelog_server.slices import Steps
+from oncelog_server.metrics.exposition import Metric, as_work
 from oncelog_server.transaction.views import TransactionViews
 from oncelog_server.views.loads import LoadView
 from oncelog_server.views.transactions import TransactionOutcomes
-
-T = TypeVar("T")
 
 CLIENT: Final = "client"
 UNKNOWN: Final = "unknown"
 
 
 def transaction_lines(views: TransactionViews, wall_ms: int) -> Iterator[str]:
-    totals = yield from _as_work(views.totals())
+    totals = yield from as_work(views.totals())
     yield metrics.TRANSACTIONAL_IDS.head()
     for state, count in totals.by_state.items():
         yield metrics.TRANSACTIONAL_IDS.line(count, state.kafka_name)
@@ -56,7 +53,7 @@ def _outcome_lines(outcomes: TransactionOutcomes) -> Iterator[str]:
 
 
 def group_lines(views: GroupViews) -> Iterator[str]:
-    totals = yield from _as_work(views.totals())
+    totals = yield from as_work(views.totals())
     yield from metrics.GROUPS.only(sum(totals.by_state.values()))
     for state, metric in metrics.GROUPS_IN.items():
         yield from metric.only(totals.by_state[state])
@@ -67,13 +64,3 @@ def group_lines(views: GroupViews) -> Iterator[str]:
 def _load_lines(times: LoadView, longest: Metric, average: Metric) -> Iterator[str]:
     yield from longest.only(times.longest_ms)
     yield from average.only(times.average_ms)
-
-
-def _as_work(steps: Steps[T]) -> Generator[str, None, T]:
-    """Run the steps, each as WORK of the page."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
-        yield WORK

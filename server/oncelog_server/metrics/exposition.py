@@ -5,10 +5,14 @@ lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final, TypeVar
 
 import msgspec
+
+from oncelog_server.slices import Steps
+
+T = TypeVar("T")
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # Takes at most half a millisecond.
@@ -62,6 +66,16 @@ def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
         f'{name}="{value.translate(_ESCAPED)}"' for name, value in zip(names, values, strict=True)
     )
     return f"{{{','.join(pairs)}}}"
+
+
+def as_work(steps: Steps[T]) -> Generator[str, None, T]:
+    """Run the steps, each as WORK of the page, and return their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
+        yield WORK
 
 
 def slices(lines: Iterable[str], size: int = LINES_PER_SLICE) -> Iterator[bytes]:

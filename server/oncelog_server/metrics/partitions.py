@@ -10,8 +10,7 @@ import msgspec
 from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import WORK, Metric, label_text
 from oncelog_server.metrics.open_transactions import OpenTransactions
-from oncelog_server.partition.registry import Partitions
-from oncelog_server.partition.view import partition_view
+from oncelog_server.partition.views import PartitionViews
 from oncelog_server.views.partitions import PartitionView
 
 # A transaction is late this long after transaction.max.timeout.ms, as in Kafka's
@@ -85,7 +84,7 @@ class Totals:
 
 
 def partition_lines(
-    partitions: Partitions, transactions: OpenTransactions, late_before_ms: int
+    partitions: PartitionViews, transactions: OpenTransactions, late_before_ms: int
 ) -> Iterator[str]:
     """Yield the lines of all partitions. `late_before_ms`: a transaction without a write since then
     is late."""
@@ -93,8 +92,7 @@ def partition_lines(
     # Two lists instead of pairs: 10,000 tuples would trigger a full garbage collection.
     shown: list[PartitionView] = []
     labels: list[str] = []
-    for partition in list(partitions):
-        view = partition_view(partition)
+    for view in partitions.all():
         shown.append(view)
         topic, index = view.partition
         labels.append(label_text(metrics.LAST_STABLE_OFFSET.labels, (topic, str(index))))
@@ -106,7 +104,7 @@ def partition_lines(
             yield f"{metric.name}{text} {value(view)}\n"
     for metric, amount in totals.single():
         yield from metric.only(amount)
-    yield from metrics.OFFLINE_COUNT.only(len(partitions.offline()) + totals.refused)
+    yield from metrics.OFFLINE_COUNT.only(partitions.offline_count() + totals.refused)
     yield from transactions.lines()
     for metric, part in BY_TOPIC:
         yield metric.head()

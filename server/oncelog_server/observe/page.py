@@ -9,11 +9,9 @@ import msgspec
 
 from oncelog_protocol import __version__
 from oncelog_server.broker_services import BrokerServices
-from oncelog_server.cluster.image import NO_LEADER
-from oncelog_server.handlers.partition_state import leader_of
 from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.coordinators import group_lines, transaction_lines
-from oncelog_server.metrics.exposition import WORK
+from oncelog_server.metrics.exposition import as_work
 from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.metrics.open_transactions import OpenTransactions
 from oncelog_server.metrics.partitions import LATE_AFTER_MS, partition_lines
@@ -87,7 +85,9 @@ class Page(msgspec.Struct, frozen=True):
         yield from group_lines(services.groups.views)
         yield from self.group_lag.lines()
         yield from partition_lines(
-            services.partitions, OpenTransactions(services.transactions.views), late_before_ms
+            services.views.partitions,
+            OpenTransactions(services.transactions.views),
+            late_before_ms,
         )
 
     def _process_lines(self) -> Iterator[str]:
@@ -99,20 +99,12 @@ class Page(msgspec.Struct, frozen=True):
         yield from metrics.START_TIME.only(self.started_ms / 1000)
 
     def _cluster_lines(self) -> Iterator[str]:
-        image = self.services.metadata.image
-        yield from metrics.ACTIVE_CONTROLLER.only(
-            int(image.controller_id == self.services.broker_id)
-        )
-        yield from metrics.GLOBAL_TOPICS.only(len(image.topics))
-        partitions = leaderless = 0
-        for topic in image.topics.values():
-            partitions += len(topic.partitions)
-            for partition in topic.partitions:
-                leaderless += leader_of(self.services, topic.name, partition) == NO_LEADER
-                yield WORK
-        yield from metrics.GLOBAL_PARTITIONS.only(partitions)
-        yield from metrics.OFFLINE_PARTITIONS.only(leaderless)
-        yield from metrics.ACTIVE_BROKERS.only(len(image.brokers))
+        cluster = yield from as_work(self.services.views.broker())
+        yield from metrics.ACTIVE_CONTROLLER.only(int(cluster.is_controller))
+        yield from metrics.GLOBAL_TOPICS.only(cluster.topics)
+        yield from metrics.GLOBAL_PARTITIONS.only(cluster.partitions)
+        yield from metrics.OFFLINE_PARTITIONS.only(cluster.without_leader)
+        yield from metrics.ACTIVE_BROKERS.only(cluster.brokers)
         yield from metrics.BROKER_STATE.only(RUNNING)
 
     def _cleaner_lines(self) -> Iterator[str]:

@@ -1,31 +1,33 @@
-"""The producers of a partition for DescribeProducers (KIP-664), and the records that the open
-transaction of each holds back from readers."""
+"""The producers of a partition for operators (KIP-664), and the records that the open transaction
+of each holds back from readers."""
 
 from __future__ import annotations
 
-from oncelog_protocol.messages.describe_producers import ProducerState
 from oncelog_server.log.producers import NONE, ProducerEntry
 from oncelog_server.partition.partition import Partition
+from oncelog_server.views.partitions import ProducerView
 
 
-def describe_producers(partition: Partition) -> list[ProducerState]:
+def describe_producers(partition: Partition) -> list[ProducerView]:
     """Return all known producers by producer id. Raises StorageError and CorruptLog."""
     entries = sorted(partition._log.producers, key=lambda entry: entry.producer_id)
     return [_describe(partition, entry) for entry in entries]
 
 
-def _describe(partition: Partition, entry: ProducerEntry) -> ProducerState:
-    state = ProducerState(
+def _describe(partition: Partition, entry: ProducerEntry) -> ProducerView:
+    held_records = held_bytes = None
+    if entry.current_txn_first_offset != NONE:
+        # Records deleted by retention are not held back any more (L9).
+        first = max(entry.current_txn_first_offset, partition._log.log_start_offset)
+        held_records = max(partition.high_watermark - first, 0)
+        held_bytes = partition._log.size_from(first)
+    return ProducerView(
         entry.producer_id,
         entry.producer_epoch,
         entry.last_sequence,
         entry.last_timestamp,
         entry.coordinator_epoch,
         entry.current_txn_first_offset,
+        held_records,
+        held_bytes,
     )
-    if entry.current_txn_first_offset != NONE:
-        # Records deleted by retention are not held back any more (L9).
-        first = max(entry.current_txn_first_offset, partition._log.log_start_offset)
-        state.held_records = max(partition.high_watermark - first, 0)
-        state.held_bytes = partition._log.size_from(first)
-    return state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from oncelog_protocol.errors import ErrorCode
 from oncelog_server.topic_partition import TopicPartition
 
 
@@ -34,3 +35,38 @@ class PartitionView(msgspec.Struct, frozen=True, gc=False):
     bytes_in: int
     bytes_out: int
     open_transactions: tuple[OpenTransaction, ...]
+
+
+class ReplicaView(msgspec.Struct, frozen=True, gc=False):
+    """A partition in the data directory: Kafka's ReplicaInfo (KIP-113)."""
+
+    partition: TopicPartition
+    size_bytes: int
+
+
+class ProducerView(msgspec.Struct, frozen=True, gc=False):
+    """A producer id that a partition knows (KIP-664); numbers are -1 if there is none.
+    `held_records` and `held_bytes` are from the first record of its open transaction to the high
+    watermark, and None without an open transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_first_offset: int
+    held_records: int | None
+    held_bytes: int | None
+
+
+class PartitionState(msgspec.Struct, frozen=True):
+    """A partition in metadata responses. `leader` is -1, with LEADER_NOT_AVAILABLE, if no broker
+    serves the partition."""
+
+    code: ErrorCode
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from oncelog_protocol.apis import APIS
 from oncelog_protocol.codecs import decode, encode
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.broker_views import BrokerViews
 from oncelog_server.deferred import Deferred
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
@@ -74,6 +75,7 @@ async def broker(
         task.add_done_callback(tasks.discard)
         return answer
 
+    partitions = Partitions()
     yield BrokerServices(
         broker_id=settings.node_id,
         cluster_id=metadata.image.cluster_id,
@@ -82,7 +84,8 @@ async def broker(
         timers=UNUSED,
         authorizer=authorizer or AllowAll(),
         metadata=metadata,
-        partitions=Partitions(),
+        partitions=partitions,
+        views=BrokerViews(settings.node_id, metadata, partitions, settings.data_directory),
         transactions=UNUSED,
         groups=UNUSED,
         fetch_sessions=UNUSED,

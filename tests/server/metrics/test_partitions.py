@@ -8,6 +8,7 @@ from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.open_transactions import OpenTransactions
 from oncelog_server.metrics.partitions import partition_lines
 from oncelog_server.partition.registry import Partitions
+from oncelog_server.partition.views import PartitionViews
 from oncelog_server.topic_partition import TopicPartition
 from tests.harness.scraping import Scraped, scraped
 from tests.server.transaction.world import DATA, World, transactional_batch
@@ -23,7 +24,9 @@ def page_of(world: World, *, late_before_ms: int | None = None) -> Scraped:
         partitions.add(partition)
     before_ms = world.wall() - HOUR_MS if late_before_ms is None else late_before_ms
     return scraped(
-        partition_lines(partitions, OpenTransactions(world.transactions.views), before_ms)
+        partition_lines(
+            PartitionViews(partitions), OpenTransactions(world.transactions.views), before_ms
+        )
     )
 
 
@@ -144,7 +147,9 @@ def test_a_partition_that_goes_during_the_scrape_does_no_harm(world: World) -> N
     partitions = Partitions()
     for partition in world.partitions.values():
         partitions.add(partition)
-    lines = partition_lines(partitions, OpenTransactions(world.transactions.views), 0)
+    lines = partition_lines(
+        PartitionViews(partitions), OpenTransactions(world.transactions.views), 0
+    )
     page = [next(lines)]
     partitions.remove(DATA[0])
     page += lines

@@ -12,7 +12,6 @@ from oncelog_server.cluster.image import NO_LEADER
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.fetching.sessions import FetchSessions
 from oncelog_server.group.offsets import CommittedOffset
-from oncelog_server.handlers.partition_state import partition_states
 from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import slices
 from oncelog_server.metrics.group_lag import GroupLag
@@ -115,7 +114,7 @@ async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 1
     shown = [
         partition_state.leader
-        for partition_state in partition_states(page.services, metadata.image.topics["broken"])
+        for partition_state in page.services.views.states(metadata.image.topics["broken"])
     ]
     assert shown == [page.services.broker_id, NO_LEADER, page.services.broker_id]
 

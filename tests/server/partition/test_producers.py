@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from oncelog_protocol.messages.describe_producers import ProducerState
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.producers import describe_producers
+from oncelog_server.views.partitions import ProducerView
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import mark, partition, send
 from tests.server.storage.memory_files import MemoryFiles
@@ -13,9 +13,9 @@ from tests.server.storage.memory_files import MemoryFiles
 def held(replica: Partition) -> dict[int, tuple[int, int]]:
     """Records and bytes by producer id."""
     return {
-        state.producer_id: (state.held_records, state.held_bytes)
-        for state in describe_producers(replica)
-        if state.held_records >= 0
+        found.producer_id: (found.held_records, found.held_bytes)
+        for found in describe_producers(replica)
+        if found.held_records is not None and found.held_bytes is not None
     }
 
 
@@ -23,12 +23,12 @@ def test_a_producer_is_shown_with_its_last_batch_and_its_open_transaction() -> N
     replica = partition()
     send(replica, 7, 0, count=3, epoch=2)
     size = replica.size_bytes
-    (state,) = describe_producers(replica)
-    stamp = state.last_timestamp
-    assert state == ProducerState(7, 2, 2, stamp, -1, 0, held_records=3, held_bytes=size)
+    (producer,) = describe_producers(replica)
+    stamp = producer.last_timestamp
+    assert producer == ProducerView(7, 2, 2, stamp, -1, 0, held_records=3, held_bytes=size)
     mark(replica, 7, epoch=3, coordinator_epoch=5)
-    (state,) = describe_producers(replica)
-    assert state == ProducerState(7, 3, -1, NOW_MS, 5, -1)
+    (producer,) = describe_producers(replica)
+    assert producer == ProducerView(7, 3, -1, NOW_MS, 5, -1, None, None)
 
 
 def test_the_first_open_transaction_holds_what_comes_after_it_of_any_producer() -> None:

@@ -12,8 +12,10 @@ import msgspec
 import pytest
 
 from oncelog_server import handlers, metrics, observe, views
+from oncelog_server.observe import page
 
 INSIDES: Final = {"runtime", "shards", "table"}
+SERVICES: Final = {"services", "self.services", "self._services"}
 
 
 @pytest.mark.parametrize("package", [handlers, metrics, observe])
@@ -24,6 +26,17 @@ def test_handlers_and_metrics_do_not_walk_shards(package: object) -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute):
                 assert node.attr not in INSIDES, f"{path.name}: {node.attr}"
+
+
+def test_what_is_only_shown_is_not_asked_of_partitions() -> None:
+    """The listing error is about partitions that are not there: no view shows them."""
+    folder = Path(handlers.__file__).parent
+    paths = [*folder.glob("describe_*.py"), folder / "list_groups.py", folder / "metadata.py"]
+    paths.append(Path(page.__file__))
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr == "partitions":
+                assert ast.unparse(node.value) not in SERVICES, f"{path.name}: {node.lineno}"
 
 
 def test_views_are_frozen_values() -> None:

@@ -1,0 +1,88 @@
+"""The read models of this broker, of its partitions and of the cluster's metadata image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.cluster.image import NO_LEADER, PartitionImage, TopicImage
+from oncelog_server.metadata.cluster_metadata import ClusterMetadata
+from oncelog_server.operating_system.disk_space import disk_space
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.partition.views import PartitionViews
+from oncelog_server.slices import Steps
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.views.broker import BrokerView, LogDirView
+from oncelog_server.views.partitions import PartitionState
+
+
+class BrokerViews:
+    """What a broker shows of itself and of the cluster."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        metadata: ClusterMetadata,
+        partitions: Partitions,
+        data_directory: str,
+    ) -> None:
+        self.partitions = PartitionViews(partitions)
+        self._offline_reason = partitions.offline_reason
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._data_directory = data_directory
+
+    def log_dir(self) -> LogDirView:
+        """Return the data directory with the space of its disk."""
+        space = disk_space(self._data_directory)
+        return LogDirView(space.path, space.total_bytes, space.usable_bytes)
+
+    def broker(self) -> Steps[BrokerView]:
+        """Count the topics and partitions of the image, with a step for each partition."""
+        image = self._metadata.image
+        partitions = without_leader = 0
+        for topic in image.topics.values():
+            partitions += len(topic.partitions)
+            for partition in topic.partitions:
+                without_leader += self.leader_of(topic.name, partition) == NO_LEADER
+                yield
+        return BrokerView(
+            is_controller=image.controller_id == self._broker_id,
+            brokers=len(image.brokers),
+            topics=len(image.topics),
+            partitions=partitions,
+            without_leader=without_leader,
+        )
+
+    def leader_of(self, topic: str, partition: PartitionImage) -> int:
+        """Return the broker that serves the partition; NO_LEADER if its leader is not alive, or is
+        this broker and cannot use the log."""
+        leader = partition.leader
+        if leader not in self._metadata.image.brokers:
+            return NO_LEADER
+        if leader == self._broker_id:
+            name = TopicPartition(topic, partition.partition)
+            if self._offline_reason(name) is not None:
+                return NO_LEADER
+        return leader
+
+    def states(self, topic: TopicImage, first: int = 0) -> Iterator[PartitionState]:
+        """Yield the partitions from number `first` on. A replica is offline if its broker is not
+        alive, or if it is on this broker and its log cannot be used."""
+        brokers = self._metadata.image.brokers
+        for partition in topic.partitions[first:]:
+            offline = [broker for broker in partition.replicas if broker not in brokers]
+            if self._broker_id in partition.replicas:
+                name = TopicPartition(topic.name, partition.partition)
+                if self._offline_reason(name) is not None:
+                    offline.append(self._broker_id)
+            leader = self.leader_of(topic.name, partition)
+            yield PartitionState(
+                ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+                partition.partition,
+                leader,
+                partition.leader_epoch,
+                partition.replicas,
+                partition.isr,
+                tuple(offline),
+            )

@@ -1,0 +1,94 @@
+"""The read models of the partitions of this broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.log.errors import CorruptLog
+from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.producers import describe_producers
+from oncelog_server.partition.registry import Partitions
+from oncelog_server.refusal import Refused
+from oncelog_server.storage.files import StorageError
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.views.partitions import (
+    OpenTransaction,
+    PartitionView,
+    ProducerView,
+    ReplicaView,
+)
+
+
+class PartitionViews:
+    """What a broker shows of its partitions."""
+
+    def __init__(self, partitions: Partitions) -> None:
+        self._partitions = partitions
+
+    def count(self) -> int:
+        """Return the number of partitions with an open log."""
+        return len(self._partitions)
+
+    def offline_count(self) -> int:
+        """Return the number of partitions that a storage error closed."""
+        return len(self._partitions.offline())
+
+    def offline_reason(self, name: TopicPartition) -> str | None:
+        """Return why the partition is offline; None if it is not."""
+        return self._partitions.offline_reason(name)
+
+    def all(self) -> Iterator[PartitionView]:
+        """Yield the partitions that exist at the first step, each as it is when it is yielded."""
+        for partition in list(self._partitions):
+            yield partition_view(partition)
+
+    def replicas(self, names: Iterable[TopicPartition] | None) -> Iterator[ReplicaView]:
+        """Yield the named partitions, or all, each as it is when it is yielded; those that are
+        unknown or offline are left out."""
+        partitions = self._partitions
+        if names is None:
+            found = list(partitions)
+        else:
+            found = [known for name in names if (known := partitions.get(name)) is not None]
+        for partition in found:
+            if partition.offline is None:
+                yield ReplicaView(partition.topic_partition, partition.size_bytes)
+
+    def producers(self, topic: str, index: int) -> list[ProducerView]:
+        """Return the known producers by producer id. Raises Refused
+        (UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR)."""
+        try:
+            return describe_producers(self._partitions.require(topic, index))
+        except (StorageError, CorruptLog) as error:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+def partition_view(partition: Partition) -> PartitionView:
+    log = partition._log
+    producers = log.producers
+    return PartitionView(
+        partition.topic_partition,
+        partition.is_leader,
+        partition.is_leader and len(partition.isr) < len(partition.replicas),
+        partition.offline is None and log.refusals.current is not None,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        log.log_start_offset,
+        log.log_end_offset,
+        log.size_bytes,
+        len(log.segments),
+        len(producers),
+        log.log_end_offset - log.opened_at_offset,
+        log.segments.appended_bytes,
+        partition.bytes_out,
+        tuple(
+            OpenTransaction(
+                transaction.producer_id,
+                None
+                if (entry := producers.entry(transaction.producer_id)) is None
+                else entry.updated_ms,
+            )
+            for transaction in producers.ongoing_transactions()
+        ),
+    )

@@ -1,0 +1,70 @@
+"""DescribeProducers and DescribeLogDirs show every field of their read models."""
+
+from __future__ import annotations
+
+from oncelog_protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsTopic,
+)
+from oncelog_protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+)
+from oncelog_server.handlers import describe_log_dirs, describe_producers
+from oncelog_server.topic_partition import TopicPartition
+from tests.server.handlers.nodes import ask, broker
+from tests.server.log.driver import NOW_MS
+from tests.server.partition.partitions import mark, partition, send
+
+
+async def test_the_producers_of_a_partition_are_described() -> None:
+    replica = partition(name=TopicPartition("t", 0))
+    send(replica, 9, 0, count=3, epoch=2)
+    mark(replica, 9, epoch=3, coordinator_epoch=5)
+    closed = replica.size_bytes
+    send(replica, 7, 4, count=2, epoch=1)
+    async with broker() as services:
+        services.partitions.add(replica)
+        services.partitions.add_offline(TopicPartition("t", 1), "disk")
+        request = DescribeProducersRequest(topics=[TopicRequest("t", [0, 1, 2])])
+        response = await ask(describe_producers, services, request)
+        found, offline, unknown = response.topics[0].partitions
+        open_state, closed_state = found.active_producers
+        assert open_state == ProducerState(
+            7,
+            1,
+            last_sequence=5,
+            last_timestamp=open_state.last_timestamp,
+            coordinator_epoch=-1,
+            current_txn_start_offset=4,
+            held_records=2,
+            held_bytes=replica.size_bytes - closed,
+        )
+        assert open_state.last_timestamp > 0
+        assert closed_state == ProducerState(9, 3, last_timestamp=NOW_MS, coordinator_epoch=5)
+        assert offline == PartitionResponse(1, 56, "disk")
+        assert (unknown.partition_index, unknown.error_code) == (2, 3)
+
+
+async def test_partitions_of_the_data_directory_are_described_with_their_sizes() -> None:
+    replicas = [partition(name=TopicPartition("t", number)) for number in (1, 0)]
+    replicas.append(partition(name=TopicPartition("u", 0)))
+    send(replicas[0], 7, 0)
+    replicas[2].fail("disk")
+    async with broker() as services:
+        for replica in replicas:
+            services.partitions.add(replica)
+        all_topics = await ask(describe_log_dirs, services, DescribeLogDirsRequest(None))
+        grown, empty = (
+            DescribeLogDirsPartition(1, replicas[0].size_bytes),
+            DescribeLogDirsPartition(0, 0),
+        )
+        assert grown.partition_size > 0
+        assert all_topics.results[0].topics == [DescribeLogDirsTopic("t", [grown, empty])]
+        named = [DescribableLogDirTopic("t", [1, 0, 1, 5]), DescribableLogDirTopic("u", [0])]
+        by_name = await ask(describe_log_dirs, services, DescribeLogDirsRequest(named))
+        assert by_name.results[0].topics == [DescribeLogDirsTopic("t", [empty, grown])]

@@ -1,0 +1,81 @@
+"""The broker and the cluster as operators see them: from the metadata image and the disk."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from oncelog_protocol.errors import ErrorCode
+from oncelog_server.broker_services import BrokerServices
+from oncelog_server.broker_views import BrokerViews
+from oncelog_server.cluster.image import NO_LEADER
+from oncelog_server.cluster.topics import NewTopic
+from oncelog_server.slices import at_its_end
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.views.broker import BrokerView
+from oncelog_server.views.partitions import PartitionState
+from tests.server.handlers.nodes import broker
+
+ELSEWHERE = 77
+
+
+def seen_from(services: BrokerServices, broker_id: int, directory: str = ".") -> BrokerViews:
+    return BrokerViews(broker_id, services.metadata, services.partitions, directory)
+
+
+async def test_a_broker_counts_what_is_in_the_image() -> None:
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("wide", 3), NewTopic("narrow")])
+        services.partitions.add_offline(TopicPartition("wide", 1), "corrupt")
+        expected = BrokerView(
+            is_controller=True, brokers=1, topics=2, partitions=4, without_leader=1
+        )
+        assert at_its_end(services.views.broker()) == expected
+        elsewhere = seen_from(services, ELSEWHERE)
+        assert not at_its_end(elsewhere.broker()).is_controller
+        assert at_its_end(elsewhere.broker()).without_leader == 0, "the leader knows of its disk"
+
+
+async def test_partitions_are_counted_in_steps() -> None:
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("wide", 30)])
+        assert sum(1 for _ in services.views.broker()) == 30
+
+
+async def test_a_partition_whose_log_cannot_be_used_has_no_leader_and_an_offline_replica() -> None:
+    async with broker() as services:
+        here = services.broker_id
+        await services.metadata.create_topics([NewTopic("wide", 3)])
+        services.partitions.add_offline(TopicPartition("wide", 1), "corrupt")
+        topic = services.metadata.image.topics["wide"]
+        epoch = topic.partitions[1].leader_epoch
+        served, broken, last = services.views.states(topic)
+        assert served == PartitionState(ErrorCode.NONE, 0, here, epoch, (here,), (here,), ())
+        assert broken == PartitionState(
+            ErrorCode.LEADER_NOT_AVAILABLE, 1, NO_LEADER, epoch, (here,), (here,), (here,)
+        )
+        assert list(services.views.states(topic, 2)) == [last]
+        assert services.views.leader_of("wide", topic.partitions[1]) == NO_LEADER
+        assert services.views.leader_of("wide", topic.partitions[2]) == here
+
+
+async def test_replicas_of_a_broker_that_is_not_alive_are_offline() -> None:
+    async with broker() as services:
+        await services.metadata.create_topics([NewTopic("t")])
+        topic = services.metadata.image.topics["t"]
+        (partition,) = topic.partitions
+        away = replace(partition, replicas=(ELSEWHERE,), leader=ELSEWHERE)
+        moved = replace(topic, partitions=(away,))
+        (state,) = services.views.states(moved)
+        assert (state.leader, state.offline_replicas) == (NO_LEADER, (ELSEWHERE,))
+
+
+async def test_the_log_dir_has_the_space_of_its_disk(tmp_path: Path) -> None:
+    async with broker() as services:
+        found = seen_from(services, 0, str(tmp_path)).log_dir()
+        assert (found.path, found.total_bytes) == (str(tmp_path), shutil.disk_usage("/").total)
+        assert 0 <= found.usable_bytes <= found.total_bytes
+        missing = seen_from(services, 0, str(tmp_path / "none")).log_dir()
+        assert (missing.total_bytes, missing.usable_bytes) == (-1, -1)
