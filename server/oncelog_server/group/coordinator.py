@@ -197,8 +197,10 @@ class GroupCoordinator:
         now_ms, wall_ms = self._monotonic_ms(), self._wall_ms()
         try:
             for index, shard in self.runtime.shards():
-                for decision in shard.expire(now_ms, wall_ms):
-                    self.runtime.run(index, decision)
+                for decide in shard.due(now_ms, wall_ms):
+                    decision = decide()
+                    if decision is not None:
+                        self.runtime.run(index, decision)
         finally:
             for _, shard in self.runtime.shards():
                 self._arm(shard)

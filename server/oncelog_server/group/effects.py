@@ -15,7 +15,9 @@ class MemberSeen(msgspec.Struct, frozen=True):
     member_id: str
 
 
-class OffsetsExpired(msgspec.Struct, frozen=True):
-    """Tombstones of expired offsets. If they fail, the next sweep is soon enough."""
+class SliceSwept(msgspec.Struct, frozen=True):
+    """The sweep of expired offsets is done with its next `group_count` groups. If their tombstones
+    fail, the next sweep is soon enough."""
 
+    group_count: int
     at: Moment

@@ -11,7 +11,7 @@ from itertools import islice
 
 from oncelog_server.cluster.topic_names import SINKS
 from oncelog_server.coordinator.shard import CoordinatorRecord, Decision
-from oncelog_server.group.effects import OffsetsExpired
+from oncelog_server.group.effects import SliceSwept
 from oncelog_server.group.group import Group
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.offsets import CommittedOffset, Place
@@ -36,31 +36,34 @@ class Expiry:
         interval_ms = self._table.config.offsets_retention_check_interval_ms
         self._table.timers.set(_SWEEP_KEY, at.now_ms + max(interval_ms, 1), self._sweep)
 
-    def _sweep(self, at: Moment) -> Decision[None] | None:
+    def _sweep(self, at: Moment) -> Decision[None]:
         config = self._table.config
+        # A sweep begins with all groups.
+        left = reversed(self._groups_left) if self._groups_left else iter(self._table.groups)
+        records: list[CoordinatorRecord] = []
+        group_count = 0
+        for group_id in islice(left, config.cleanup_groups_max):
+            group = self._table.groups.get(group_id)
+            if group is not None:
+                limit = config.cleanup_records_max - len(records)
+                records += self._expired_records(group, at, limit)
+                if len(records) >= config.cleanup_records_max:
+                    # There may be more of it.
+                    break
+            group_count += 1
+        return Decision(None, tuple(records), effects=(SliceSwept(group_count, at),))
+
+    def slice_swept(self, effect: SliceSwept) -> None:
+        """Schedule the next slice, or the next sweep after the last of them."""
         if not self._groups_left:
             self._groups_left = list(reversed(self._table.groups))
-        records: list[CoordinatorRecord] = []
-        for _ in range(config.cleanup_groups_max):
-            if not self._groups_left:
-                break
-            group = self._table.groups.get(self._groups_left.pop())
-            if group is None:
-                continue
-            records += self._expired_records(group, at, config.cleanup_records_max - len(records))
-            if len(records) >= config.cleanup_records_max:
-                # There may be more of it.
-                self._groups_left.append(group.group_id)
-                break
+        del self._groups_left[len(self._groups_left) - effect.group_count :]
         if self._groups_left:
-            self._table.timers.set(_SWEEP_KEY, at.now_ms + 1, self._sweep)
+            self._table.timers.set(_SWEEP_KEY, effect.at.now_ms + 1, self._sweep)
         else:
-            self.schedule(at)
-        if not records:
-            return None
-        return Decision(None, tuple(records), effects=(OffsetsExpired(at),))
+            self.schedule(effect.at)
 
-    def postpone(self, effect: OffsetsExpired) -> None:
+    def postpone(self, effect: SliceSwept) -> None:
         """The log takes no records now: the next sweep is soon enough."""
         self._groups_left.clear()
         self.schedule(effect.at)

@@ -6,7 +6,8 @@ memory, and is rebuilt at load from the last record of each group, as in Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
+from functools import partial
 from typing import Any, Final
 
 from oncelog_protocol.errors import ErrorCode
@@ -42,8 +43,12 @@ from oncelog_server.group import listing
 from oncelog_server.group.classic.effects import (
     AssignmentWritten,
     GroupCreated,
+    InitialRebalanceProlonged,
+    JoinPhaseOver,
     MembersLeft,
+    SessionOver,
     StaticMemberReplaced,
+    SyncPhaseOver,
     SyncReceived,
 )
 from oncelog_server.group.classic.group import ClassicGroup
@@ -54,7 +59,7 @@ from oncelog_server.group.classic.records import loaded_group
 from oncelog_server.group.classic.sync import Sync
 from oncelog_server.group.commits import Commits
 from oncelog_server.group.config import GroupConfig
-from oncelog_server.group.effects import MemberSeen, OffsetsExpired
+from oncelog_server.group.effects import MemberSeen, SliceSwept
 from oncelog_server.group.expiry import Expiry
 from oncelog_server.group.fetches import fetch_group
 from oncelog_server.group.history import Dismissal, Why
@@ -67,8 +72,9 @@ from oncelog_server.views.groups import GroupDetails
 class GroupShard:
     """`new_member_id` makes a unique member id from a client id or a group instance id.
 
-    The runtime replays the log, calls `on_loaded` once, then requests, and `expire` when
-    `next_timer` is due. Topics go by name here: handlers translate the topic ids of newer versions.
+    The runtime replays the log, calls `on_loaded` once, then requests, and what `due` yields
+    when `next_timer` is due. Topics go by name here: handlers translate the topic ids of newer
+    versions.
     """
 
     __slots__ = (
@@ -251,20 +257,15 @@ class GroupShard:
     # --- time
 
     def next_timer(self) -> int | None:
-        """Monotonic ms at which `expire` is to be called."""
+        """Monotonic ms from which `due` has something to decide."""
         return self.table.timers.next_timer()
 
-    def expire(self, now_ms: int, wall_ms: int | None = None) -> list[Decision[None]]:
-        """What is due: sessions, join and sync phases, expired offsets."""
-        if wall_ms is None:
-            wall_ms = now_ms + self.table.latest.wall_ms - self.table.latest.now_ms
+    def due(self, now_ms: int, wall_ms: int) -> Iterator[Callable[[], Decision[None] | None]]:
+        """Take the timers that are due, and yield what decides for each: sessions, join and sync
+        phases, expired offsets. A decision is to be run before the next timer is taken."""
         at = self._at(now_ms, wall_ms)
-        decisions = []
         while (fire := self.table.timers.pop_due(now_ms)) is not None:
-            decision = fire(at)
-            if decision is not None:
-                decisions.append(decision)
-        return decisions
+            yield partial(fire, at)
 
     def _seen(self, caller: Caller) -> Caller:
         self.table.latest = caller
@@ -278,6 +279,12 @@ class GroupShard:
 EFFECTS: Final[EffectTable[GroupShard]] = {
     MembersLeft: EffectRow(taken=lambda shard, effect: shard._membership.members_left(effect)),
     MemberSeen: EffectRow(taken=lambda shard, effect: shard._rebalance.member_seen(effect)),
+    SessionOver: EffectRow(taken=lambda shard, effect: shard._rebalance.session_over(effect)),
+    InitialRebalanceProlonged: EffectRow(
+        taken=lambda shard, effect: shard._rebalance.initial_rebalance_prolonged(effect)
+    ),
+    JoinPhaseOver: EffectRow(taken=lambda shard, effect: shard._rebalance.joins_over(effect)),
+    SyncPhaseOver: EffectRow(taken=lambda shard, effect: shard._rebalance.syncs_over(effect)),
     SyncReceived: EffectRow(taken=lambda shard, effect: shard._rebalance.sync_received(effect)),
     AssignmentWritten: EffectRow(
         taken=lambda shard, effect: shard._sync.assignment_taken(effect),
@@ -291,5 +298,8 @@ EFFECTS: Final[EffectTable[GroupShard]] = {
         failed=lambda shard, effect, code: shard._join.replacement_failed(effect, code),
         committed=lambda shard, effect: shard._join.replacement_committed(effect),
     ),
-    OffsetsExpired: EffectRow(failed=lambda shard, effect, code: shard._expiry.postpone(effect)),
+    SliceSwept: EffectRow(
+        taken=lambda shard, effect: shard._expiry.slice_swept(effect),
+        failed=lambda shard, effect, code: shard._expiry.postpone(effect),
+    ),
 }

@@ -197,9 +197,18 @@ class Driver:
         end_ms = self.now_ms + ms
         while (timer := self.shard.next_timer()) is not None and timer <= end_ms:
             self.now_ms = max(self.now_ms, timer)
-            for decision in self.shard.expire(self.now_ms, self.wall_ms):
-                self.run(decision)
+            self.expire()
         self.now_ms = end_ms
+
+    def expire(self) -> list[Decision[None]]:
+        """Decide and run what is due now. Returns the decisions."""
+        decisions = []
+        for decide in self.shard.due(self.now_ms, self.wall_ms):
+            decision = reading(self.shard, decide) if self.compares else decide()
+            if decision is not None:
+                self.run(decision)
+                decisions.append(decision)
+        return decisions
 
     def caller(self, version: int, client_id: str = "client") -> Caller:
         return Caller(

@@ -133,10 +133,7 @@ def test_a_sweep_is_done_in_slices_and_ends() -> None:
     driver.now_ms += 2 * HOUR_MS
     sizes = []
     while driver.shard.table.groups:
-        decisions = driver.shard.expire(driver.now_ms)
-        for decision in decisions:
-            sizes.append(len(decision.records))
-            driver.run(decision)
+        sizes += [len(decision.records) for decision in driver.expire()]
         driver.now_ms += 1
     assert max(sizes) <= 11
     assert sum(sizes) == 7 * 26

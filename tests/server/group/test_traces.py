@@ -26,11 +26,15 @@ from oncelog_protocol.messages.sync_group import SyncGroupResponse
 from oncelog_server.group.classic.effects import (
     AssignmentWritten,
     GroupCreated,
+    InitialRebalanceProlonged,
+    JoinPhaseOver,
     MembersLeft,
+    SessionOver,
     StaticMemberReplaced,
+    SyncPhaseOver,
     SyncReceived,
 )
-from oncelog_server.group.effects import MemberSeen, OffsetsExpired
+from oncelog_server.group.effects import MemberSeen, SliceSwept
 from tests.server.group.driver import GROUP, Driver
 from tests.server.group.entries import Appended, Marker, subscription
 from tests.server.traces import Command, Commands, EffectTexts, Trace, TracedLog, rewritten
@@ -96,8 +100,12 @@ def leave_text(response: LeaveGroupResponse) -> str:
 
 SHOWN: EffectTexts = {
     MemberSeen: lambda effect: effect.member_id,
-    OffsetsExpired: lambda effect: "",
+    SliceSwept: None,
     MembersLeft: None,
+    SessionOver: None,
+    InitialRebalanceProlonged: None,
+    JoinPhaseOver: None,
+    SyncPhaseOver: None,
     SyncReceived: lambda effect: effect.member_id,
     AssignmentWritten: lambda effect: f"generation={effect.generation_id}",
     GroupCreated: lambda effect: effect.group_id,

@@ -17,6 +17,38 @@ class MembersLeft(msgspec.Struct, frozen=True):
     at: Moment
 
 
+class SessionOver(msgspec.Struct, frozen=True):
+    """The member was not heard of for its session timeout, or did not use the id it was given."""
+
+    group_id: str
+    member_id: str
+    at: Moment
+
+
+class InitialRebalanceProlonged(msgspec.Struct, frozen=True):
+    """A member joined while the first rebalance waited for more of them. It waits `delay_ms` again,
+    and after that `remaining_ms` at most (KIP-134)."""
+
+    group_id: str
+    delay_ms: int
+    remaining_ms: int
+    at: Moment
+
+
+class JoinPhaseOver(msgspec.Struct, frozen=True):
+    """The time to join is over. The group goes on with the members that have joined."""
+
+    group_id: str
+    at: Moment
+
+
+class SyncPhaseOver(msgspec.Struct, frozen=True):
+    """The time to sync is over. The members that have not synced are out of the group."""
+
+    group_id: str
+    at: Moment
+
+
 class SyncReceived(msgspec.Struct, frozen=True):
     """The sync phase does not wait for the member any more."""
 

@@ -61,6 +61,12 @@ class Member(msgspec.Struct, kw_only=True):
         )
 
     @property
+    def misses_join(self) -> bool:
+        """Return whether the end of a join phase removes the member. A static one keeps its place
+        without joining."""
+        return self.awaiting_join is None and not self.is_static
+
+    @property
     def size_bytes(self) -> int:
         """About what it makes the group hold, and its record."""
         return (

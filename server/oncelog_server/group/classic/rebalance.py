@@ -13,11 +13,17 @@ from typing import Final
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
-from oncelog_server.coordinator.shard import Decision
-from oncelog_server.group.classic.effects import SyncReceived
+from oncelog_server.coordinator.shard import Decision, Effect
+from oncelog_server.group.classic.effects import (
+    InitialRebalanceProlonged,
+    JoinPhaseOver,
+    SessionOver,
+    SyncPhaseOver,
+    SyncReceived,
+)
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.member import Member
-from oncelog_server.group.classic.records import group_record
+from oncelog_server.group.classic.records import emptied_group_record, group_record
 from oncelog_server.group.classic.states import GroupEvent, GroupState
 from oncelog_server.group.effects import MemberSeen
 from oncelog_server.group.history import Why, requester
@@ -120,25 +126,25 @@ class Rebalance:
         if member is None:
             if member_id not in group.pending_join_members:
                 return None
-            group.history.departed(member_id, Why.SESSION_TIMED_OUT, at.wall_ms)
-            group.remove(member_id)
-            return _decision(self._complete_if_none_missing(group, at))
-        if member.is_alive_without_heartbeats:
+        elif member.is_alive_without_heartbeats:
             return None
+        effect = SessionOver(group.group_id, member_id, at)
+        is_emptied = group.becomes_empty_without((member_id,))
+        return _decision(group, at, effect, is_emptied=is_emptied)
+
+    def session_over(self, effect: SessionOver) -> None:
+        """The member is out: the others share its work, or the join phase waited only for it."""
+        group, member_id, at = self.known(effect.group_id), effect.member_id, effect.at
+        had_work = group.has_member(member_id) and group.state in (
+            GroupState.STABLE,
+            GroupState.COMPLETING_REBALANCE,
+        )
         group.history.departed(member_id, Why.SESSION_TIMED_OUT, at.wall_ms)
         group.remove(member_id)
-        return _decision(self.after_removal(group, at))
-
-    def after_removal(self, group: ClassicGroup, at: Moment) -> Records:
-        """A member is out: the others share its work, or the join phase has waited only for it."""
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            return self.prepare(group, at)
-        return self._complete_if_none_missing(group, at)
-
-    def _complete_if_none_missing(self, group: ClassicGroup, at: Moment) -> Records:
-        if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
-            return self.complete_join(group, at)
-        return ()
+        if had_work:
+            self.prepare(group, at)
+        elif group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:
+            self.complete_join(group, at)
 
     # --- the join phase
 
@@ -185,8 +191,13 @@ class Rebalance:
             join_key(group.group_id), deadline_ms, partial(self._joins_over, group)
         )
 
-    def _joins_over(self, group: ClassicGroup, at: Moment) -> Decision[None] | None:
-        return _decision(self.complete_join(group, at))
+    def _joins_over(self, group: ClassicGroup, at: Moment) -> Decision[None]:
+        is_emptied = all(member.misses_join for member in group.members.values())
+        return _decision(group, at, JoinPhaseOver(group.group_id, at), is_emptied=is_emptied)
+
+    def joins_over(self, effect: JoinPhaseOver) -> None:
+        """End the join phase, whichever members have joined."""
+        self.complete_join(self.known(effect.group_id), effect.at)
 
     def _wait_for_first_members(
         self, group: ClassicGroup, delay_ms: int, remaining_ms: int, at: Moment
@@ -199,26 +210,27 @@ class Rebalance:
 
     def _first_members_over(
         self, group: ClassicGroup, delay_ms: int, remaining_ms: int, at: Moment
-    ) -> Decision[None] | None:
+    ) -> Decision[None]:
         if not group.new_member_added or remaining_ms == 0:
-            return _decision(self.complete_join(group, at))
-        group.new_member_added = False
-        self._wait_for_first_members(
-            group,
+            return self._joins_over(group, at)
+        prolonged = InitialRebalanceProlonged(
+            group.group_id,
             min(self._table.config.group_initial_rebalance_delay_ms, remaining_ms),
             max(remaining_ms - delay_ms, 0),
             at,
         )
-        return None
+        return Decision(None, effects=(prolonged,))
+
+    def initial_rebalance_prolonged(self, effect: InitialRebalanceProlonged) -> None:
+        """Wait again for more members."""
+        group = self.known(effect.group_id)
+        group.new_member_added = False
+        self._wait_for_first_members(group, effect.delay_ms, effect.remaining_ms, effect.at)
 
     def complete_join(self, group: ClassicGroup, at: Moment) -> Records:
         """The join phase is over: members that did not join are removed, unless static."""
         self._table.timers.cancel(join_key(group.group_id))
-        missing = [
-            member.member_id
-            for member in group.members.values()
-            if member.awaiting_join is None and not member.is_static
-        ]
+        missing = [member.member_id for member in group.members.values() if member.misses_join]
         for member_id in missing:
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
             self.remove_member(group, member_id)
@@ -265,10 +277,16 @@ class Rebalance:
             or not group.pending_sync_members
         ):
             return None
+        is_emptied = group.becomes_empty_without(group.pending_sync_members)
+        return _decision(group, at, SyncPhaseOver(group.group_id, at), is_emptied=is_emptied)
+
+    def syncs_over(self, effect: SyncPhaseOver) -> None:
+        """The members that have not synced are out, and the others share their work."""
+        group, at = self.known(effect.group_id), effect.at
         for member_id in list(group.pending_sync_members):
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
             self.remove_member(group, member_id)
-        return _decision(self.prepare(group, at))
+        self.prepare(group, at)
 
     def refuse_syncs(self, group: ClassicGroup, code: int, at: Moment) -> None:
         """There will be no assignment in this generation: parked SyncGroups get `code`."""
@@ -327,5 +345,9 @@ def sync_answer(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     )
 
 
-def _decision(records: Records) -> Decision[None] | None:
-    return Decision(None, records) if records else None
+def _decision(
+    group: ClassicGroup, at: Moment, effect: Effect, *, is_emptied: bool
+) -> Decision[None]:
+    """Return the decision of a timer. `is_emptied`: the effect takes the last member."""
+    records: Records = (emptied_group_record(group, at.wall_ms),) if is_emptied else ()
+    return Decision(None, records, effects=(effect,))

@@ -144,6 +144,15 @@ def test_an_initial_rebalance_that_all_leave_is_over_at_its_delay() -> None:
     assert groups_of(driver.load())["g"].generation_id == 1
 
 
+def test_a_group_that_no_member_joins_again_is_empty_in_the_log_too() -> None:
+    driver = Driver()
+    generation_id, (first, _) = driver.stable_group("a", "b", session_ms=600_000)
+    driver.leave(first)
+    driver.advance(60_000)
+    assert driver.state() is GroupState.EMPTY
+    assert groups_of(driver.load())["g"].generation_id == generation_id + 1
+
+
 def test_a_given_member_id_can_be_given_back() -> None:
     driver = Driver()
     given = driver.join().value.member_id

@@ -184,7 +184,7 @@ def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> No
     leader = driver.join(instance="i", session_ms=30_000, rebalance_ms=1)
     other = driver.join(instance="o", session_ms=30_000, rebalance_ms=1)
     driver.now_ms += 3_000
-    driver.shard.expire(driver.now_ms)
+    driver.expire()
     driver.sync(leader.value.member_id, 1, {}, instance="i")
     driver.sync(other.value.member_id, 1, instance="o")
     assert driver.state() is GroupState.STABLE
