@@ -119,7 +119,7 @@ test-pyspark: $(READY)  ## our Spark format with another PySpark, V=4.2.1 unless
 	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-verify-hashes \
 	    -r requirements/dev.txt --override build/pyspark-$(V).txt
 	VIRTUAL_ENV=build/pyspark-$(V) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
-	build/pyspark-$(V)/bin/python -m pytest tests/spark/source tests/spark/sink tests/spark/around
+	build/pyspark-$(V)/bin/python -m pytest tests/spark/source tests/spark/sink tests/spark/settings tests/spark/offsets tests/spark/around
 
 image-test: $(READY)  ## build the image, run it with podman-compose, kill it, count what is left
 	$(BIN)/python -m tests.image

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from oncelog_client import Admin, ConfigError, Consumer, Producer
-from oncelog_client.spark.client_settings import client_setup, remarks
-from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.settings.client_settings import client_setup, remarks
+from oncelog_client.spark.settings.options import OptionError, Options
 
 CANARY = "S3cret!"
 JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required password="{CANARY}";'

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from .options import Options
+from oncelog_client.spark.settings.options import Options
+
 from .prompt_worker import PromptWorker, be_prompt
 from .requirements import check_pyspark
 

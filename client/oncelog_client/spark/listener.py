@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from .progress import BatchProgress, batch_progress, progress_line
+from oncelog_client.spark.offsets.progress import BatchProgress, batch_progress, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

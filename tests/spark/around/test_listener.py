@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from oncelog_client.spark.listener import ProgressListener
-from oncelog_client.spark.progress import BatchProgress
+from oncelog_client.spark.offsets.progress import BatchProgress
 from tests.spark.topics import Topics
 
 DEADLINE_S = 60

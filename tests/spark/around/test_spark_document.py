@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from oncelog_client.spark.options import OPTIONS, Options
+from oncelog_client.spark.settings.options import OPTIONS, Options
 from oncelog_client.spark.sink.columns import TYPES
 from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_client.spark.source.schema import COLUMNS

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from oncelog_client.core.isolation import marked_batches
-from oncelog_client.spark.source import arrow_decode
-from oncelog_client.spark.source.arrow_decode import COLUMN_TYPES, arrow_schema, decode
+from oncelog_client.spark.records import arrow_decode
+from oncelog_client.spark.records.arrow_decode import COLUMN_TYPES, arrow_schema, decode
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.records.batch import (
     CRC_POSITION,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_client.core.partitioner import partition_for_key
-from oncelog_client.spark.sink import arrow_encode
-from oncelog_client.spark.sink.arrow_encode import RowEncoder, RowError
+from oncelog_client.spark.records import arrow_encode
+from oncelog_client.spark.records.arrow_encode import RowEncoder, RowError
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.records.batch import build_encoded_batch, read_records
 from oncelog_protocol.records.record import EncodedRecords, NewRecord, Record

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.source.header_column import HEADERS, headers_column, plain_headers
-from oncelog_client.spark.source.record_columns import Body, Unusual, find
+from oncelog_client.spark.records.header_column import HEADERS, headers_column, plain_headers
+from oncelog_client.spark.records.record_columns import Body, Unusual, find
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
 
 VALUES = st.none() | st.binary(max_size=100)

@@ -14,8 +14,8 @@ import pytest_asyncio
 from oncelog_client import Admin, NewTopic, Producer, TopicPartition
 from oncelog_client.config import ConsumerSettings, consumer_config
 from oncelog_client.errors import KafkaError, RetriableError
+from oncelog_client.spark.records.arrow_decode import COLUMN_TYPES
 from oncelog_client.spark.source import range_reader
-from oncelog_client.spark.source.arrow_decode import COLUMN_TYPES
 from oncelog_client.spark.source.range_reader import DataLost, ReadSettings, read_range
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.kafka import Kafka, free_ports

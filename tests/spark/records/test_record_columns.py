@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.source.record_columns import (
+from oncelog_client.spark.records.record_columns import (
     Body,
     Unusual,
     as_column,

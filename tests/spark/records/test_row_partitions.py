@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_client.core.partitioner import murmur2, partition_for_key
-from oncelog_client.spark.sink.row_partitions import (
+from oncelog_client.spark.records.row_partitions import (
     StickyPartitions,
     murmur2_of_all,
     partitions_for_keys,

@@ -10,7 +10,7 @@ import pytest
 
 from oncelog_client import Admin, NewTopic
 from oncelog_client.errors import KafkaError, RecordTooLargeError
-from oncelog_client.spark.sink.arrow_encode import RowError
+from oncelog_client.spark.records.arrow_encode import RowError
 from oncelog_client.spark.sink.row_sender import RowSender
 from oncelog_client.spark.sink.task_producer import TaskProducer
 from tests.harness.broker import Oncelog

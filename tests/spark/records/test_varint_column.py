@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.sink.varint_column import TABLE_LIMIT, counting, varints
+from oncelog_client.spark.records.varint_column import TABLE_LIMIT, counting, varints
 from oncelog_protocol.records.zigzag import encode_varint
 
 NUMBERS = st.integers(-1, 300) | st.integers(TABLE_LIMIT - 2, TABLE_LIMIT + 2)

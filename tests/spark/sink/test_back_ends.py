@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from oncelog_client.spark.background import background
-from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.spark.settings.client_settings import ClientSetup
 from oncelog_client.spark.sink.group_commit import GroupCommit
 from oncelog_client.spark.sink.state import SinkState
 from oncelog_client.spark.sink.steps import Command, Decide, Outdated, Stage, Step
@@ -20,7 +20,7 @@ import sys
 from oncelog_client.spark.sink.back_ends import back_end
 from oncelog_client.spark.sink.messages import CommitKind
 from oncelog_client.spark.sink.sink_options import sink_options
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.settings.options import Options
 import oncelog_client.spark.sink.task_writer
 given = {"kafka.bootstrap.servers": "127.0.0.1:1", "sinkId": "s"}
 back_end(sink_options(Options(given), streaming=True), CommitKind(sys.argv[1]), "s")

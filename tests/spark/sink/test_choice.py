@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver
 from oncelog_client.spark.sink.messages import CommitKind, Intent
 from oncelog_client.spark.sink.refusals import SinkError

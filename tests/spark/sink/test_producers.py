@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from oncelog_client.errors import ClosedError
-from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.spark.settings.client_settings import ClientSetup
 from oncelog_client.spark.sink import producers
 from oncelog_client.spark.sink.messages import CommitKind, Plan
 from oncelog_client.spark.sink.producers import Taken, drop, give_back, take

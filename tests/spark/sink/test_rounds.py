@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 
 from oncelog_client.spark.background import background
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import CommitKind, Intent, TaskMessage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.settings.options import OptionError, Options
 from oncelog_client.spark.sink.messages import CommitKind
 from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
 

@@ -8,7 +8,7 @@ import logging
 import pyarrow
 import pytest
 
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import CommitKind, Intent, Plan, TaskMessage

@@ -10,8 +10,9 @@ from random import Random
 import pyarrow
 import pytest
 
-from oncelog_client.spark.offsets import AtSink, from_json
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.offsets.offsets import AtSink, from_json
+from oncelog_client.spark.offsets.source_end import NoSourceEnd
+from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver, task_writer
 from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.messages import CommitKind, Intent
@@ -19,7 +20,6 @@ from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.offset_specs import resolve
 from oncelog_client.spark.source.source_options import source_options
-from oncelog_client.spark.source_end import NoSourceEnd
 from oncelog_client.values import TopicPartition
 from tests.harness.broker import Oncelog
 from tests.spark.topics import Topics

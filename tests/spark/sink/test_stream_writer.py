@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.taskcontext import TaskContext
 
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink.attempts import Attempt
 from oncelog_client.spark.sink.refusals import Reason, SinkError
 from oncelog_client.spark.sink.sink_options import sink_options

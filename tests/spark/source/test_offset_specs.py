@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.offsets import AtTime
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.offsets.offsets import AtTime
+from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.offset_specs import resolve
 from oncelog_client.spark.source.source_options import source_options

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.data_loss import DataLossError
 from oncelog_client.spark.source.readers import stream_reader

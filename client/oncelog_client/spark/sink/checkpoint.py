@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from oncelog_client.spark.source_end import TwoEnds, of_checkpoint
+from oncelog_client.spark.offsets.source_end import TwoEnds, of_checkpoint
 
 _log: Final = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from oncelog_client.admin.config_descriptions import ConfigResource, ResourceTyp
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.spark.background import background
-from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.spark.fail_points import fail_at
+from oncelog_client.spark.settings.client_settings import ClientSetup
 from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
 
 from . import aborting, committing, planning

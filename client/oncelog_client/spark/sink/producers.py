@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import monotonic_ms
-from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.spark.settings.client_settings import ClientSetup
 
 from .ids import ProcessIds
 from .messages import Plan

@@ -32,8 +32,8 @@ from oncelog_client.errors import (
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.producer import Producer
 from oncelog_client.spark.background import background
-from oncelog_client.spark.client_settings import ClientSetup
 from oncelog_client.spark.fail_points import fail_at
+from oncelog_client.spark.settings.client_settings import ClientSetup
 from oncelog_client.values import TransactionMember
 from oncelog_protocol.errors import ErrorCode
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from oncelog_client.io.clock import wall_ms
 from oncelog_client.io.randomness import below
+from oncelog_client.spark.records.arrow_encode import RowEncoder
 
-from .arrow_encode import RowEncoder
 from .task_producer import TaskProducer
 
 # Above the producer's default, because rows come by the thousand: fewer requests, and fewer batches

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from oncelog_client.spark.client_settings import ClientSetup, client_setup, remarks
-from oncelog_client.spark.options import KAFKA_PREFIX, OptionError, Options
+from oncelog_client.spark.settings.client_settings import ClientSetup, client_setup, remarks
+from oncelog_client.spark.settings.options import KAFKA_PREFIX, OptionError, Options
 
 from .messages import CommitKind
 

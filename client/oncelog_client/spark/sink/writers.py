@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.settings.options import Options
 
 from .batch_writer import BatchWriter
 from .columns import SinkColumn, check_columns

@@ -12,7 +12,7 @@ from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.group_offsets import commit_offsets
 from oncelog_client.io.log_offsets import EARLIEST, LATEST, list_offsets
-from oncelog_client.spark.client_settings import ClientSetup
+from oncelog_client.spark.settings.client_settings import ClientSetup
 from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.errors import ErrorCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oncelog_client.errors import KafkaError
-from oncelog_client.spark import source_end
-from oncelog_client.spark.offsets import (
+from oncelog_client.spark.offsets import source_end
+from oncelog_client.spark.offsets.offsets import (
     EARLIEST,
     LATEST,
     AtEdge,
@@ -17,7 +17,7 @@ from oncelog_client.spark.offsets import (
     Offsets,
     OffsetSpec,
 )
-from oncelog_client.spark.options import OptionError
+from oncelog_client.spark.settings.options import OptionError
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from oncelog_client.spark.offsets import Offsets
+from oncelog_client.spark.offsets.offsets import Offsets
 from oncelog_client.values import TopicPartition
 
 from . import data_loss

@@ -34,6 +34,7 @@ from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.log_offsets import EARLIEST, list_offsets
 from oncelog_client.io.randomness import fraction
 from oncelog_client.spark.background import background
+from oncelog_client.spark.records.arrow_decode import decode
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -41,7 +42,6 @@ from oncelog_protocol.records.batch import BatchHeader
 from oncelog_protocol.records.errors import CorruptRecords, DecompressedTooLarge
 from oncelog_protocol.records.record import Bytes
 
-from .arrow_decode import decode
 from .fetch_socket import FetchSocket
 
 _FULL_FETCH_EPOCH: Final = -1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog_client.spark.client_settings import client_setup
-from oncelog_client.spark.options import Options
+from oncelog_client.spark.settings.client_settings import client_setup
+from oncelog_client.spark.settings.options import Options
 
 from .batch_reader import BatchReader
 from .schema import SourceColumn, ddl, projection

@@ -10,9 +10,9 @@ from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.group_offsets import fetch_offsets
 from oncelog_client.io.state_log import StateLog
+from oncelog_client.spark.offsets.source_end import too_long
 from oncelog_client.spark.sink import record_log, state
 from oncelog_client.spark.sink.state import SINK_PARTITION, SinkState
-from oncelog_client.spark.source_end import too_long
 
 _ASK_AGAIN_S: Final = 0.01
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from oncelog_client.core.consumer_config import ConsumerConfig, ConsumerSettings, consumer_config
-from oncelog_client.spark.client_settings import ClientSetup, client_setup, remarks
-from oncelog_client.spark.offsets import (
+from oncelog_client.spark.offsets.offsets import (
     ENDING_OPTIONS,
     LATEST,
     AtEdge,
@@ -16,7 +15,8 @@ from oncelog_client.spark.offsets import (
     ending_spec,
     starting_spec,
 )
-from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.settings.client_settings import ClientSetup, client_setup, remarks
+from oncelog_client.spark.settings.options import OptionError, Options
 
 from .subscriptions import SourceSubscription, read_subscription
 

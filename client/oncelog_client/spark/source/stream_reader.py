@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import monotonic_ms
-from oncelog_client.spark.offsets import (
+from oncelog_client.spark.offsets.offsets import (
     carried_start,
     from_json,
     start_symbol,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
-    from oncelog_client.spark.offsets import Offsets
+    from oncelog_client.spark.offsets.offsets import Offsets
 
     from .catalogue import Catalogue
     from .source_options import SourceOptions

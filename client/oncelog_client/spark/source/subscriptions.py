@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.settings.options import OptionError, Options
 from oncelog_client.values import TopicPartition
 
 _ASSIGN_SHOWN: Final = '{"purchases":[0,1]}'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oncelog_client.spark.offsets import Offsets
+from oncelog_client.spark.offsets.offsets import Offsets
 from oncelog_client.values import TopicPartition
 
 from .splits import OffsetRange

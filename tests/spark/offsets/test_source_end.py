@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from oncelog_client.spark.source_end import NoSourceEnd, TwoEnds, of_checkpoint, of_sink
+from oncelog_client.spark.offsets.source_end import NoSourceEnd, TwoEnds, of_checkpoint, of_sink
 from oncelog_client.values import TopicPartition
 
 FILE = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":3,"1":4}}'

@@ -7,8 +7,14 @@ import pytest
 from oncelog_client.admin import Admin
 from oncelog_client.consumer import Consumer
 from oncelog_client.producer import Producer
-from oncelog_client.spark.client_settings import ClientSetup, Kind, Side, client_setup, remarks
-from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.settings.client_settings import (
+    ClientSetup,
+    Kind,
+    Side,
+    client_setup,
+    remarks,
+)
+from oncelog_client.spark.settings.options import OptionError, Options
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncelog_client.spark.offsets import (
+from oncelog_client.spark.offsets.offsets import (
     EARLIEST,
     LATEST,
     AtEdge,
@@ -14,7 +14,7 @@ from oncelog_client.spark.offsets import (
     to_json,
     whole_stream,
 )
-from oncelog_client.spark.progress import PartitionProgress, batch_progress, progress_line
+from oncelog_client.spark.offsets.progress import PartitionProgress, batch_progress, progress_line
 from oncelog_client.values import TopicPartition
 
 

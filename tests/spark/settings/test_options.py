@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.options import OPTIONS, OptionError, Options
+from oncelog_client.spark.settings.options import OPTIONS, OptionError, Options
 
 
 def test_names_are_found_in_any_case_and_values_lose_the_spaces_around_them() -> None:

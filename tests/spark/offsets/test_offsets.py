@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.offsets import (
+from oncelog_client.spark.offsets.offsets import (
     EARLIEST,
     LATEST,
     START,
@@ -28,7 +28,7 @@ from oncelog_client.spark.offsets import (
     to_json,
     whole_stream,
 )
-from oncelog_client.spark.options import OptionError, Options
+from oncelog_client.spark.settings.options import OptionError, Options
 from oncelog_client.values import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)

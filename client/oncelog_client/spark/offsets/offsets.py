@@ -10,9 +10,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from oncelog_client.spark.settings.options import (
+    OptionError,
+    Options,
+    read_integer,
+    read_json_object,
+)
 from oncelog_client.values import TopicPartition
-
-from .options import OptionError, Options, read_integer, read_json_object
 
 Offsets = Mapping[TopicPartition, int]
 

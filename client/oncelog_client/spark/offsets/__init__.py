@@ -1,0 +1,1 @@
+"""Offsets as JSON: where a query starts, where a batch ended, how far it has come."""

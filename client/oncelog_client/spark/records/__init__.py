@@ -1,0 +1,1 @@
+"""Records as Arrow columns: batches decoded for the source, rows encoded for the sink."""
