@@ -21,7 +21,7 @@ from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.error_versions import code_for_version
-from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.results import TransactionResult
 
 API = ApiKey.END_TXN
@@ -63,7 +63,7 @@ def _decide(
     if request.transaction_group_id is None:
         raise Refused(ErrorCode.INVALID_REQUEST)
     members = sorted(
-        Member(member.transactional_id, member.producer_id, member.producer_epoch)
+        GroupedTransaction(member.transactional_id, member.producer_id, member.producer_epoch)
         for member in request.members
     )
     for member in members:

@@ -18,7 +18,7 @@ from oncelog_server.security.resources import CLUSTER, Operation, ResourceType
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.error_versions import code_for_version
-from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.initialization import Initialization
 from oncelog_server.transaction.results import TransactionResult
 
@@ -77,7 +77,7 @@ def _init(
     ).run()
 
 
-def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Membership | None:
+def _membership(services: BrokerServices, request: InitProducerIdRequest) -> GroupAssignment | None:
     """Return the membership of a producer in a consumer group, None if the request has none. Raise
     Refused if it is incomplete or not enabled."""
     group_id, generation_id = request.consumer_group_id, request.consumer_group_generation
@@ -91,7 +91,7 @@ def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Mem
     partitions = [
         TopicPartition(topic.topic, index) for topic in assigned for index in topic.partitions
     ]
-    return Membership(group_id, generation_id, frozenset(partitions))
+    return GroupAssignment(group_id, generation_id, frozenset(partitions))
 
 
 def _may_write_idempotently(context: RequestContext) -> bool:

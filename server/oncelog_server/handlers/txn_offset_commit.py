@@ -34,7 +34,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
 from oncelog_server.slices import Steps, when_large
-from oncelog_server.transaction.offset_commit import Outcome, TransactionalCommit
+from oncelog_server.transaction.offset_commit import TransactionalCommit, TxnOffsetCommitResult
 
 API = ApiKey.TXN_OFFSET_COMMIT
 
@@ -87,7 +87,7 @@ def _steps(
         verifies=settings.transaction_partition_verification_enable,
     )
 
-    def response(outcome: Outcome) -> Answered:
+    def response(outcome: TxnOffsetCommitResult) -> Answered:
         codes = (
             all_with(accepted, outcome)
             if isinstance(outcome, ErrorCode)

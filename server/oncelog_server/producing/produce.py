@@ -24,7 +24,7 @@ from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.verification import VerificationGuard
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.results import TransactionResult
 
@@ -110,7 +110,7 @@ class Produce(msgspec.Struct, eq=False):
     now_ms: int
     group_id: str | None = None
     verifies: bool = True
-    caller: Caller | None = None
+    caller: ClientRequest | None = None
 
     def run(self) -> Deferred[None] | None:
         """Run the request. Return None if it is complete, else what completes it later."""

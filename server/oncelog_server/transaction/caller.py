@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 _ADMIN_PREFIX: Final = "adminclient-"
 
 
-class Caller(Protocol):
+class ClientRequest(Protocol):
     """A request on its connection."""
 
     @property
@@ -26,12 +26,12 @@ class Client(NamedTuple):
     client_address: str
 
 
-def client_of(caller: Caller) -> Client:
+def client_of(caller: ClientRequest) -> Client:
     """A request is not kept, and with it its connection: only what it says."""
     return Client(caller.client_id, caller.client_address)
 
 
-def is_admin_tool(caller: Caller) -> bool:
+def is_admin_tool(caller: ClientRequest) -> bool:
     """Return whether the client id is that of Kafka's admin client. Any client may use it: good for
     a label, never for a right."""
     number = caller.client_id.removeprefix(_ADMIN_PREFIX)

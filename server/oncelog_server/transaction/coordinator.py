@@ -23,7 +23,7 @@ from oncelog_server.refusal import Refused
 from oncelog_server.slices import SMALL, Steps, at_its_end
 from oncelog_server.timers import Timers
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.add_partitions import AddPartitions, decide_add_partitions
 from oncelog_server.transaction.commands.end_txn import EndTxn, decide_complete, decide_end_txn
 from oncelog_server.transaction.commands.fencing import decide_overdue
@@ -34,7 +34,7 @@ from oncelog_server.transaction.commands.init_producer_id import (
 from oncelog_server.transaction.effects import CompleteLater, WriteMarkers
 from oncelog_server.transaction.fences import FenceCause, Fences, Reason, fence_for
 from oncelog_server.transaction.grouped.refusals import refuse_in_group, refuse_outdated
-from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.marker_delivery import MarkerOutcome, MarkerSender, marker_outcome
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.results import ILLEGAL_GENERATION, TransactionResult
@@ -208,7 +208,11 @@ class TransactionCoordinator:
         return shard.get(transactional_id) is not None
 
     def init_producer_id(
-        self, command: InitProducerId, group: Membership | None = None, *, is_current: bool = False
+        self,
+        command: InitProducerId,
+        group: GroupAssignment | None = None,
+        *,
+        is_current: bool = False,
     ) -> Answer:
         """`group`: the producer's; `is_current`: in its generation of now. Raises Refused."""
         if group is not None or command.transactional_id in self._grouped:
@@ -241,7 +245,7 @@ class TransactionCoordinator:
         )
         return self.runtime.run(index, decision)
 
-    def abort_older(self, producer_ids: frozenset[int], caller: Caller | None) -> Answer:
+    def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
         """Another producer commits offsets of their input partitions (KIP-447, early draft)."""
         return self._groups.abort_older(producer_ids, caller)
 
@@ -254,7 +258,11 @@ class TransactionCoordinator:
         return ILLEGAL_GENERATION
 
     def refused_by_group(
-        self, transactional_id: str, producer: tuple[int, int], reason: Reason, caller: Caller
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        reason: Reason,
+        caller: ClientRequest,
     ) -> None:
         """Count a request of `caller` that the group of the id has refused, as it has gone on
         without the id (KIP-447)."""
@@ -266,7 +274,7 @@ class TransactionCoordinator:
             decision = refuse_in_group(live, producer, reason, self._wall_ms(), caller=caller)
             self.runtime.run(shard.index, decision)
 
-    def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: Caller) -> None:
+    def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: ClientRequest) -> None:
         """Count a transaction that an operator has aborted in one partition, past the coordinator,
         which may not know it (KIP-664)."""
         lives = (

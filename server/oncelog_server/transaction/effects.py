@@ -11,7 +11,7 @@ import msgspec
 from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import Fence, FenceCause
-from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.metadata import TransactionMetadata
 from oncelog_server.transaction.results import TransactionResult
@@ -28,7 +28,7 @@ class GenerationPending(msgspec.Struct, frozen=True):
     """A record brings a generation to the group of `membership`. Until it is committed or has
     failed, older generations have to wait."""
 
-    membership: Membership
+    membership: GroupAssignment
     at_ms: int
     client: Client | None
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from oncelog_server.transaction.caller import Caller, Client, client_of, is_admin_tool
+from oncelog_server.transaction.caller import Client, ClientRequest, client_of, is_admin_tool
 
 # Fences kept of one transactional id.
 REMEMBERED: Final = 4
@@ -40,11 +40,11 @@ class Reason(NamedTuple):
     known. `at_ms`: wall clock, if that was before this moment."""
 
     cause: FenceCause
-    by: Caller | None = None
+    by: ClientRequest | None = None
     at_ms: int | None = None
 
 
-def taken_over_by(caller: Caller | None, *, by_operator: bool = False) -> Reason:
+def taken_over_by(caller: ClientRequest | None, *, by_operator: bool = False) -> Reason:
     """Return the reason of a fence by another InitProducerId: a newer instance, or an operator that
     ends what is open (by the request, or by the admin client's name)."""
     by_operator = by_operator or (caller is not None and is_admin_tool(caller))
@@ -76,7 +76,7 @@ class Fence(msgspec.Struct, frozen=True):
         return self.cause.value if self.refuses else f"{self.cause.value}, past the coordinator"
 
 
-Listener = Callable[[Fence], None]
+FenceListener = Callable[[Fence], None]
 
 
 def _ignore(fence: Fence) -> None:
@@ -92,7 +92,9 @@ class Fences:
 
     __slots__ = ("_on_aborted", "_on_refused", "aborted", "fenced", "refused", "refused_unknown")
 
-    def __init__(self, on_aborted: Listener = _ignore, on_refused: Listener = _ignore) -> None:
+    def __init__(
+        self, on_aborted: FenceListener = _ignore, on_refused: FenceListener = _ignore
+    ) -> None:
         self._on_aborted = on_aborted
         self._on_refused = on_refused
         # Counters by cause: producers fenced, transactions aborted by that, requests refused.

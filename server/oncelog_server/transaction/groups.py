@@ -30,7 +30,7 @@ from oncelog_server.transaction.caller import Client
 LEFT: Final = ""
 
 
-class Membership(NamedTuple):
+class GroupAssignment(NamedTuple):
     """What a group has assigned to the process behind a transactional id, and when."""
 
     group_id: str
@@ -53,7 +53,7 @@ class TransactionGroups:
 
     def __init__(self, ids: set[str] | None = None) -> None:
         # By transactional id.
-        self.memberships: dict[str, Membership] = {}
+        self.memberships: dict[str, GroupAssignment] = {}
         self._of_group: dict[str, set[str]] = {}
         # By group: the newest generation of its ids, and of those that have left.
         self._newest: dict[str, int] = {}
@@ -88,7 +88,7 @@ class TransactionGroups:
             for topic in value.assigned_partitions
             for partition in topic.partitions
         )
-        self.memberships[key.transactional_id] = Membership(
+        self.memberships[key.transactional_id] = GroupAssignment(
             key.group_id, value.generation_id, partitions
         )
         self._of_group.setdefault(key.group_id, set()).add(key.transactional_id)
@@ -132,7 +132,7 @@ class TransactionGroups:
         """The newest that is on its way; -1 for none."""
         return max(self._coming.get(group_id, ()), default=-1)
 
-    def note(self, membership: Membership, at_ms: int, by: Client | None) -> None:
+    def note(self, membership: GroupAssignment, at_ms: int, by: Client | None) -> None:
         """Take a producer that has come in that generation."""
         known = self._brought.get(membership.group_id)
         if known is None or known.generation_id < membership.generation_id:
@@ -156,7 +156,9 @@ class TransactionGroups:
         """Sorted."""
         return sorted(self._of_group.get(group_id, ()))
 
-    def others(self, membership: Membership, transactional_id: str) -> list[tuple[str, Membership]]:
+    def others(
+        self, membership: GroupAssignment, transactional_id: str
+    ) -> list[tuple[str, GroupAssignment]]:
         """The other ids of the group, sorted."""
         return [
             (other, self.memberships[other])
@@ -167,7 +169,7 @@ class TransactionGroups:
     # --- records
 
     def registration(
-        self, transactional_id: str, membership: Membership
+        self, transactional_id: str, membership: GroupAssignment
     ) -> tuple[CoordinatorRecord, ...]:
         """What makes the id a member; nothing where it is one already, just so."""
         known = self.memberships.get(transactional_id)
@@ -177,11 +179,11 @@ class TransactionGroups:
         left = self.removal((transactional_id,)) if moves else ()
         return (*left, to_record(transactional_id, membership))
 
-    def expect(self, membership: Membership) -> None:
+    def expect(self, membership: GroupAssignment) -> None:
         """A record with this generation is appended, and not committed yet."""
         self._coming.setdefault(membership.group_id, []).append(membership.generation_id)
 
-    def settle(self, membership: Membership) -> None:
+    def settle(self, membership: GroupAssignment) -> None:
         """That record is committed, or never will be. An unloaded shard has forgotten it."""
         coming = self._coming.get(membership.group_id, [])
         if membership.generation_id in coming:
@@ -211,10 +213,10 @@ class TransactionGroups:
         kept = max(self.memberships[member].generation_id for member in staying)
         if max(kept, self._left.get(group_id, -1)) == newest:
             return []
-        return [to_record(LEFT, Membership(group_id, newest, frozenset()))]
+        return [to_record(LEFT, GroupAssignment(group_id, newest, frozenset()))]
 
 
-def to_record(transactional_id: str, membership: Membership) -> CoordinatorRecord:
+def to_record(transactional_id: str, membership: GroupAssignment) -> CoordinatorRecord:
     """The record for `__transaction_state`; partitions sorted, so that equal states are equal
     bytes."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)

@@ -9,11 +9,11 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.refusal import Refused
-from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.grouped.dismissals import reason_of
-from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
 from oncelog_server.transaction.results import TransactionResult
 
@@ -30,9 +30,9 @@ class Initialization:
         groups: GroupCoordinator,
         quota: ProducerIdQuota,
         monotonic_ms: Callable[[], int],
-        caller: Caller,
+        caller: ClientRequest,
         command: InitProducerId,
-        membership: Membership | None,
+        membership: GroupAssignment | None,
     ) -> None:
         self._transactions = transactions
         self._groups = groups
@@ -50,7 +50,7 @@ class Initialization:
             return self._init(is_current=is_current)
         return self._init_new(is_current=is_current)
 
-    def _is_current(self, membership: Membership) -> bool:
+    def _is_current(self, membership: GroupAssignment) -> bool:
         """Return True if the group coordinator says that this is the generation of the group. The
         group coordinator has the last word, but may not know the group (a sink's). Raise Refused
         if the group has another generation."""

@@ -37,7 +37,7 @@ NO_TIMEOUT_MS: Final = 2**31 - 1
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
-class Member(NamedTuple):
+class GroupedTransaction(NamedTuple):
     """A transaction that is decided together with others, by its id, producer id and epoch."""
 
     transactional_id: str
@@ -72,7 +72,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
     # From here on: fields that few transactions set.
     next_producer_epoch: int = NO_PRODUCER_EPOCH
     # Of a group commit, from its decision until the next transaction begins.
-    decided_members: tuple[Member, ...] = ()
+    decided_members: tuple[GroupedTransaction, ...] = ()
 
     @property
     def owner(self) -> tuple[int, int]:
@@ -200,7 +200,7 @@ def _tagged_fields(
     client_transaction_version: int,
     last_producer_epoch: int,
     next_producer_epoch: int,
-    decided_members: tuple[Member, ...],
+    decided_members: tuple[GroupedTransaction, ...],
 ) -> bytes:
     """Return the tagged fields at the end of a value. Producers that began together pass through
     the same epochs, so these repeat, too."""
@@ -270,7 +270,7 @@ def from_value(transactional_id: str, value: TransactionLogValue) -> Transaction
         client_transaction_version=value.client_transaction_version,
         next_producer_epoch=value.next_producer_epoch,
         decided_members=tuple(
-            Member(
+            GroupedTransaction(
                 decided_member.transactional_id,
                 decided_member.producer_id,
                 decided_member.producer_epoch,

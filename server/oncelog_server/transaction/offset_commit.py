@@ -18,7 +18,7 @@ from oncelog_server.group import moment
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.refusal import Refused
-from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.coordinator import TransactionCoordinator
 from oncelog_server.transaction.error_versions import code_for_version
@@ -27,7 +27,7 @@ from oncelog_server.transaction.grouped.dismissals import reason_of
 from oncelog_server.transaction.results import SUCCESS, TransactionResult
 
 # The response of the group's coordinator, or one error code for all partitions.
-Outcome = TxnOffsetCommitResponse | ErrorCode
+TxnOffsetCommitResult = TxnOffsetCommitResponse | ErrorCode
 
 
 class TransactionalCommit:
@@ -41,7 +41,7 @@ class TransactionalCommit:
         groups: GroupCoordinator,
         request: TxnOffsetCommitRequest,
         *,
-        caller: Caller,
+        caller: ClientRequest,
         asking: Callable[[], moment.Caller],
         api_version: int,
         aborts_older: bool,
@@ -54,7 +54,9 @@ class TransactionalCommit:
         self._api_version = api_version
         self._aborts_older = aborts_older
 
-    def run(self, *, adds: bool, verifies: bool) -> Outcome | Deferred[Outcome]:
+    def run(
+        self, *, adds: bool, verifies: bool
+    ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Add the group to the transaction (KIP-890 part 2), or verify that it is in it (part 1);
         then stage the offsets."""
         added: TransactionResult | Deferred[TransactionResult] = SUCCESS
@@ -82,7 +84,9 @@ class TransactionalCommit:
         except Refused as refused:
             return TransactionResult(refused.code)
 
-    def _commit(self, added: TransactionResult) -> Outcome | Deferred[Outcome]:
+    def _commit(
+        self, added: TransactionResult
+    ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         if added.code is not ErrorCode.NONE:
             return code_for_version(ApiKey.TXN_OFFSET_COMMIT, self._api_version, added.code)
         try:
@@ -96,7 +100,7 @@ class TransactionalCommit:
 
     def _stage_after(
         self, aborted: TransactionResult | Deferred[TransactionResult]
-    ) -> Outcome | Deferred[Outcome]:
+    ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Stage the offsets after the older transactions are aborted, unless a request on another
         connection has ended this transaction meanwhile: the offsets would stay open in the log for
         ever, in a transaction that the coordinator does not know. Raise Refused if the group's
@@ -107,7 +111,9 @@ class TransactionalCommit:
         log = self._groups.log_of(self._request.group_id)
         guard = log.begin_verification(producer_id)
 
-        def go_on(result: TransactionResult) -> Outcome | Deferred[Outcome]:
+        def go_on(
+            result: TransactionResult,
+        ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
             try:
                 if result.code is ErrorCode.NONE and not log.guards.holds(producer_id, guard):
                     return self._too_late()
@@ -118,18 +124,22 @@ class TransactionalCommit:
         aborted.on_abandon(lambda: log.end_verification(producer_id, guard))
         return then_ask(aborted, go_on)
 
-    def _too_late(self) -> Outcome | Deferred[Outcome]:
+    def _too_late(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Return what a request would get now. If the group is in a transaction of the producer
         again, that is another transaction (R12)."""
 
-        def refuse(found: TransactionResult) -> Outcome | Deferred[Outcome]:
+        def refuse(
+            found: TransactionResult,
+        ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
             if found.code is ErrorCode.NONE:
                 found = TransactionResult(ErrorCode.TRANSACTION_ABORTABLE)
             return self._commit(found)
 
         return then_ask(self._add_group(verify_only=True), refuse)
 
-    def _stage_alone(self, aborted: TransactionResult) -> Outcome | Deferred[Outcome]:
+    def _stage_alone(
+        self, aborted: TransactionResult
+    ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Stage the offsets if the older transactions over the same input partitions are
         aborted."""
         code = aborted.code
@@ -144,7 +154,7 @@ class TransactionalCommit:
                 code = ErrorCode.INVALID_PRODUCER_EPOCH
         return code
 
-    def _stage(self) -> Outcome | Deferred[Outcome]:
+    def _stage(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Raises Refused."""
         asking = self._asking()
 
@@ -157,7 +167,7 @@ class TransactionalCommit:
             return decision
 
         staged = self._groups.run(self._request.group_id, decide)
-        return cast("Outcome | Deferred[Outcome]", staged)
+        return cast("TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]", staged)
 
     def _log_refusal(self, reason: Reason) -> None:
         """Log why the request is refused, although its producer is not fenced for good."""

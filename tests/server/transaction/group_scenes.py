@@ -12,8 +12,8 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
-from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.transaction.world import (
     DATA,
@@ -34,13 +34,13 @@ def join(
 ) -> Answer:
     return world.transactions.init_producer_id(
         InitProducerId(transactional_id, 60_000),
-        Membership(GROUP, generation_id, frozenset(partitions)),
+        GroupAssignment(GROUP, generation_id, frozenset(partitions)),
     )
 
 
 def member(
     world: World, transactional_id: str, generation_id: int, *partitions: TopicPartition
-) -> Member:
+) -> GroupedTransaction:
     """A producer that has joined, whatever it had to wait for."""
     for _ in range(5):
         answer = join(world, transactional_id, generation_id, *partitions)
@@ -49,17 +49,19 @@ def member(
         if result.code is not BUSY:
             break
     assert result.code is ErrorCode.NONE
-    return Member(transactional_id, result.producer_id, result.producer_epoch)
+    return GroupedTransaction(transactional_id, result.producer_id, result.producer_epoch)
 
 
-def add(world: World, member: Member, *partitions: TopicPartition, version: int = 2) -> Answer:
+def add(
+    world: World, member: GroupedTransaction, *partitions: TopicPartition, version: int = 2
+) -> Answer:
     return world.transactions.add_partitions(
         AddPartitions(*member, frozenset(partitions), version, group_id=GROUP)
     )
 
 
 def produce(
-    world: World, member: Member, partition: TopicPartition, value: bytes = b"v"
+    world: World, member: GroupedTransaction, partition: TopicPartition, value: bytes = b"v"
 ) -> tuple[PartitionAppend, Deferred[None] | None]:
     append = PartitionAppend(
         partition.partition,
@@ -79,7 +81,9 @@ def produce(
     return append, later
 
 
-def end(world: World, member: Member, *members: Member, committed: bool = True) -> Answer:
+def end(
+    world: World, member: GroupedTransaction, *members: GroupedTransaction, committed: bool = True
+) -> Answer:
     """EndTxn as it was before transaction version 2: the parent keeps its epoch."""
     return world.transactions.end_txn(
         EndTxn(*member, committed, False, group_id=GROUP, members=tuple(sorted(members)))
@@ -92,8 +96,8 @@ class GroupCommit:
     ends."""
 
     committed: bool
-    parent: Member | None = None
-    members: list[Member] = field(default_factory=list)
+    parent: GroupedTransaction | None = None
+    members: list[GroupedTransaction] = field(default_factory=list)
     asked: bool = False
     ended: TransactionResult | None = None
 
@@ -104,12 +108,12 @@ class GroupCommit:
             while isinstance(answer, Deferred) and not answer.done:
                 assert until()
 
-        def made(transactional_id: str) -> Member:
+        def made(transactional_id: str) -> GroupedTransaction:
             answer = join(world, transactional_id, 1)
             wait(answer)
             result = value_of(answer)
             assert result.code is ErrorCode.NONE
-            return Member(transactional_id, result.producer_id, result.producer_epoch)
+            return GroupedTransaction(transactional_id, result.producer_id, result.producer_epoch)
 
         self.parent = made(PARENT)
         for number, partition in enumerate(DATA):

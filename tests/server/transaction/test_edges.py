@@ -15,7 +15,7 @@ from oncelog_server.transaction.fences import Fence, FenceCause, Fences, fence_o
 from oncelog_server.transaction.grouped import restart as group_restart
 from oncelog_server.transaction.grouped.init import decide_init_outside_group
 from oncelog_server.transaction.grouped.refusals import refuse_outdated
-from oncelog_server.transaction.groups import Membership, TransactionGroups, to_record
+from oncelog_server.transaction.groups import GroupAssignment, TransactionGroups, to_record
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, NO_TIMEOUT_MS
 from oncelog_server.transaction.states import INIT_PRODUCER_ID, State
 from tests.server.transaction.driver import ID, P0, P1, Driver
@@ -102,7 +102,7 @@ def test_a_producer_that_a_newer_generation_refuses_is_refused_for_good() -> Non
 def test_a_leaver_is_not_needed_where_another_has_the_newest_generation() -> None:
     groups = TransactionGroups()
     for name, generation_id in (("a", 1), ("b", 2), ("c", 2)):
-        groups.replay(to_record(name, Membership("g", generation_id, frozenset())))
+        groups.replay(to_record(name, GroupAssignment("g", generation_id, frozenset())))
     assert len(groups.removal(["b"])) == 1
     assert len(groups.removal(["b", "c"])) == 3
 
@@ -129,7 +129,7 @@ def test_a_new_instance_is_no_operator_unless_it_says_so() -> None:
 
 def test_nothing_is_kept_of_a_group_whose_last_id_is_gone() -> None:
     groups = TransactionGroups()
-    groups.replay(to_record("a", Membership("g", 1, frozenset({IN0}))))
+    groups.replay(to_record("a", GroupAssignment("g", 1, frozenset({IN0}))))
     groups.forget("a")
     assert not groups._of_group
     assert not groups._newest

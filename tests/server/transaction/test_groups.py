@@ -11,11 +11,11 @@ from oncelog_protocol.internal.transaction_group import (
     decode_transaction_group_value,
 )
 from oncelog_server.coordinator.shard import CoordinatorRecord
-from oncelog_server.transaction.groups import Membership, TransactionGroups, to_record
+from oncelog_server.transaction.groups import GroupAssignment, TransactionGroups, to_record
 from tests.server.transaction.grouped.driver import IN0, IN1, IN2
 
-OLD = Membership("g", 1, frozenset({IN0, IN1}))
-NEW = Membership("g", 2, frozenset({IN2}))
+OLD = GroupAssignment("g", 1, frozenset({IN0, IN1}))
+NEW = GroupAssignment("g", 2, frozenset({IN2}))
 
 
 def loaded(*records: CoordinatorRecord) -> TransactionGroups:
@@ -95,7 +95,7 @@ def test_leaving_does_not_take_the_newest_generation_along() -> None:
 
 def test_an_id_that_goes_to_another_group_leaves_its_own() -> None:
     groups = loaded(to_record("a", OLD))
-    other = Membership("h", 7, frozenset())
+    other = GroupAssignment("h", 7, frozenset())
     removal, registration = groups.registration("a", other)
     assert removal == CoordinatorRecord(to_record("a", OLD).key, None)
     groups.replay(registration)

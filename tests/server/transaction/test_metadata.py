@@ -15,7 +15,12 @@ from oncelog_protocol.internal.transaction_log import (
 )
 from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.metadata import Member, TransactionMetadata, from_value, to_record
+from oncelog_server.transaction.metadata import (
+    GroupedTransaction,
+    TransactionMetadata,
+    from_value,
+    to_record,
+)
 from oncelog_server.transaction.states import State
 
 EPOCHS = st.integers(-1, 32767)
@@ -24,7 +29,7 @@ TIMES = st.integers(-1, 2**63 - 1)
 PARTITIONS = st.frozensets(
     st.builds(TopicPartition, st.text(min_size=1, max_size=9), st.integers(0, 99))
 )
-MEMBERS = st.builds(Member, st.text(max_size=9), IDS, EPOCHS)
+MEMBERS = st.builds(GroupedTransaction, st.text(max_size=9), IDS, EPOCHS)
 
 
 @settings(deadline=None)
@@ -73,7 +78,9 @@ def test_equal_states_are_equal_bytes_whatever_the_order_of_partitions() -> None
 LARGE = {
     "members": lambda number: TransactionMetadata(
         "t", 1, 0, 1_000,
-        decided_members=tuple(Member(f"{number}/{index}", number, index) for index in range(500)),
+        decided_members=tuple(
+            GroupedTransaction(f"{number}/{index}", number, index) for index in range(500)
+        ),
     ),
     "partitions": lambda number: TransactionMetadata(
         "t", 1, 0, 1_000, State.ONGOING,

@@ -15,7 +15,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
 )
 from oncelog_server.group.moment import Caller
 from oncelog_server.transaction.caller import Client
-from oncelog_server.transaction.offset_commit import Outcome, TransactionalCommit
+from oncelog_server.transaction.offset_commit import TransactionalCommit, TxnOffsetCommitResult
 from tests.server.transaction.world import GROUP, OFFSETS, World, value_of
 
 
@@ -26,7 +26,7 @@ def outcome(
     adds: bool = False,
     verifies: bool = False,
     version: int = 5,
-) -> Outcome:
+) -> TxnOffsetCommitResult:
     partitions = [TxnOffsetCommitRequestPartition(0, 5)]
     topics = [TxnOffsetCommitRequestTopic("in", partitions=partitions)]
     commit = TransactionalCommit(
@@ -39,7 +39,7 @@ def outcome(
         aborts_older=False,
     ).run(adds=adds, verifies=verifies)
     world.settle()
-    return cast("Outcome", value_of(commit))
+    return cast("TxnOffsetCommitResult", value_of(commit))
 
 
 def test_KIP890_the_group_is_added_and_its_offset_waits_for_the_end() -> None:

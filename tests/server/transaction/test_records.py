@@ -18,7 +18,7 @@ from oncelog_protocol.internal.transaction_log import (
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.metadata import (
-    Member,
+    GroupedTransaction,
     TransactionMetadata,
     client_in,
     from_value,
@@ -28,7 +28,7 @@ from oncelog_server.transaction.metadata import (
 IDS = st.integers(-1, 2**63 - 1)
 EPOCHS = st.integers(-1, 2**15 - 1)
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b", "ü" * 80]), st.integers(0, 300))
-MEMBERS = st.builds(Member, st.text(max_size=9), IDS, EPOCHS)
+MEMBERS = st.builds(GroupedTransaction, st.text(max_size=9), IDS, EPOCHS)
 
 METADATA = st.builds(
     TransactionMetadata,

@@ -13,8 +13,8 @@ from oncelog_server.coordinator.routing import partition_for
 from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.fences import FenceCause, Fences
-from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, Member
+from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, GroupedTransaction
 from tests.server.transaction.group_scenes import Answer, add, end, join, member
 from tests.server.transaction.grouped.driver import IN0, IN1
 from tests.server.transaction.world import A0, B0, GROUP, World, value_of
@@ -119,7 +119,7 @@ def first_init_in_an_older_generation(world: World) -> Refused:
     return lambda: join(world, "unheard of", 1, IN0)
 
 
-def outdated(world: World) -> Member:
+def outdated(world: World) -> GroupedTransaction:
     """Idle, while a newer generation came."""
     older = member(world, "older", 1, IN0)
     member(world, "newer", 2, IN1)
@@ -150,11 +150,11 @@ def init_of_the_time_before_the_group(world: World) -> Refused:
     name = next(name for name in names if partition_for(name, SHARDS) != group)
     producer = world.producer(name)
     command = InitProducerId(name, 60_000, *producer)
-    membership = Membership(GROUP, 1, frozenset({IN0}))
+    membership = GroupAssignment(GROUP, 1, frozenset({IN0}))
     return lambda: world.transactions.init_producer_id(command, membership)
 
 
-def parts(world: World) -> tuple[Member, Member]:
+def parts(world: World) -> tuple[GroupedTransaction, GroupedTransaction]:
     """A parent and a member, both with something open."""
     parent, part = member(world, "parent", 1, IN0), member(world, "part", 1, IN1)
     for each in (parent, part):
@@ -164,7 +164,7 @@ def parts(world: World) -> tuple[Member, Member]:
 
 def group_commit_of_an_unknown_parent(world: World) -> Refused:
     _, part = parts(world)
-    return lambda: end(world, Member("unknown", 7, 0), part)
+    return lambda: end(world, GroupedTransaction("unknown", 7, 0), part)
 
 
 def group_commit_of_an_older_parent(world: World) -> Refused:
@@ -174,7 +174,7 @@ def group_commit_of_an_older_parent(world: World) -> Refused:
 
 def group_commit_of_an_unknown_part(world: World) -> Refused:
     parent, _ = parts(world)
-    return lambda: end(world, parent, Member("unknown", 7, 0))
+    return lambda: end(world, parent, GroupedTransaction("unknown", 7, 0))
 
 
 def group_commit_of_a_part_with_another_id(world: World) -> Refused:
@@ -247,14 +247,14 @@ def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fe
     """A participant of a two-phase commit is left open (KIP-939), but may not go on."""
     world = World()
     command = InitProducerId("older", 60_000, two_phase=True)
-    membership = Membership(GROUP, 1, frozenset({IN0}))
+    membership = GroupAssignment(GROUP, 1, frozenset({IN0}))
     begun = value_of(world.transactions.init_producer_id(command, membership))
-    older = Member("older", begun.producer_id, begun.producer_epoch)
+    older = GroupedTransaction("older", begun.producer_id, begun.producer_epoch)
     add(world, older, A0)
     client = Client("newer", "/10.0.0.2")
     came_ms = world.wall()
     command = InitProducerId("newer", 60_000, caller=client)
-    membership = Membership(GROUP, 2, frozenset({IN1}))
+    membership = GroupAssignment(GROUP, 2, frozenset({IN1}))
     answer = world.transactions.init_producer_id(command, membership)
     assert value_of(answer).code is ErrorCode.NONE
     world.settle(5_000)
@@ -272,7 +272,7 @@ def test_a_late_request_without_a_producer_names_none() -> None:
     late = Client("late", "/10.0.0.3")
     command = InitProducerId("older", 60_000, caller=late)
     for _ in range(2):
-        membership = Membership(GROUP, 1, frozenset({IN0}))
+        membership = GroupAssignment(GROUP, 1, frozenset({IN0}))
         refused = world.transactions.init_producer_id(command, membership)
         assert value_of(refused).code is OLDER
     *_, fence = world.transactions.find("older").fences

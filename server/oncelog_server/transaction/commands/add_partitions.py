@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import Decision, Effect
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.caller import Caller, client_of
+from oncelog_server.transaction.caller import ClientRequest, client_of
 from oncelog_server.transaction.decisions import REFUSE_UNKNOWN, change, refuse
 from oncelog_server.transaction.effects import ClientKnown, StartTimer
 from oncelog_server.transaction.results import (
@@ -35,7 +35,7 @@ class AddPartitions(msgspec.Struct, frozen=True):
     client_transaction_version: int = 0
     verify_only: bool = False
     group_id: str | None = None
-    caller: Caller | None = None
+    caller: ClientRequest | None = None
 
 
 def decide_add_partitions(

@@ -22,7 +22,7 @@ from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
-    Member,
+    GroupedTransaction,
     TransactionMetadata,
     to_record,
 )
@@ -55,7 +55,7 @@ class EndTxn(msgspec.Struct, frozen=True):
     committed: bool
     bumps_epoch: bool
     group_id: str | None = None
-    members: tuple[Member, ...] = ()
+    members: tuple[GroupedTransaction, ...] = ()
 
 
 def decide_end_txn(

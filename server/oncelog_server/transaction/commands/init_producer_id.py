@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import Decision, Effect
-from oncelog_server.transaction.caller import Caller, client_of, is_admin_tool
+from oncelog_server.transaction.caller import ClientRequest, client_of, is_admin_tool
 from oncelog_server.transaction.caller_role import CallerRole, caller_role
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.commands.keep_prepared import keep
@@ -47,7 +47,7 @@ class InitProducerId(msgspec.Struct, frozen=True):
     producer_epoch: int = NO_PRODUCER_EPOCH
     two_phase: bool = False
     keep_prepared: bool = False
-    caller: Caller | None = None
+    caller: ClientRequest | None = None
     by_operator: bool = False
 
 

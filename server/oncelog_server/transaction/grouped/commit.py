@@ -17,7 +17,7 @@ from oncelog_server.transaction.decisions import REFUSE_UNKNOWN, change, refuse
 from oncelog_server.transaction.effects import WriteMarkers
 from oncelog_server.transaction.grouped.refusals import refuse_outdated
 from oncelog_server.transaction.grouped.together import together
-from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.results import (
     BUSY,
     FENCED,
@@ -85,7 +85,7 @@ def decide_group_commit(
 
 
 def _refusal(
-    shard: TransactionShard, member: Member, group_id: str, wall_ms: int
+    shard: TransactionShard, member: GroupedTransaction, group_id: str, wall_ms: int
 ) -> Decision[TransactionResult] | None:
     live = shard.get(member.transactional_id)
     membership = shard.groups.memberships.get(member.transactional_id)

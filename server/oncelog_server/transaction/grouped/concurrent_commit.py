@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from oncelog_server.coordinator.shard import Decision
-from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.results import BUSY, CONCURRENT_COMMIT, SUCCESS, TransactionResult
@@ -29,7 +29,7 @@ def transactions_of(
 
 def decide_concurrent_commit(
     older: LiveTransaction,
-    caller: Caller | None,
+    caller: ClientRequest | None,
     *,
     wall_ms: int,
     new_producer_id: Callable[[], int],

@@ -9,7 +9,7 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.runtime import ShardRuntime
 from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.refusal import Refused
-from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.commands.init_producer_id import (
     InitProducerId,
@@ -29,7 +29,7 @@ from oncelog_server.transaction.grouped.init import (
     refusal_in_group,
 )
 from oncelog_server.transaction.grouped.restart import decide_start_over
-from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.metadata import NO_PRODUCER_ID
 from oncelog_server.transaction.results import INVALID_STATE, SUCCESS, TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
@@ -57,7 +57,7 @@ class GroupTransactions:
     # --- InitProducerId
 
     def init_producer_id(
-        self, command: InitProducerId, membership: Membership | None, *, is_current: bool
+        self, command: InitProducerId, membership: GroupAssignment | None, *, is_current: bool
     ) -> Answer:
         """Initialize an id within a group, or (None) an id that is in a group. First the id is
         fenced wherever else it has been used, so that it has one owner. `is_current`: the group's
@@ -153,7 +153,9 @@ class GroupTransactions:
             if index != here and _is_here(shard, transactional_id):
                 yield index, shard
 
-    def _init(self, key: str, command: InitProducerId, membership: Membership | None) -> Answer:
+    def _init(
+        self, key: str, command: InitProducerId, membership: GroupAssignment | None
+    ) -> Answer:
         index, shard = self._owner(key)
         if membership is None:
             decision = decide_init_outside_group(
@@ -180,7 +182,7 @@ class GroupTransactions:
 
     # --- offsets of one input partition by two producers
 
-    def abort_older(self, producer_ids: frozenset[int], caller: Caller | None) -> Answer:
+    def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
         """Abort the open transactions of these producers. Return the worst of the responses (see
         `concurrent_commit`). A producer without one here has ended it, or another broker has it."""
         answers = []

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import Decision, Effect
 from oncelog_server.deferred import Deferred
-from oncelog_server.transaction.caller import Caller, client_of
+from oncelog_server.transaction.caller import ClientRequest, client_of
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.commands.init_producer_id import (
     InitProducerId,
@@ -22,7 +22,7 @@ from oncelog_server.transaction.effects import GenerationPending
 from oncelog_server.transaction.fences import FenceCause, Reason, taken_over_by
 from oncelog_server.transaction.grouped.refusals import newest_generation, refuse_call
 from oncelog_server.transaction.grouped.together import together
-from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.metadata import (
     LAST_PRODUCER_EPOCH,
     NO_PARTITIONS,
@@ -36,7 +36,7 @@ from oncelog_server.transaction.states import State
 def decide_init_in_group(
     shard: TransactionShard,
     command: InitProducerId,
-    membership: Membership,
+    membership: GroupAssignment,
     *,
     wall_ms: int,
     new_producer_id: Callable[[], int],
@@ -82,7 +82,7 @@ def decide_init_in_group(
 
 
 def refusal_in_group(
-    shard: TransactionShard, command: InitProducerId, membership: Membership, *, wall_ms: int
+    shard: TransactionShard, command: InitProducerId, membership: GroupAssignment, *, wall_ms: int
 ) -> Decision[TransactionResult] | None:
     """Refuse the call, or make it wait; None if it may be done. Asked before the id departs from
     where it was."""
@@ -96,7 +96,7 @@ def refusal_in_group(
 
 
 def _left_behind(
-    shard: TransactionShard, own_id: str, membership: Membership
+    shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> list[LiveTransaction]:
     """Return the ids of older generations with nothing open, which were not left behind before."""
     found = []
@@ -113,7 +113,7 @@ def _left_behind(
 
 
 def _open_transactions(
-    shard: TransactionShard, own_id: str, membership: Membership
+    shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
     """Return the unfinished transactions of other ids in the group: those with one of the input
     partitions, and others of an older generation."""
@@ -130,7 +130,7 @@ def _open_transactions(
 
 
 def decide_departure(
-    shard: TransactionShard, transactional_id: str, caller: Caller | None, *, wall_ms: int
+    shard: TransactionShard, transactional_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
     """Decide that another coordinator becomes the owner of the id: abort what is open here, then
     fence its producers for good. SUCCESS once its epoch is given to no producer, until then

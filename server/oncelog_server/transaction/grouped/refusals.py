@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from oncelog_server.coordinator.shard import Decision, Effect
-from oncelog_server.transaction.caller import Caller, client_of
+from oncelog_server.transaction.caller import ClientRequest, client_of
 from oncelog_server.transaction.effects import Fenced, ProducerRefused, RefusalCounted
 from oncelog_server.transaction.fences import (
     Fence,
@@ -33,7 +33,7 @@ def refuse_in_group(
     reason: Reason,
     wall_ms: int,
     *,
-    caller: Caller | None = None,
+    caller: ClientRequest | None = None,
     for_good: bool = False,
 ) -> Decision[TransactionResult]:
     """Refuse with ILLEGAL_GENERATION, remember why and count it. `for_good`: until the producer is

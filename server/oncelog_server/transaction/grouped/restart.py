@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from oncelog_server.coordinator.shard import Decision
-from oncelog_server.transaction.caller import Caller
+from oncelog_server.transaction.caller import ClientRequest
 from oncelog_server.transaction.commands.fencing import fence
 from oncelog_server.transaction.fences import FenceCause, Reason
 from oncelog_server.transaction.grouped.init import detach
@@ -20,7 +20,7 @@ AT_ONCE: Final = 500
 
 
 def decide_start_over(
-    shard: TransactionShard, group_id: str, caller: Caller | None, *, wall_ms: int
+    shard: TransactionShard, group_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
     """Respond with CONCURRENT_TRANSACTIONS. First the open transactions are aborted, then every id
     of the group is fenced and leaves it; once none is left the group begins anew."""

@@ -9,8 +9,8 @@ from oncelog_server.transaction.commands.end_txn import EndTxn
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.grouped.commit import decide_group_commit
 from oncelog_server.transaction.grouped.init import decide_departure, decide_init_in_group
-from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State
@@ -58,7 +58,7 @@ class GroupDriver(Driver):
             decide_init_in_group,
             self.shard,
             InitProducerId(transactional_id, 60_000, caller=caller),
-            Membership(group_id, generation_id, frozenset(partitions)),
+            GroupAssignment(group_id, generation_id, frozenset(partitions)),
             wall_ms=self.wall_ms,
             new_producer_id=self.new_producer_id,
         )
@@ -66,12 +66,14 @@ class GroupDriver(Driver):
 
     def member(
         self, transactional_id: str, generation_id: int, *partitions: TopicPartition
-    ) -> Member:
+    ) -> GroupedTransaction:
         """A producer that has joined."""
         result = self.join(transactional_id, generation_id, *partitions).value
-        return Member(transactional_id, result.producer_id, result.producer_epoch)
+        return GroupedTransaction(transactional_id, result.producer_id, result.producer_epoch)
 
-    def begin(self, member: Member, *partitions: TopicPartition, version: int = 2) -> None:
+    def begin(
+        self, member: GroupedTransaction, *partitions: TopicPartition, version: int = 2
+    ) -> None:
         """Its transaction, over these partitions."""
         self.add(
             member.producer_id,
@@ -82,8 +84,8 @@ class GroupDriver(Driver):
         )
 
     def commit_group(
-        self, parent: Member, *members: Member, committed: bool = True, bumps_epoch: bool = False,
-        group_id: str = GROUP,
+        self, parent: GroupedTransaction, *members: GroupedTransaction, committed: bool = True,
+        bumps_epoch: bool = False, group_id: str = GROUP,
     ) -> Answer:  # fmt: skip
         command = EndTxn(
             *parent, committed, bumps_epoch, group_id=group_id, members=tuple(sorted(members))

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, Member
+from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, GroupedTransaction
 from oncelog_server.transaction.states import State
 from tests.server.transaction.driver import P0, P1, P2
 from tests.server.transaction.grouped.driver import GROUP, GroupDriver
@@ -17,7 +17,9 @@ NONE = ErrorCode.NONE
 PARENT, A, B = "parent", "a", "b"
 
 
-def opened(**settings: bool) -> tuple[GroupDriver, Member, Member, Member]:
+def opened(
+    **settings: bool,
+) -> tuple[GroupDriver, GroupedTransaction, GroupedTransaction, GroupedTransaction]:
     """A parent and two members, each with something in its transaction."""
     driver = GroupDriver()
     parent, a, b = (driver.member(name, 1) for name in (PARENT, A, B))
@@ -69,35 +71,35 @@ def test_a_parent_that_speaks_version_5_gets_its_next_epoch() -> None:
 # --- refusals
 
 
-def no_such_id(driver: GroupDriver, member: Member) -> Member:
+def no_such_id(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     return member._replace(transactional_id="unknown")
 
 
-def never_in_the_group(driver: GroupDriver, member: Member) -> Member:
+def never_in_the_group(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     result = driver.init(transactional_id="other").value
     driver.add(result.producer_id, result.producer_epoch, P0, transactional_id="other")
-    return Member("other", result.producer_id, result.producer_epoch)
+    return GroupedTransaction("other", result.producer_id, result.producer_epoch)
 
 
-def of_another_group(driver: GroupDriver, member: Member) -> Member:
+def of_another_group(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     result = driver.join("other", 1, group_id="h").value
     driver.add(result.producer_id, result.producer_epoch, P0, transactional_id="other")
-    return Member("other", result.producer_id, result.producer_epoch)
+    return GroupedTransaction("other", result.producer_id, result.producer_epoch)
 
 
-def another_producer(driver: GroupDriver, member: Member) -> Member:
+def another_producer(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     return member._replace(producer_id=member.producer_id + 1)
 
 
-def an_older_epoch(driver: GroupDriver, member: Member) -> Member:
+def an_older_epoch(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     return member._replace(producer_epoch=member.producer_epoch - 1)
 
 
-def a_later_epoch(driver: GroupDriver, member: Member) -> Member:
+def a_later_epoch(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     return member._replace(producer_epoch=member.producer_epoch + 1)
 
 
-def timed_out(driver: GroupDriver, member: Member) -> Member:
+def timed_out(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     live = driver.shard.get(member.transactional_id)
     assert live is not None
     live.deadline_ms = 0
@@ -105,7 +107,7 @@ def timed_out(driver: GroupDriver, member: Member) -> Member:
     return member
 
 
-def ended_by_itself(driver: GroupDriver, member: Member) -> Member:
+def ended_by_itself(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     result = driver.end(
         *member[1:], True, transactional_id=member.transactional_id, bumps_epoch=False
     )
@@ -113,11 +115,11 @@ def ended_by_itself(driver: GroupDriver, member: Member) -> Member:
     return member
 
 
-def nothing_in_it(driver: GroupDriver, member: Member) -> Member:
+def nothing_in_it(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     return driver.member("idle", 1)
 
 
-def on_its_way(driver: GroupDriver, member: Member) -> Member:
+def on_its_way(driver: GroupDriver, member: GroupedTransaction) -> GroupedTransaction:
     driver.holds_commits = True
     driver.begin(member, P0)
     return member
@@ -141,7 +143,7 @@ REFUSALS = [
     ("spoil", "code"), REFUSALS, ids=lambda spoil: getattr(spoil, "__name__", "")
 )
 def test_one_member_that_is_not_as_named_keeps_all_undecided_and_is_named(
-    spoil: Callable[[GroupDriver, Member], Member], code: ErrorCode
+    spoil: Callable[[GroupDriver, GroupedTransaction], GroupedTransaction], code: ErrorCode
 ) -> None:
     driver, parent, a, b = opened()
     wrong = spoil(driver, b)

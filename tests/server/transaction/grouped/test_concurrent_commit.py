@@ -11,7 +11,7 @@ from oncelog_server.transaction.grouped.concurrent_commit import (
     decide_concurrent_commit,
     transactions_of,
 )
-from oncelog_server.transaction.metadata import NO_TIMEOUT_MS, Member
+from oncelog_server.transaction.metadata import NO_TIMEOUT_MS, GroupedTransaction
 from oncelog_server.transaction.results import TransactionResult
 from oncelog_server.transaction.states import State
 from tests.server.transaction.driver import P0, P1
@@ -20,15 +20,15 @@ from tests.server.transaction.grouped.driver import GROUP, GroupDriver
 OURS = ErrorCode.CONCURRENT_PRODUCER_COMMIT
 
 
-def opened() -> tuple[GroupDriver, Member]:
+def opened() -> tuple[GroupDriver, GroupedTransaction]:
     driver = GroupDriver(finishes=False)
     result = driver.init(transactional_id="older").value
-    older = Member("older", result.producer_id, result.producer_epoch)
+    older = GroupedTransaction("older", result.producer_id, result.producer_epoch)
     driver.begin(older, P0)
     return driver, older
 
 
-def meet(driver: GroupDriver, older: Member) -> ErrorCode | None:
+def meet(driver: GroupDriver, older: GroupedTransaction) -> ErrorCode | None:
     """The code for the newer one; None where nothing of the older one's is open."""
     found = transactions_of(driver.shard, {older.producer_id})
     if not found:

@@ -17,8 +17,8 @@ from oncelog_server.refusal import Refused
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.coordinator import FINISHED_PER_TURN
-from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.shard import LiveTransaction
 from tests.server.storage.memory_files import MemoryFiles, Stopped
 from tests.server.transaction.group_scenes import (
@@ -145,7 +145,7 @@ def test_a_refused_call_fences_no_producer_of_another_group(
     before = [world.oracle(log).end_offset for log in world.transaction_logs]
     answer = world.transactions.init_producer_id(
         replace(InitProducerId(name, 60_000), **change),
-        Membership(GROUP, generation, frozenset({IN0})),
+        GroupAssignment(GROUP, generation, frozenset({IN0})),
         is_current=is_current,
     )
     assert value_of(answer).code is code
@@ -229,7 +229,7 @@ def test_an_id_is_refused_as_a_member_of_a_group_that_it_is_not_in(
     plain = world.producer(name)
     if has_begun:
         world.produce(plain, A0, 0, b"plain", transactional_id=name)
-    in_group = Member(name, *plain)
+    in_group = GroupedTransaction(name, *plain)
     for committed in (True, False):
         assert value_of(end(world, in_group, committed=committed)).code is UNKNOWN
     assert value_of(add(world, in_group, OFFSETS)).code is UNKNOWN

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.grouped.init import decide_init_in_group
-from oncelog_server.transaction.groups import Membership
+from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.metadata import LAST_PRODUCER_EPOCH, NO_TIMEOUT_MS
 from oncelog_server.transaction.states import State
 from tests.server.transaction.driver import ID, P0, P1
@@ -193,7 +193,7 @@ def test_a_refused_call_fences_no_producer(timeout_ms: int) -> None:
         decide_init_in_group,
         driver.shard,
         InitProducerId("b", timeout_ms),
-        Membership(GROUP, 2, frozenset({IN0})),
+        GroupAssignment(GROUP, 2, frozenset({IN0})),
         wall_ms=driver.wall_ms,
         new_producer_id=driver.new_producer_id,
     )

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.topic_partition import TopicPartition
-from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.results import TransactionResult
 from tests.examples import examples
 from tests.server.transaction.driver import P0, P1, P2, loaded
@@ -29,8 +29,8 @@ class Groups(RuleBasedStateMachine):
     def start(self, finishes: bool) -> None:
         self.driver = GroupDriver(finishes=finishes)
         self.generation = 1
-        self.members: dict[str, Member] = {}
-        self.zombies: list[Member] = []
+        self.members: dict[str, GroupedTransaction] = {}
+        self.zombies: list[GroupedTransaction] = []
 
     @rule(name=IDS, inputs=INPUTS, behind=st.integers(0, 1))
     def one_initialises(self, name: str, inputs: set[TopicPartition], behind: int) -> None:
@@ -40,7 +40,9 @@ class Groups(RuleBasedStateMachine):
             if result.code is ErrorCode.NONE:
                 if name in self.members:
                     self.zombies.append(self.members[name])
-                self.members[name] = Member(name, result.producer_id, result.producer_epoch)
+                self.members[name] = GroupedTransaction(
+                    name, result.producer_id, result.producer_epoch
+                )
 
         self.driver.join(name, generation, *inputs).on_complete(seen)
 
@@ -56,7 +58,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(data=st.data(), committed=st.booleans(), bumps_epoch=st.booleans())
     def all_end_together(self, data: st.DataObject, committed: bool, bumps_epoch: bool) -> None:
-        parent, *others = self.some(data, 3) or [Member("unknown", 0, 0)]
+        parent, *others = self.some(data, 3) or [GroupedTransaction("unknown", 0, 0)]
         if not self.driver.shard.groups.is_outdated(parent.transactional_id):
             self.driver.commit_group(parent, *others, committed=committed, bumps_epoch=bumps_epoch)
 
@@ -93,7 +95,7 @@ class Groups(RuleBasedStateMachine):
                 name = member.transactional_id
                 self.driver.end(*member[1:], committed, transactional_id=name)
 
-    def some(self, data: st.DataObject, at_most: int) -> list[Member]:
+    def some(self, data: st.DataObject, at_most: int) -> list[GroupedTransaction]:
         """Members as they believe they are, zombies among them."""
         pool = [*self.members.values(), *self.zombies[-2:]]
         if not pool:
@@ -159,7 +161,7 @@ class Groups(RuleBasedStateMachine):
                     driver.finish(other)
                 result = driver.join(name, self.generation + 1, inputs).value
             assert result.code is ErrorCode.NONE
-            members.append(Member(name, result.producer_id, result.producer_epoch))
+            members.append(GroupedTransaction(name, result.producer_id, result.producer_epoch))
             driver.begin(members[-1], P0)
         before = audit_groups(driver.log, driver.batches)
         driver.commit_group(*members)

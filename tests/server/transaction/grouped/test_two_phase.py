@@ -7,8 +7,8 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
-from oncelog_server.transaction.groups import Membership
-from oncelog_server.transaction.metadata import Member
+from oncelog_server.transaction.groups import GroupAssignment
+from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.results import TransactionResult
 from tests.server.transaction.group_scenes import end, member, produce
 from tests.server.transaction.grouped.driver import IN0, IN1
@@ -21,7 +21,9 @@ def ask(
     world: World, name: str, generation: int | None, *, keep: bool, is_current: bool = False
 ) -> TransactionResult:
     """InitProducerId of a two-phase producer, in the group where it has a generation."""
-    membership = None if generation is None else Membership(GROUP, generation, frozenset({IN0}))
+    membership = (
+        None if generation is None else GroupAssignment(GROUP, generation, frozenset({IN0}))
+    )
     answer = world.transactions.init_producer_id(
         InitProducerId(name, 60_000, two_phase=True, keep_prepared=keep),
         membership,
@@ -38,7 +40,7 @@ def prepared(world: World, name: str, generation: int | None) -> None:
     if generation is None:
         world.produce((made.producer_id, made.producer_epoch), A0, 0, transactional_id=name)
     else:
-        produce(world, Member(name, made.producer_id, made.producer_epoch), A0)
+        produce(world, GroupedTransaction(name, made.producer_id, made.producer_epoch), A0)
 
 
 def log_ends(world: World) -> list[int]:
@@ -54,7 +56,7 @@ def test_recovery_outside_of_its_group_aborts_nothing() -> None:
     assert (log_ends(world), outcomes(world, A0)) == (before, [])
     keeper = ask(world, name, 1, keep=True)
     assert keeper.ongoing_producer_id == keeper.producer_id
-    assert value_of(end(world, Member(name, *owner(keeper)))).code is ErrorCode.NONE
+    assert value_of(end(world, GroupedTransaction(name, *owner(keeper)))).code is ErrorCode.NONE
     assert outcomes(world, A0) == [True]
 
 
@@ -88,7 +90,7 @@ def test_in_a_group_that_counts_anew_it_is_kept_as_it_was_and_then_ended() -> No
     produce(world, other, A1)
     keeper = ask(world, name, 1, keep=True, is_current=True)
     assert keeper.code is ErrorCode.NONE
-    assert value_of(end(world, Member(name, *owner(keeper)))).code is ErrorCode.NONE
+    assert value_of(end(world, GroupedTransaction(name, *owner(keeper)))).code is ErrorCode.NONE
     assert outcomes(world, A0) == [True]
     # From then on like any other.
     while (answer := ask(world, name, 1, keep=True, is_current=True)).code is not ErrorCode.NONE:
