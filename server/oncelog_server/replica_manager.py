@@ -45,7 +45,7 @@ from oncelog_server.transaction.producer_id_quota import PER_PARTITION, RefusedP
 
 log = structlog.get_logger("oncelog.partition")
 
-Offsets = Mapping[tuple[str, int], int]
+CheckpointOffsets = Mapping[tuple[str, int], int]
 
 
 class Coordinator(Protocol):
@@ -72,8 +72,8 @@ class LastStop(msgspec.Struct, frozen=True):
     was_clean: bool
     # True if no write is lost, because the computer has not stopped since.
     lost_nothing: bool
-    recovery_points: Offsets
-    log_start_offsets: Offsets
+    recovery_points: CheckpointOffsets
+    log_start_offsets: CheckpointOffsets
     # Empty if the stop was not clean.
     closed_logs: ClosedLogs
 

@@ -18,7 +18,7 @@ from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.config import Settings
 from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
 from oncelog_server.log.cleaner.cleanable import Cleanable, cleanable
-from oncelog_server.log.cleaner.job import CleaningLimits, Done
+from oncelog_server.log.cleaner.job import CleanerStats, CleaningLimits
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.whole_files import read_whole, swap_in
 from oncelog_server.partition.partition import Partition
@@ -198,7 +198,7 @@ class LogCleaner:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
-    def passed(self, partition: Partition, done: Done | None) -> None:
+    def passed(self, partition: Partition, done: CleanerStats | None) -> None:
         """End a pass. `done` is None if it ended early because its log changed."""
         self._pass = None
         self._starved.discard(partition.topic_partition)

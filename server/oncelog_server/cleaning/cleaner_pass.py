@@ -7,7 +7,14 @@ from typing import Protocol
 from oncelog_server.cleaning.turns import run_in_turns
 from oncelog_server.cleaning.work import CleaningWork, StartWork
 from oncelog_server.log.cleaner.cleanable import Cleanable, job_for
-from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleaningJob, CleaningLimits, Done, Event
+from oncelog_server.log.cleaner.job import (
+    Chunk,
+    Cleaned,
+    CleanerStats,
+    CleaningEvent,
+    CleaningJob,
+    CleaningLimits,
+)
 from oncelog_server.log.cleaner.replacement import Replacement, SegmentsGone
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.partition.partition import Partition
@@ -24,7 +31,7 @@ class PassOwner(Protocol):
 
     def now_ms(self) -> int: ...
 
-    def passed(self, partition: Partition, done: Done | None) -> None:
+    def passed(self, partition: Partition, done: CleanerStats | None) -> None:
         """End a pass. `done` is None if it ended early because its log changed."""
         ...
 
@@ -69,7 +76,7 @@ class Pass:
         if self._work is not None:
             await self._work.gone()
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: CleaningEvent) -> None:
         if self._cancelled:
             return
         if not self._owner.holds(self._partition):
@@ -81,7 +88,7 @@ class Pass:
                 self._replacement.write(event)
             elif isinstance(event, Cleaned):
                 self._finish(event)
-            elif isinstance(event, Done):
+            elif isinstance(event, CleanerStats):
                 self._owner.passed(self._partition, event)
         except StorageError as error:
             self.on_failure(error)

@@ -10,7 +10,7 @@ import structlog
 
 from oncelog_server.cleaning.frames import FrameBuffer, frame
 from oncelog_server.cleaning.work import PassListener, Starved
-from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleaningJob, Done, Progress
+from oncelog_server.log.cleaner.job import Chunk, Cleaned, CleanerStats, CleaningJob, Progress
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.storage.files import StorageError
 
@@ -110,7 +110,7 @@ class ProcessWork(asyncio.SubprocessProtocol):
                 return
             if isinstance(message, (Progress, Chunk, Cleaned)):
                 self._listener.on_event(message)
-            elif isinstance(message, Done):
+            elif isinstance(message, CleanerStats):
                 self._ended = True
                 self._close()
                 self._listener.on_event(message)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oncelog_server.cleaning.work import PassListener, pause_ms
 from oncelog_server.log.cleaner.cleaning import clean
-from oncelog_server.log.cleaner.job import CleaningJob, Done, Progress
+from oncelog_server.log.cleaner.job import CleanerStats, CleaningJob, Progress
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.timers import Timers
@@ -51,7 +51,7 @@ class SlicedWork:
             self._ended = True
             self._listener.on_failure(error)
             return
-        self._ended = isinstance(event, Done)
+        self._ended = isinstance(event, CleanerStats)
         self._listener.on_event(event)
         if self._ended or self._paused:
             return

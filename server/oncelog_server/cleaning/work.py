@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import inf
 from typing import NamedTuple, Protocol
 
-from oncelog_server.log.cleaner.job import CleaningJob, Event
+from oncelog_server.log.cleaner.job import CleaningEvent, CleaningJob
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.storage.files import StorageError
 
@@ -17,7 +17,7 @@ from oncelog_server.storage.files import StorageError
 class PassListener(Protocol):
     """Receives the events of a pass up to Done, or one failure."""
 
-    def on_event(self, event: Event) -> None: ...
+    def on_event(self, event: CleaningEvent) -> None: ...
 
     def on_failure(self, error: StorageError | CorruptLog) -> None: ...
 

@@ -62,14 +62,14 @@ class Delete(msgspec.Struct, frozen=True):
     key: str
 
 
-Operation = Put | Delete
+WriteOperation = Put | Delete
 
 
 class Write(msgspec.Struct, frozen=True):
     """Operations, and the conditions under which they are still valid."""
 
     compare: tuple[Compare, ...]
-    operations: tuple[Operation, ...]
+    operations: tuple[WriteOperation, ...]
 
 
 class TxnResult(msgspec.Struct, frozen=True):
@@ -119,7 +119,9 @@ class MetadataStore(Protocol):
 
     async def range(self, prefix: str) -> Snapshot: ...
 
-    async def txn(self, compare: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+    async def txn(
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
+    ) -> TxnResult:
         """Carry out all operations if all conditions hold, else none. Return when it is durable.
 
         Raises ValueError for more than MAX_OPERATIONS, or for one key in two operations.
@@ -138,7 +140,7 @@ class MetadataStore(Protocol):
     async def close(self) -> None: ...
 
 
-def check_limits(compare: Sequence[Compare], operations: Sequence[Operation]) -> None:
+def check_limits(compare: Sequence[Compare], operations: Sequence[WriteOperation]) -> None:
     """Raise ValueError for a transaction that etcd would refuse, so that every store refuses it."""
     if len(compare) > MAX_OPERATIONS or len(operations) > MAX_OPERATIONS:
         raise ValueError(f"more than {MAX_OPERATIONS} operations in one transaction")

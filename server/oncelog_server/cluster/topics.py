@@ -20,9 +20,9 @@ from oncelog_server.cluster.records import PartitionRecord, TopicRecord
 from oncelog_server.cluster.store import (
     MAX_OPERATIONS,
     Created,
-    Operation,
     Put,
     Write,
+    WriteOperation,
     Written,
 )
 from oncelog_server.cluster.topic_names import (
@@ -380,5 +380,5 @@ def _topic_last(condition: Created | Written, topic: Put, partitions: Sequence[P
         Write((condition,), tuple(partitions[start : min(start + MAX_OPERATIONS, rest)]))
         for start in range(0, rest, MAX_OPERATIONS)
     ]
-    last: tuple[Operation, ...] = (topic, *partitions[max(rest, 0) :])
+    last: tuple[WriteOperation, ...] = (topic, *partitions[max(rest, 0) :])
     return [*writes, Write((condition,), last)]

@@ -40,7 +40,7 @@ from oncelog_server.storage.layout import (
 
 log = structlog.get_logger("oncelog.storage")
 
-Offsets = Mapping[tuple[str, int], int]
+CheckpointOffsets = Mapping[tuple[str, int], int]
 
 
 class DirectoryInUse(Exception):
@@ -168,10 +168,10 @@ class DataDirectory:
     def write_meta_properties(self, files: Files, meta: MetaProperties) -> None:
         files.replace(META_PROPERTIES, encode_meta_properties(meta))
 
-    def recovery_points(self) -> Offsets:
+    def recovery_points(self) -> CheckpointOffsets:
         return self._offsets(RECOVERY_POINT_CHECKPOINT)
 
-    def log_start_offsets(self) -> Offsets:
+    def log_start_offsets(self) -> CheckpointOffsets:
         return self._offsets(LOG_START_CHECKPOINT)
 
     def closed_logs(self) -> ClosedLogs:
@@ -186,7 +186,7 @@ class DataDirectory:
             self._ignored(CLOSED_LOGS_CHECKPOINT, error)
             return {}
 
-    def _offsets(self, name: str) -> Offsets:
+    def _offsets(self, name: str) -> CheckpointOffsets:
         """Return the offsets of a checkpoint.
 
         A missing or damaged checkpoint counts as empty; all logs are then scanned (S8).
@@ -241,7 +241,9 @@ def _check_links(path: Path) -> None:
 
 
 def checkpoints_of(
-    recovery_points: Offsets, start_offsets: Offsets, watermarks: Offsets
+    recovery_points: CheckpointOffsets,
+    start_offsets: CheckpointOffsets,
+    watermarks: CheckpointOffsets,
 ) -> Steps[dict[str, bytes]]:
     """Return the content of the checkpoint files by name, in steps."""
     contents = {}

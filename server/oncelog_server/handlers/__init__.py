@@ -64,7 +64,7 @@ NAMES: Final = (
 )
 
 
-class Handler:
+class LateHandler:
     """A handler whose module is imported at the first use of `handle`."""
 
     def __init__(self, name: str) -> None:
@@ -82,5 +82,5 @@ class Handler:
         return handle
 
 
-def all_handlers() -> list[Handler]:
-    return [Handler(name) for name in NAMES]
+def all_handlers() -> list[LateHandler]:
+    return [LateHandler(name) for name in NAMES]

@@ -28,9 +28,12 @@ MECHANISMS: Final = frozenset({1, 2})
 LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
 
-Verdict = tuple[ErrorCode, str]
-DENIED: Final[Verdict] = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
-TWICE: Final[Verdict] = (
+AlterationResult = tuple[ErrorCode, str]
+DENIED: Final[AlterationResult] = (
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    "Cluster authorization failed.",
+)
+TWICE: Final[AlterationResult] = (
     ErrorCode.DUPLICATE_RESOURCE,
     "A user credential cannot be altered twice in the same request",
 )
@@ -39,7 +42,7 @@ TWICE: Final[Verdict] = (
 def handle(
     services: BrokerServices, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, AlterationResult] = {}
     for upsertion in request.upsertions:
         known = verdicts.get(upsertion.name)
         verdicts[upsertion.name] = _of_upsertion(upsertion) if known is None else TWICE
@@ -55,7 +58,7 @@ def handle(
     )
 
 
-def _of_deletion(deletion: ScramCredentialDeletion) -> Verdict:
+def _of_deletion(deletion: ScramCredentialDeletion) -> AlterationResult:
     unnamed = _of_name_and_mechanism(deletion.name, deletion.mechanism)
     if unnamed is not None:
         return unnamed
@@ -65,7 +68,7 @@ def _of_deletion(deletion: ScramCredentialDeletion) -> Verdict:
     )
 
 
-def _of_upsertion(upsertion: ScramCredentialUpsertion) -> Verdict:
+def _of_upsertion(upsertion: ScramCredentialUpsertion) -> AlterationResult:
     unnamed = _of_name_and_mechanism(upsertion.name, upsertion.mechanism)
     if unnamed is not None:
         return unnamed
@@ -79,7 +82,7 @@ def _of_upsertion(upsertion: ScramCredentialUpsertion) -> Verdict:
     )
 
 
-def _of_name_and_mechanism(name: str, mechanism: int) -> Verdict | None:
+def _of_name_and_mechanism(name: str, mechanism: int) -> AlterationResult | None:
     """Return the error of an invalid name or mechanism, with Kafka's message."""
     if not name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"

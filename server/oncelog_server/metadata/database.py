@@ -23,10 +23,10 @@ from oncelog_server.cluster.store import (
     Delete,
     Entry,
     Event,
-    Operation,
     Put,
     Snapshot,
     TxnResult,
+    WriteOperation,
 )
 from oncelog_server.metadata.reserve import Reserve
 from oncelog_server.metadata.text_copy import TextCopy
@@ -216,7 +216,7 @@ class Database:
         return self.txn((), [Delete(key) for (key,) in rows])
 
     def txn(
-        self, compare: Sequence[Compare], operations: Sequence[Operation]
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
     ) -> tuple[TxnResult, Changes | None]:
         """Carry out all operations if all conditions hold, else none.
 
@@ -233,7 +233,7 @@ class Database:
         return result, changes
 
     def _commit(
-        self, compare: Sequence[Compare], operations: Sequence[Operation]
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
     ) -> tuple[TxnResult, Changes | None]:
         self._execute("BEGIN IMMEDIATE")
         try:
@@ -245,7 +245,7 @@ class Database:
             raise
         return result, changes
 
-    def _adds(self, operation: Operation) -> bool:
+    def _adds(self, operation: WriteOperation) -> bool:
         """Return whether the operation adds to the store: a new key, or a block of producer ids.
 
         Deletion records are excepted, because a deletion frees space, and keys with a lease,
@@ -257,7 +257,7 @@ class Database:
             return False
         return operation.key == PRODUCER_IDS or self.get(operation.key) is None
 
-    def _note(self, changes: Changes, operations: Sequence[Operation]) -> None:
+    def _note(self, changes: Changes, operations: Sequence[WriteOperation]) -> None:
         """Append a transaction to the text copy."""
         if self._copy is None:
             return
@@ -272,7 +272,7 @@ class Database:
             self._copy.sync()
 
     def _apply(
-        self, compare: Sequence[Compare], operations: Sequence[Operation]
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
     ) -> tuple[TxnResult, Changes | None]:
         if not all(map(self._holds, compare)):
             return TxnResult(False, self.revision), None
@@ -297,7 +297,7 @@ class Database:
             return (entry.create_revision if entry else 0) == condition.create_revision
         return (entry.mod_revision if entry else 0) == condition.mod_revision
 
-    def _operate(self, operation: Operation, revision: int) -> tuple[Event | None, int]:
+    def _operate(self, operation: WriteOperation, revision: int) -> tuple[Event | None, int]:
         """Carry out an operation. Return its event and the change of the checksum."""
         before = self.get(operation.key)
         removed = _row_sum(before) if before else 0

@@ -20,9 +20,9 @@ from oncelog_server.cluster.store import (
     Changes,
     Compare,
     Entry,
-    Operation,
     Snapshot,
     TxnResult,
+    WriteOperation,
     check_limits,
 )
 from oncelog_server.metadata.database import DamagedStore as DamagedStore
@@ -81,7 +81,9 @@ class SqliteStore:
     async def range(self, prefix: str) -> Snapshot:
         return await self._run(lambda: self._database.range(prefix))
 
-    async def txn(self, compare: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+    async def txn(
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
+    ) -> TxnResult:
         check_limits(compare, operations)
         return await self._change(lambda: self._database.txn(compare, operations))
 

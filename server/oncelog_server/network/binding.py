@@ -21,7 +21,7 @@ class CannotListen(OSError):
     """An address cannot be listened on. The text names the address, the reason and the remedy."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class BindAddress(msgspec.Struct, frozen=True):
     """An address to listen on: an empty `host` is every address, `port` 0 a free one. `setting` is
     the name of its setting, `way_out` the advice if the port is in use."""
 
@@ -36,51 +36,51 @@ class Place(msgspec.Struct, frozen=True):
 
 
 async def bind(
-    factory: Callable[[], asyncio.BaseProtocol], place: Place, backlog: int
+    factory: Callable[[], asyncio.BaseProtocol], address: BindAddress, backlog: int
 ) -> asyncio.Server:
     """Return a server that is bound and does not listen yet. Raise CannotListen if it cannot be
     bound."""
     try:
         return await asyncio.get_running_loop().create_server(
             factory,
-            place.host or None,
-            place.port,
+            address.host or None,
+            address.port,
             backlog=backlog,
             reuse_address=True,
             start_serving=False,
         )
     except OSError as error:
-        raise _reason(error, place) from error
+        raise _reason(error, address) from error
 
 
-async def listen(server: asyncio.Server, place: Place, backlog: int) -> None:
+async def listen(server: asyncio.Server, address: BindAddress, backlog: int) -> None:
     """Listen on all sockets of a bound server and accept. Raise CannotListen if a socket cannot."""
     try:
         for bound in server.sockets:
             with bound.dup() as same:
                 same.listen(backlog)
     except OSError as error:
-        raise _reason(error, place) from error
+        raise _reason(error, address) from error
     await server.start_serving()
 
 
-def _reason(error: OSError, place: Place) -> CannotListen:
-    setting = place.setting
+def _reason(error: OSError, address: BindAddress) -> CannotListen:
+    setting = address.setting
     if error.errno == errno.EADDRINUSE:
         owner = ""
         with suppress(OSError, ValueError):
             from oncelog_server.network.port_owner import port_owner
 
-            owner = port_owner(place.port)
+            owner = port_owner(address.port)
         holder = f" by {owner}" if owner else ""
-        return CannotListen(f"port {place.port} is in use{holder}: {place.way_out}")
+        return CannotListen(f"port {address.port} is in use{holder}: {address.way_out}")
     if isinstance(error, socket.gaierror):
-        return CannotListen(f"{setting}: no such host: {place.host} ({error.strerror})")
+        return CannotListen(f"{setting}: no such host: {address.host} ({error.strerror})")
     if error.errno == errno.EADDRNOTAVAIL:
-        return CannotListen(f"{setting}: this machine has no address {place.host}")
+        return CannotListen(f"{setting}: this machine has no address {address.host}")
     if error.errno == errno.EACCES:
         return CannotListen(
-            f"{setting}: no permission to listen on port {place.port}; "
+            f"{setting}: no permission to listen on port {address.port}; "
             "ports below 1024 need a privilege: take one above"
         )
-    return CannotListen(f"{setting}: cannot listen on {place}: {error.strerror or error}")
+    return CannotListen(f"{setting}: cannot listen on {address}: {error.strerror or error}")

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from oncelog_server.clock import Clock
-from oncelog_server.network.binding import Place, bind, listen
+from oncelog_server.network.binding import BindAddress, bind, listen
 from oncelog_server.network.connection import Answer, Connection
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
@@ -77,7 +77,7 @@ class Listener:
         # Connections since the start, those that exceeded a limit among them.
         self.accepted = 0
         self._per_host: Counter[str] = Counter()
-        self._servers: list[tuple[asyncio.Server, Place]] = []
+        self._servers: list[tuple[asyncio.Server, BindAddress]] = []
         self._names: list[str] = []
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -87,17 +87,19 @@ class Listener:
         """Bind one listener; return its address (port 0 picks a free one). No client is served
         before `accept`. Raise CannotListen if it cannot be bound."""
         loop = asyncio.get_running_loop()
-        place = Place(host, port, f"listeners={name}", "stop it, or --port 0 picks a free one")
-        server = await bind(lambda: Connection(self, name, loop), place, self._limits.backlog)
-        self._servers.append((server, place))
+        address = BindAddress(
+            host, port, f"listeners={name}", "stop it, or --port 0 picks a free one"
+        )
+        server = await bind(lambda: Connection(self, name, loop), address, self._limits.backlog)
+        self._servers.append((server, address))
         self._names.append(name)
         bound = server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
 
     async def accept(self) -> None:
         """Begin to serve on all bound sockets. Raise CannotListen if one cannot listen."""
-        for server, place in self._servers:
-            await listen(server, place, self._limits.backlog)
+        for server, address in self._servers:
+            await listen(server, address, self._limits.backlog)
         loop = asyncio.get_running_loop()
         self._sweep = loop.call_later(SWEEP_MS / 1000, self._close_idle)
 

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from oncelog_server.metrics.exposition import CONTENT_TYPE, slices
-from oncelog_server.network.binding import Place, bind, listen
+from oncelog_server.network.binding import BindAddress, bind, listen
 
 log = structlog.get_logger("oncelog.metrics")
 
@@ -36,7 +36,7 @@ class MetricsListener:
     def __init__(self, lines: Callable[[], Iterator[str]]) -> None:
         self._lines = lines
         self._server: asyncio.Server | None = None
-        self._place: Place | None = None
+        self._place: BindAddress | None = None
         self._scrapes: set[asyncio.Task[None]] = set()
         # Connections whose request is not complete, oldest first.
         self._silent: dict[asyncio.StreamWriter, None] = {}
@@ -46,7 +46,7 @@ class MetricsListener:
         """Bind the port and return the address. No scraper is served before `accept`. Raise
         CannotListen if it cannot be bound."""
         way_out = "stop it, or oncelog.metrics.port=0 picks a free one, -1 none"
-        self._place = Place(host, port, "oncelog.metrics.host", way_out)
+        self._place = BindAddress(host, port, "oncelog.metrics.host", way_out)
         self._server = await bind(self._new_protocol, self._place, BACKLOG)
         bound = self._server.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])

@@ -35,15 +35,15 @@ class Stage(StrEnum):
     READY = "ready"
 
 
-class Event(StrEnum):
+class HandshakeEvent(StrEnum):
     TRANSPORT_OPEN = "transport open"
 
 
 # The next stage, and the principal of the session that begins with it. A missing row is an error:
 # the client does what its listener does not expect.
-HANDSHAKE: Final[Mapping[tuple[Stage, Event], tuple[Stage, Principal]]] = {
+HANDSHAKE: Final[Mapping[tuple[Stage, HandshakeEvent], tuple[Stage, Principal]]] = {
     # PLAINTEXT asks for nothing.
-    (Stage.HANDSHAKE, Event.TRANSPORT_OPEN): (Stage.READY, ANONYMOUS),
+    (Stage.HANDSHAKE, HandshakeEvent.TRANSPORT_OPEN): (Stage.READY, ANONYMOUS),
 }
 
 
@@ -58,5 +58,5 @@ class Handshake:
 
     def transport_open(self, host: str, has_hung_up: Callable[[], bool]) -> Session:
         """Return the session. Raise KeyError if the transport was open already."""
-        self.stage, principal = HANDSHAKE[self.stage, Event.TRANSPORT_OPEN]
+        self.stage, principal = HANDSHAKE[self.stage, HandshakeEvent.TRANSPORT_OPEN]
         return Session(principal, host, self._listener, has_hung_up)

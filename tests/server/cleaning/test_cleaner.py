@@ -17,7 +17,7 @@ from oncelog_server.cleaning.slices import SlicedWork
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.log.checkpoints import decode_offsets
-from oncelog_server.log.cleaner.job import Done
+from oncelog_server.log.cleaner.job import CleanerStats
 from oncelog_server.log.config import COMPACT, DELETE
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
@@ -122,7 +122,7 @@ def test_the_dirtiest_log_is_first_and_all_have_their_turn(
     order: list[TopicPartition] = []
     passed = cleaning.cleaner.passed
 
-    def noting(partition: Partition, done: Done | None) -> None:
+    def noting(partition: Partition, done: CleanerStats | None) -> None:
         order.append(partition.topic_partition)
         passed(partition, done)
 

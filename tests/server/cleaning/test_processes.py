@@ -20,10 +20,10 @@ from oncelog_server.log.cleaner.cleaning import clean
 from oncelog_server.log.cleaner.job import (
     Chunk,
     Cleaned,
+    CleanerStats,
+    CleaningEvent,
     CleaningJob,
     CleaningLimits,
-    Done,
-    Event,
     Progress,
     Source,
 )
@@ -43,12 +43,12 @@ class Heard:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.events: list[Event] = []
+        self.events: list[CleaningEvent] = []
         self.ended: asyncio.Future[StorageError | CorruptLog | None] = loop.create_future()
         self.work: ProcessWork | None = None
         self.first: asyncio.Future[None] = loop.create_future()
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: CleaningEvent) -> None:
         if not self.first.done():
             self.first.set_result(None)
         if isinstance(event, Progress):
@@ -58,7 +58,7 @@ class Heard:
             assert self.work is not None
             self.work.pause()
             self.loop.call_soon(self.work.resume)
-        elif isinstance(event, Done):
+        elif isinstance(event, CleanerStats):
             self.ended.set_result(None)
 
     def on_failure(self, error: StorageError | CorruptLog) -> None:

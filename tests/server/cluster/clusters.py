@@ -12,9 +12,9 @@ from oncelog_server.cluster.store import (
     Created,
     Entry,
     Event,
-    Operation,
     Put,
     Write,
+    WriteOperation,
     check_limits,
 )
 from oncelog_server.cluster.topics import NewTopic, create_topic
@@ -62,7 +62,7 @@ class Cluster:
             self.names |= dict.fromkeys(names)
         return True
 
-    def _event(self, operation: Operation, revision: int) -> Event:
+    def _event(self, operation: WriteOperation, revision: int) -> Event:
         before = self.entries.pop(operation.key, None)
         if not isinstance(operation, Put):
             return Event(operation.key, None)

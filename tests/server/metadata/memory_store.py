@@ -12,10 +12,10 @@ from oncelog_server.cluster.store import (
     Delete,
     Entry,
     Event,
-    Operation,
     Put,
     Snapshot,
     TxnResult,
+    WriteOperation,
     check_limits,
 )
 from oncelog_server.metadata.feed import Feed
@@ -39,7 +39,9 @@ class MemoryStore:
         found = [self.entries[key] for key in sorted(self.entries) if key.startswith(prefix)]
         return Snapshot(self.feed.revision, tuple(found))
 
-    async def txn(self, compare: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+    async def txn(
+        self, compare: Sequence[Compare], operations: Sequence[WriteOperation]
+    ) -> TxnResult:
         check_limits(compare, operations)
         await asyncio.sleep(0)
         if self.fail_next:
@@ -50,7 +52,7 @@ class MemoryStore:
             return TxnResult(False, self.feed.revision)
         return self.apply(operations)
 
-    def apply(self, operations: Sequence[Operation]) -> TxnResult:
+    def apply(self, operations: Sequence[WriteOperation]) -> TxnResult:
         """Do it at once, whatever the loop is about to do."""
         revision = self.feed.revision + 1
         events = [
@@ -93,7 +95,7 @@ class MemoryStore:
             return (entry.create_revision if entry else 0) == condition.create_revision
         return (entry.mod_revision if entry else 0) == condition.mod_revision
 
-    def _operate(self, operation: Operation, revision: int) -> Event | None:
+    def _operate(self, operation: WriteOperation, revision: int) -> Event | None:
         before = self.entries.get(operation.key)
         for keys in self._leases.values():
             keys.discard(operation.key)

@@ -13,7 +13,7 @@ from oncelog_protocol.types import uuid_to_string
 from oncelog_server.cluster import records
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage
-from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Operation, Put
+from oncelog_server.cluster.store import MAX_OPERATIONS, Delete, Put, WriteOperation
 from oncelog_server.cluster.topics import CreatedTopic, NewPartitions, NewTopic, topic_put
 from oncelog_server.metadata.cluster_metadata import ClusterMetadata
 from oncelog_server.metadata.founding import random_uuid
@@ -277,7 +277,7 @@ async def test_an_image_that_fell_too_far_behind_is_read_anew() -> None:
     deltas: list[ImageDelta] = []
     metadata.subscribe(lambda old, new, delta: deltas.append(delta))
     kept = metadata.image.topics["kept"]
-    operations: list[Operation] = [Put("elsewhere", b"%d" % number) for number in range(5)]
+    operations: list[WriteOperation] = [Put("elsewhere", b"%d" % number) for number in range(5)]
     operations.insert(0, Delete(records.topic_key("gone")))
     operations.append(topic_put(kept, settings={"flush.ms": "1"}))
     # One after the other, without a turn of the loop in between that would let the watch follow.

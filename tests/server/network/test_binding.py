@@ -10,7 +10,7 @@ import socket
 import pytest
 import uvloop
 
-from oncelog_server.network.binding import CannotListen, Place, bind, listen
+from oncelog_server.network.binding import BindAddress, CannotListen, bind, listen
 from oncelog_server.network.port_owner import port_owner
 
 BACKLOG = 10
@@ -19,9 +19,9 @@ WAY_OUT = "take another"
 
 async def _second_listens() -> str:
     """The error of a server that was bound before another one listened on its port."""
-    first = await bind(asyncio.Protocol, Place("127.0.0.1", 0, "listeners", WAY_OUT), BACKLOG)
+    first = await bind(asyncio.Protocol, BindAddress("127.0.0.1", 0, "listeners", WAY_OUT), BACKLOG)
     port = first.sockets[0].getsockname()[1]
-    place = Place("127.0.0.1", port, "listeners", WAY_OUT)
+    place = BindAddress("127.0.0.1", port, "listeners", WAY_OUT)
     second = await bind(asyncio.Protocol, place, BACKLOG)
     await listen(first, place, BACKLOG)
     try:

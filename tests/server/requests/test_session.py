@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_server.requests.session import HANDSHAKE, Event, Handshake, Stage
+from oncelog_server.requests.session import HANDSHAKE, Handshake, HandshakeEvent, Stage
 from oncelog_server.security.resources import ANONYMOUS
 
 
@@ -23,10 +23,15 @@ def test_a_plaintext_client_is_anonymous_once_its_transport_is_open() -> None:
 
 @pytest.mark.parametrize(
     ("stage", "event"),
-    [(stage, event) for stage in Stage for event in Event if (stage, event) not in HANDSHAKE],
+    [
+        (stage, event)
+        for stage in Stage
+        for event in HandshakeEvent
+        if (stage, event) not in HANDSHAKE
+    ],
 )
-def test_what_the_table_does_not_have_gives_no_session(stage: Stage, event: Event) -> None:
-    assert event is Event.TRANSPORT_OPEN
+def test_what_the_table_does_not_have_gives_no_session(stage: Stage, event: HandshakeEvent) -> None:
+    assert event is HandshakeEvent.TRANSPORT_OPEN
     handshake = Handshake("PLAINTEXT")
     handshake.stage = stage
     with pytest.raises(KeyError):

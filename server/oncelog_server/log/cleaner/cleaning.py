@@ -16,10 +16,10 @@ from oncelog_server.log.cleaner.cleaned_transactions import CleanedTransactions
 from oncelog_server.log.cleaner.job import (
     Chunk,
     Cleaned,
+    CleanerStats,
+    CleaningEvent,
     CleaningJob,
     CleaningLimits,
-    Done,
-    Event,
     Progress,
     Source,
 )
@@ -31,9 +31,9 @@ from oncelog_server.log.validation import decompressed_limit
 from oncelog_server.storage.files import Files
 
 
-def clean(job: CleaningJob, files: Files) -> Generator[Event, None, None]:
-    """What is to be done, step by step, the last one Done. Nothing is written here: chunks and
-    indexes are for the caller. Raises CorruptLog and StorageError."""
+def clean(job: CleaningJob, files: Files) -> Generator[CleaningEvent, None, None]:
+    """Yield what is to be done, step by step, with CleanerStats last. Nothing is written here:
+    chunks and indexes are for the caller. Raises CorruptLog and StorageError."""
     offsets = _new_map(job)
     yield from _index(job, files, offsets)
     end_offset = offsets.latest_offset + 1
@@ -57,7 +57,9 @@ def clean(job: CleaningJob, files: Files) -> Generator[Event, None, None]:
         )
         bytes_read += sum(source.size for source in sources)
         bytes_kept += indexes.position
-    yield Done(end_offset, bytes_read, bytes_kept, batches.records_read, batches.records_kept)
+    yield CleanerStats(
+        end_offset, bytes_read, bytes_kept, batches.records_read, batches.records_kept
+    )
 
 
 def _new_map(job: CleaningJob) -> OffsetMap:
@@ -90,7 +92,7 @@ class _Steps:
         return progress
 
 
-def _index(job: CleaningJob, files: Files, offsets: OffsetMap) -> Iterator[Event]:
+def _index(job: CleaningJob, files: Files, offsets: OffsetMap) -> Iterator[CleaningEvent]:
     """Read the dirty part into the map; `latest_offset` says how far it went."""
     first = job.first_dirty_offset
     transactions = CleanedTransactions(job.aborted)
@@ -128,7 +130,7 @@ def _rewrite(
     files: Files,
     batches: BatchFilter,
     indexes: Indexes,
-) -> Iterator[Event]:
+) -> Iterator[CleaningEvent]:
     """The chunks of the segment that these become."""
     parts: list[bytes | bytearray] = []
     size = 0

@@ -86,8 +86,8 @@ class Cleaned(NamedTuple):
     markers_dropped: bool
 
 
-class Done(NamedTuple):
-    """The log is clean up to `end_offset`."""
+class CleanerStats(NamedTuple):
+    """The log is clean up to `end_offset`. Source: Kafka's CleanerStats."""
 
     end_offset: int
     bytes_read: int = 0
@@ -96,4 +96,4 @@ class Done(NamedTuple):
     records_kept: int = 0
 
 
-Event: TypeAlias = Progress | Chunk | Cleaned | Done
+CleaningEvent: TypeAlias = Progress | Chunk | Cleaned | CleanerStats

@@ -12,9 +12,9 @@ from oncelog_server.log.cleaner.cleaning import clean
 from oncelog_server.log.cleaner.job import (
     Chunk,
     Cleaned,
+    CleanerStats,
     CleaningJob,
     CleaningLimits,
-    Done,
 )
 from oncelog_server.log.cleaner.replacement import Replacement
 from oncelog_server.log.config import COMPACT, LogConfig
@@ -80,7 +80,7 @@ class Compacting(Driver):
     def cleanable(self) -> Cleanable | None:
         return cleanable(self.log, self.cleaned_to, self.stable(), self.now_ms)
 
-    def compact(self) -> Done | None:
+    def compact(self) -> CleanerStats | None:
         """One pass, None if there is nothing to clean."""
         found = self.cleanable()
         if found is None:
@@ -99,7 +99,7 @@ class Compacting(Driver):
                 for error in errors:
                     if error is not None:
                         raise error
-            elif isinstance(event, Done):
+            elif isinstance(event, CleanerStats):
                 self.cleaned_to = event.end_offset
                 self.log.apply_retention(self.now_ms, self.log.log_end_offset)
                 self.files.settle()
