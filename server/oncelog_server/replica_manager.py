@@ -117,7 +117,7 @@ class ReplicaManager:
         self._request_flush = request_flush
         self._jitter = jitter
         self._new_uuid = new_uuid
-        self._due = TopicChanges(slices, self._make)
+        self._due = TopicChanges(slices, self._make, self._delete_renamed)
         self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
         self._loading = True
@@ -129,6 +129,8 @@ class ReplicaManager:
         self._storage_failures = StorageFailures()
         # Ids of deleted topics with a directory that could not be removed.
         self._undropped: set[bytes] = set()
+        # Directories of deleted partitions, under the names that no topic has.
+        self._renamed: list[str] = []
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
@@ -210,6 +212,7 @@ class ReplicaManager:
             self._remove(topic, topic_partition)
             # An offline partition takes no record until the topic is deleted from the image.
             self._partitions.add_offline(topic_partition, reason)
+        self._delete_renamed()
         return True
 
     def undropped(self) -> Set[bytes]:
@@ -226,6 +229,7 @@ class ReplicaManager:
         self._stopped = True
         self._undropped |= self.undropped()
         self._due.clear()
+        self._delete_renamed()
 
     def _make(self, change: Change) -> None:
         if isinstance(change, TopicImage):
@@ -393,7 +397,10 @@ class ReplicaManager:
         self._remove(change.topic, topic_partition)
 
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
-        """Remove the partition and its directory. If the disk refuses the latter, it is retried."""
+        """Remove the partition and rename its directory, which is deleted when no change is left.
+
+        If the disk refuses the rename, it is retried.
+        """
         partition = self._partitions.remove(name)
         self._storage_failures.discard(name)
         self._refused_work.discard(str(name))
@@ -405,21 +412,33 @@ class ReplicaManager:
         elif not self._files.exists(directory) or not is_of_topic(self._files, directory, topic.id):
             return
 
-        def remove() -> None:
+        def rename() -> None:
             if self._files.exists(directory) and is_of_topic(self._files, directory, topic.id):
                 self._files.rename(directory, aside)
-                self._files.remove([aside])
+
+        def retry() -> None:
+            rename()
+            self._files.remove([aside])
 
         try:
             if partition is None:
-                remove()
+                rename()
             else:
-                partition.remove(aside)
+                partition.rename_directory(aside)
+            self._renamed.append(aside)
         except StorageError as error:
             self._undropped.add(topic.id)
-            self._refused_work.add(
-                f"remove {directory} {aside}", error, remove, partition=str(name)
-            )
+            self._refused_work.add(f"remove {directory} {aside}", error, retry, partition=str(name))
+
+    def _delete_renamed(self) -> None:
+        """Delete the directories of deleted partitions, off the loop.
+
+        Not while others are renamed: a rename waits for each deletion in the same directory, and
+        the loop with it.
+        """
+        if self._renamed:
+            renamed, self._renamed = self._renamed, []
+            self._files.remove(renamed)
 
     def _reconfigure(self, topic: TopicImage) -> None:
         config = self._configs.of(topic.settings)

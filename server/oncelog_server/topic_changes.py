@@ -23,11 +23,15 @@ Change = PartitionChange | TopicImage
 
 
 class TopicChanges:
-    """The queues of changes. `make` makes a change; its exception is logged and stops no other."""
+    """The queues of changes. `make` makes a change; its exception is logged and stops no other.
+    `on_idle` is called when none is left."""
 
-    def __init__(self, slices: Slices, make: Callable[[Change], None]) -> None:
+    def __init__(
+        self, slices: Slices, make: Callable[[Change], None], on_idle: Callable[[], None]
+    ) -> None:
         self._slices = slices
         self._make = make
+        self._on_idle = on_idle
         # The pending changes by topic. The topic at the front is the next.
         self._due: dict[str, deque[Change]] = {}
         # Futures by topic, completed when all of its changes are made.
@@ -87,6 +91,7 @@ class TopicChanges:
                 yield
         finally:
             self._is_working = False
+            self._on_idle()
 
     def _try(self, change: Change) -> None:
         try:

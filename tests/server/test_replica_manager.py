@@ -68,6 +68,10 @@ def forget(path: Path, pattern: str) -> None:
         name.unlink()
 
 
+def directories(path: Path, topic: str) -> list[str]:
+    return [found.name for found in path.glob(f"{topic}-*")]
+
+
 def damage(path: Path, position: int) -> None:
     data = bytearray((path / FIRST_SEGMENT).read_bytes())
     data[position] ^= 0xFF
@@ -152,6 +156,22 @@ async def test_deleting_a_topic_of_many_partitions_leaves_the_loop_to_others(
         gone = asyncio.create_task(broker.metadata.delete_topics(["many"]))
         assert await most_at_once(broker, gone) <= FEW_STEPS
         assert len(broker.partitions) == 0
+
+
+async def test_directories_of_deleted_partitions_are_deleted_when_no_rename_is_left(
+    tmp_path: Path,
+) -> None:
+    """A rename on the loop waits for each deletion beside it. A clean stop leaves none of them."""
+    count = 5 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("many", count), NewTopic("kept", 1)])
+        gone = asyncio.create_task(broker.metadata.delete_topics(["many"]))
+        while len(broker.partitions) > 1:
+            assert len(directories(tmp_path, "many")) == count
+            await asyncio.sleep(0)
+        await gone
+        assert all(name.endswith("-delete") for name in directories(tmp_path, "many"))
+    assert (directories(tmp_path, "many"), directories(tmp_path, "kept")) == ([], ["kept-0"])
 
 
 async def test_settings_changed_while_partitions_wait_reach_those_that_are_opened_later(

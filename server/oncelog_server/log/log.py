@@ -550,13 +550,12 @@ class PartitionLog:
             self.snapshots.keep([offset for offset in self.snapshots.offsets if offset >= first])
         return count
 
-    def remove(self, deleted_directory: str) -> None:
-        """The partition is deleted: its directory is renamed to `deleted_directory` (see
-        layout.deleted_directory), then unlinked off the loop. Raises StorageError."""
+    def rename_directory(self, deleted_directory: str) -> None:
+        """Rename the directory of the deleted partition to `deleted_directory` (see
+        layout.deleted_directory), and refuse all appends. Raises StorageError."""
         self.refusals.fail(StorageError("append", self.directory, "deleted"))
         self.segments.close()
         self.files.rename(self.directory, deleted_directory)
-        self.files.remove([deleted_directory])
 
     def close(self, *, clean: bool) -> list[File]:
         """Close all descriptors. `clean`: write the state that the next start would else compute,

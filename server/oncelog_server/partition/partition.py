@@ -529,10 +529,10 @@ class Partition:
         CorruptLog."""
         return self._log.remembered()
 
-    def remove(self, deleted_directory: str) -> None:
-        """Rename the directory of the deleted partition to `deleted_directory` and remove it off
-        the loop. Raises StorageError."""
-        self._log.remove(deleted_directory)
+    def rename_directory(self, deleted_directory: str) -> None:
+        """Rename the directory of the deleted partition to `deleted_directory`. Raises
+        StorageError."""
+        self._log.rename_directory(deleted_directory)
 
     def delete_records_before(self, offset: int, now_ms: int) -> int:
         """Move the log start up to `offset` (at most the high watermark) and return the new log

@@ -337,7 +337,8 @@ def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) 
             steps += 1
         if event == "deleted":
             cleaning.partitions.remove(A0)
-            compacted._log.remove("a-0.deleted")
+            compacted._log.rename_directory("a-0.deleted")
+            world.files.remove(["a-0.deleted"])
         elif event == "reconfigured":
             compacted.reconfigure(replace(compacted.config, cleanup_policy=frozenset({DELETE})))
         elif event == "retention":

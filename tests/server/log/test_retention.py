@@ -149,13 +149,11 @@ def test_a_log_wholly_below_its_start_begins_anew_there() -> None:
     assert [record.offset for record in read_all(driver.log)] == [9, 10]
 
 
-def test_a_deleted_partition_is_renamed_at_once_and_unlinked_later() -> None:
+def test_a_deleted_partition_is_renamed_and_takes_no_record() -> None:
     driver = days(Driver(DEFAULT), 2)
     gone = deleted_directory("topic", 0, bytes(range(16)))
-    driver.log.remove(gone)
+    driver.log.rename_directory(gone)
     assert not driver.files.exists(DIRECTORY)
     assert driver.files.exists(gone)
     with pytest.raises(StorageError):
         driver.plain()
-    driver.files.settle()
-    assert not driver.files.exists(gone)

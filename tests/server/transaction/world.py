@@ -195,7 +195,9 @@ class World:
         """Its topic is deleted, and another one of its name is made."""
         old = self.partitions.pop(name)
         old.resign()
-        old._log.remove(f"{partition_directory(*name)}.0-delete")
+        deleted = f"{partition_directory(*name)}.0-delete"
+        old._log.rename_directory(deleted)
+        self.files.remove([deleted])
         self.partitions[name] = self._open(name)
 
     def lead(self) -> None:
