@@ -3,13 +3,27 @@ of the shortest traces."""
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 S = TypeVar("S", bound=Hashable)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """States are kept and hold no cycles: the collector visits all of them and frees none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass
@@ -36,6 +50,13 @@ class Search(Generic[S]):
     def run(self, initial: S) -> Search[S]:
         """Until all is seen, the first violation, or too many states."""
         begun = time.process_time()
+        with _without_garbage_collection():
+            self._search(initial)
+        self.seconds = time.process_time() - begun
+        self._before = {}
+        return self
+
+    def _search(self, initial: S) -> None:
         self._before = {initial: None}
         waiting = deque([initial])
         while waiting and self.states < self.most_states:
@@ -50,9 +71,6 @@ class Search(Generic[S]):
                 if after not in self._before:
                     self._before[after] = (state, label)
                     waiting.append(after)
-        self.seconds = time.process_time() - begun
-        self._before = {}
-        return self
 
     def _trace(self, state: S) -> tuple[str, ...]:
         labels = []
