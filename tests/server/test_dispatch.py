@@ -42,9 +42,9 @@ class Session:
         frame = b"".join(bytes(part) for part in parts)[4:]
         return self.dispatch.serve(memoryview(frame), SESSION)
 
-    def read(self, answer: Answer) -> Any:
-        assert isinstance(answer, list)
-        data = b"".join(bytes(part) for part in cast("list[bytes]", answer))
+    def read(self, response: Answer) -> Any:
+        assert isinstance(response, list)
+        data = b"".join(bytes(part) for part in cast("list[bytes]", response))
         (message,) = list(self.requests.receive_data(data))
         return message.message
 
@@ -76,8 +76,8 @@ def session() -> Session:
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_every_version_is_answered_in_its_own_form(session: Session, version: int) -> None:
-    answer = session.serve(HeartbeatRequest(group_id="g", generation_id=27), version)
-    assert session.read(answer) == HeartbeatResponse(error_code=27)
+    response = session.serve(HeartbeatRequest(group_id="g", generation_id=27), version)
+    assert session.read(response) == HeartbeatResponse(error_code=27)
 
 
 def test_a_version_that_is_not_served_closes_the_connection(session: Session) -> None:
@@ -93,19 +93,19 @@ def test_an_api_that_is_not_served_closes_the_connection(session: Session) -> No
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(session: Session) -> None:
     """KIP-511: the client learns what it may ask."""
     header = b"\x00\x12\x00\x63\x00\x00\x00\x07\x00\x01c\x00"
-    answer = session.dispatch.serve(memoryview(header), SESSION)
-    data = b"".join(cast("list[bytes]", answer))
+    response = session.dispatch.serve(memoryview(header), SESSION)
+    data = b"".join(cast("list[bytes]", response))
     assert data[4:10] == b"\x00\x00\x00\x07" + ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 def test_what_comes_later_is_encoded_then(session: Session) -> None:
     later: Deferred[HeartbeatResponse] = Deferred(ordered=True)
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
-    answer = session.serve(HeartbeatRequest(), 3)
-    assert isinstance(answer, Deferred)
-    assert answer.ordered
+    response = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(response, Deferred)
+    assert response.ordered
     given: list[Parts] = []
-    answer.on_complete(given.append)
+    response.on_complete(given.append)
     later.complete(HeartbeatResponse(error_code=16))
     assert session.read(given[0]).error_code == 16
 
@@ -123,7 +123,7 @@ def test_a_defect_names_the_request_it_failed() -> None:
 
 @pytest.mark.parametrize("fails_in_handler", [False, True])
 def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: bool) -> None:
-    """Whatever completes the answer goes on; the connection learns which request it was."""
+    """Whatever completes the response goes on; the connection learns which request it was."""
     later: Deferred[Any] = Deferred()
 
     def handle(*_: object) -> Any:
@@ -132,10 +132,10 @@ def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: b
         return later
 
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), handle))
-    answer = session.serve(HeartbeatRequest(), 2)
-    assert isinstance(answer, Deferred)
+    response = session.serve(HeartbeatRequest(), 2)
+    assert isinstance(response, Deferred)
     failures: list[Exception | None] = []
-    answer.on_abandon(lambda: failures.append(answer.failure))
+    response.on_abandon(lambda: failures.append(response.failure))
     later.complete(HeartbeatResponse(error_code=1 << 20))
     (failure,) = failures
     assert isinstance(failure, RequestFailed)
@@ -157,10 +157,10 @@ def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
             yield
         return HeartbeatResponse(error_code=16)
 
-    answer = session.serve(HeartbeatRequest(), 3)
-    assert isinstance(answer, Deferred)
+    response = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(response, Deferred)
     given: list[Parts] = []
-    answer.on_complete(given.append)
+    response.on_complete(given.append)
     later.complete(work())
     timers.run_soon()
     assert session.read(given[0]).error_code == 16
@@ -177,11 +177,11 @@ def test_a_handler_may_give_no_answer_to_a_large_request_either() -> None:
     timers = ManualTimers()
     session.services.slices = Slices(timers, lambda: 0, steps_per_slice=10)
     request = HeartbeatRequest("g" * 30_000, member_id="m" * 30_000, group_instance_id="i" * 30_000)
-    answer = session.serve(request, 3)
-    if isinstance(answer, Deferred):
+    response = session.serve(request, 3)
+    if isinstance(response, Deferred):
         timers.run_soon()
-        answer = answer.value
-    assert answer == []
+        response = response.value
+    assert response == []
 
 
 def test_a_request_cut_off_is_a_protocol_error(session: Session) -> None:

@@ -96,19 +96,19 @@ def test_nothing_to_read_is_not_waited_for() -> None:
 @pytest.mark.parametrize("partitions", [1, SMALL + 1])
 def test_a_reader_at_the_end_waits_for_an_append(partitions: int) -> None:
     reader = Reader(partitions)
-    answer = reader.fetch(1)
-    assert isinstance(answer, Deferred)
-    assert not answer.done
+    response = reader.fetch(1)
+    assert isinstance(response, Deferred)
+    assert not response.done
     reader.append()
-    assert answer.value == SIZE
+    assert response.value == SIZE
     assert not reader.timers.waiting
 
 
 @pytest.mark.parametrize("partitions", [1, SMALL + 1])
 def test_a_reader_that_hangs_up_leaves_nothing_behind(partitions: int) -> None:
     reader = Reader(partitions)
-    answer = reader.fetch(1)
-    assert isinstance(answer, Deferred)
-    answer.cancel()
+    response = reader.fetch(1)
+    assert isinstance(response, Deferred)
+    response.cancel()
     assert not reader.timers.waiting
     assert not any(waited.read_waiters for waited in reader.partitions)

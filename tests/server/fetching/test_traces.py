@@ -134,12 +134,11 @@ class Scenario:
                 for topic, found in groupby(forgotten, attrgetter("topic"))
             ],
         )
-        answer = fetch.handle(self.services, context(self.services, fetch.API, version), request)
-        assert isinstance(answer, FetchResponse)
-        self.trace.add(
-            f"response to fetch: {ErrorCode(answer.error_code).name} session={answer.session_id}"
-        )
-        for topic in answer.responses:
+        response = fetch.handle(self.services, context(self.services, fetch.API, version), request)
+        assert isinstance(response, FetchResponse)
+        code = ErrorCode(response.error_code).name
+        self.trace.add(f"response to fetch: {code} session={response.session_id}")
+        for topic in response.responses:
             for data in topic.partitions:
                 self.trace.add(data_text(data))
         self._show_sessions()

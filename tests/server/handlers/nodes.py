@@ -65,15 +65,15 @@ async def broker(
     tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(work: Coroutine[Any, Any, T], /) -> Deferred[T]:
-        answer: Deferred[T] = Deferred()
+        result: Deferred[T] = Deferred()
 
         async def run() -> None:
-            answer.complete(await work)
+            result.complete(await work)
 
         task = asyncio.create_task(run())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-        return answer
+        return result
 
     partitions = Partitions()
     yield BrokerServices(
@@ -121,7 +121,7 @@ async def ask(
     version: int | None = None,
     listener: str = "PLAINTEXT",
 ) -> Any:
-    """The answer as the client gets it: everything goes over the wire in that version."""
+    """The response as the client gets it: everything goes over the wire in that version."""
     if version is None:
         version = APIS[handler.API].latest
     api = APIS[handler.API]

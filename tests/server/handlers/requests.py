@@ -287,10 +287,10 @@ def list_resources_request(topic: str) -> Any:
     return list_config_resources.ListConfigResourcesRequest([2])
 
 
-def codes(answer: Any) -> Iterator[int]:
-    """Every error code in an answer, at whatever level."""
-    for name in getattr(answer, "__slots__", ()):
-        value = getattr(answer, name)
+def codes(response: Any) -> Iterator[int]:
+    """Every error code in a response, at whatever level."""
+    for name in getattr(response, "__slots__", ()):
+        value = getattr(response, name)
         if name in {"error_code", "partition_error_code"}:
             yield value
         for element in value if isinstance(value, list) else [value]:

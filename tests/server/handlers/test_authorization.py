@@ -166,7 +166,7 @@ class Transactions(Untouched):
 @dataclass(frozen=True)
 class Denial:
     """A request about a topic by a client that has only the rights `granted`, and the one code
-    (beside NONE) in its answer."""
+    (beside NONE) in its response."""
 
     api: ApiKey
     request: Callable[[str], Any]
@@ -272,11 +272,11 @@ async def broker_granting(*rights: Right) -> AsyncIterator[BrokerServices]:
 async def test_a_client_without_the_right_learns_and_changes_nothing(
     denial: Denial, topic: str
 ) -> None:
-    """Not even whether the topic exists: the answers are the same."""
+    """Not even whether the topic exists: the responses are the same."""
     async with broker_granting(*denial.granted) as services:
         before = services.metadata.image
-        answer = await ask(HANDLERS[denial.api], services, denial.request(topic), denial.version)
-        assert set(codes(answer)) - {ErrorCode.NONE} == {denial.code}
+        response = await ask(HANDLERS[denial.api], services, denial.request(topic), denial.version)
+        assert set(codes(response)) - {ErrorCode.NONE} == {denial.code}
         assert services.metadata.image is before
 
 
@@ -308,8 +308,8 @@ async def transactional_ids(services: BrokerServices, *ids: str) -> list[str]:
     listing: Any = Transactions(*(ids or ("id",)))
     services = replace(services, transactions=listing)
     request = list_transactions_request(TOPIC)
-    answer = await ask(HANDLERS[ApiKey.LIST_TRANSACTIONS], services, request)
-    return [row.transactional_id for row in answer.transaction_states]
+    response = await ask(HANDLERS[ApiKey.LIST_TRANSACTIONS], services, request)
+    return [row.transactional_id for row in response.transaction_states]
 
 
 async def test_a_topic_is_not_created_for_a_client_that_may_only_see_it() -> None:
@@ -323,8 +323,8 @@ async def test_a_topic_is_not_created_for_a_client_that_may_only_see_it() -> Non
 async def test_the_right_to_write_to_a_topic_includes_idempotence() -> None:
     async with broker_granting(WRITE_TOPIC) as services:
         services = replace(services, new_producer_id=lambda: 7)
-        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
-        assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
+        response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
+        assert (response.error_code, response.producer_id) == (ErrorCode.NONE, 7)
 
 
 class Counting(Granting):
@@ -370,22 +370,22 @@ async def test_to_write_idempotently_one_question_is_asked_however_many_topics_t
     authorizer = Counting()
     async with broker(authorizer=authorizer) as services:
         await services.metadata.create_topics([NewTopic(f"t-{number}") for number in range(20)])
-        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
-        assert answer.error_code == CLUSTER_DENIED
+        response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
+        assert response.error_code == CLUSTER_DENIED
         assert authorizer.questions == 1
 
 
 async def test_the_right_to_write_to_future_topics_includes_idempotence() -> None:
     async with broker(authorizer=Granting(WRITE_TOPIC)) as services:
         services = replace(services, new_producer_id=lambda: 7, clock=StillClock())
-        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
-        assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, 7)
+        response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, idempotent_request(TOPIC))
+        assert (response.error_code, response.producer_id) == (ErrorCode.NONE, 7)
 
 
 async def test_the_right_to_delete_the_cluster_includes_its_topics() -> None:
     async with broker_granting((Operation.DELETE, ResourceType.CLUSTER)) as services:
-        answer = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(TOPIC))
-        assert [response.error_code for response in answer.responses] == [ErrorCode.NONE]
+        response = await ask(HANDLERS[ApiKey.DELETE_TOPICS], services, delete_request(TOPIC))
+        assert [topic.error_code for topic in response.responses] == [ErrorCode.NONE]
         assert TOPIC not in services.metadata.image.topics
 
 
@@ -399,15 +399,17 @@ async def test_topics_that_a_client_may_not_see_come_last_in_a_page() -> None:
         request = describe_topic_partitions.DescribeTopicPartitionsRequest(
             [describe_topic_partitions.TopicRequest(name) for name in ("a", "b", "c")], 10
         )
-        answer = await ask(HANDLERS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], services, request)
-        assert [topic.name for topic in answer.topics] == ["b", "c", "a"]
+        response = await ask(HANDLERS[ApiKey.DESCRIBE_TOPIC_PARTITIONS], services, request)
+        assert [topic.name for topic in response.topics] == ["b", "c", "a"]
 
 
 async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
     async with broker_granting(CLUSTER_ACTION) as services:
-        answer = await ask(HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH], services, epoch_request(TOPIC))
+        response = await ask(
+            HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH], services, epoch_request(TOPIC)
+        )
         # Allowed: and then the log is not there in this test.
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("request_about", [two_phase_request, keeping_request])
@@ -421,7 +423,7 @@ async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
     settings = Settings(transaction_two_phase_commit_enable=switched_on)
     async with broker(settings, Granting(*rights[: 1 + may])) as services:
         services = without_internal_topics(services)
-        answer = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, request_about(TOPIC))
+        response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, request_about(TOPIC))
     # A client with the right meets a broker that is no coordinator.
     allowed = switched_on and may
-    assert answer.error_code == (ErrorCode.NOT_COORDINATOR if allowed else ID_DENIED)
+    assert response.error_code == (ErrorCode.NOT_COORDINATOR if allowed else ID_DENIED)

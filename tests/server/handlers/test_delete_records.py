@@ -43,10 +43,10 @@ async def test_the_answer_waits_for_the_checkpoint_unless_nothing_was_deleted() 
         assert isinstance(refused, DeleteRecordsResponse)
         assert refused.topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert checkpoints == []
-        answer = ask(3)
-        assert isinstance(answer, Deferred)
-        assert answer.ordered, "the next requests need not wait"
-        assert not answer.done
+        response = ask(3)
+        assert isinstance(response, Deferred)
+        assert response.ordered, "the next requests need not wait"
+        assert not response.done
         checkpoints[0].complete(None)
-        result = answer.value.topics[0].partitions[0]
+        result = response.value.topics[0].partitions[0]
         assert (result.low_watermark, result.error_code) == (3, ErrorCode.NONE)

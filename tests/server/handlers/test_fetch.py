@@ -54,14 +54,14 @@ async def test_KIP951_a_reader_gets_the_current_leader(version: int) -> None:
         services = await with_orders(bare)
         found = services.partitions.require(*NAME)
         found.become_follower(2, 3)
-        answer = await ask(fetch, services, request(services), version)
-        (response,) = answer.responses[0].partitions
-        assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        response = await ask(fetch, services, request(services), version)
+        (partition,) = response.responses[0].partitions
+        assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         if version < fetch.LEADERS_SINCE:
-            assert response.current_leader is None
+            assert partition.current_leader is None
             return
-        assert (response.current_leader.leader_id, response.current_leader.leader_epoch) == (1, 0)
-        (endpoint,) = answer.node_endpoints
+        assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (1, 0)
+        (endpoint,) = response.node_endpoints
         assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, "inside", 9092)
 
 
@@ -79,11 +79,11 @@ async def test_KIP951_only_a_reader_that_is_behind_gets_it(
     async with broker() as bare:
         services = await with_orders(bare)
         services.partitions.require(*NAME).become_leader(1, 5, (1,), (1,))
-        answer = await ask(fetch, services, request(services, 1, leader_epoch=epoch))
-        (response,) = answer.responses[0].partitions
-        assert response.error_code == code
-        assert (response.current_leader is not None) is is_sent
-        assert bool(answer.node_endpoints) is is_sent
+        response = await ask(fetch, services, request(services, 1, leader_epoch=epoch))
+        (partition,) = response.responses[0].partitions
+        assert partition.error_code == code
+        assert (partition.current_leader is not None) is is_sent
+        assert bool(response.node_endpoints) is is_sent
 
 
 async def test_a_parked_reader_of_a_topic_that_is_deleted_gets_the_error() -> None:

@@ -64,8 +64,8 @@ async def test_the_fields_of_a_group_come_all_or_none_and_never_without_an_id(
 ) -> None:
     async with broker() as services:
         request = InitProducerIdRequest(transaction_timeout_ms=1_000, **(WHOLE | change))
-        answer = await ask(init_producer_id, without_internal_topics(services), request)
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        response = await ask(init_producer_id, without_internal_topics(services), request)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_no_input_partitions_are_an_assignment_too() -> None:
@@ -73,26 +73,26 @@ async def test_no_input_partitions_are_an_assignment_too() -> None:
         request = InitProducerIdRequest(
             transaction_timeout_ms=1_000, **(WHOLE | {"assigned_partitions": []})
         )
-        answer = await ask(init_producer_id, without_internal_topics(services), request)
-        assert answer.error_code == ErrorCode.NOT_COORDINATOR
+        response = await ask(init_producer_id, without_internal_topics(services), request)
+        assert response.error_code == ErrorCode.NOT_COORDINATOR
 
 
 async def test_switched_off_no_id_joins_silently() -> None:
     async with broker(Settings(group_transactions_enable=False)) as services:
         request = InitProducerIdRequest(transaction_timeout_ms=1_000, **WHOLE)
-        answer = await ask(init_producer_id, without_internal_topics(services), request)
-        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        response = await ask(init_producer_id, without_internal_topics(services), request)
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize("version", range(1, 6))
 async def test_key_type_2_is_the_owner_of_the_groups_partition(version: int) -> None:
     async with broker() as services:
         request = FindCoordinatorRequest(key="g", key_type=2, coordinator_keys=["g"])
-        answer = await ask(find_coordinator, services, request, version)
-        response = answer.coordinators[0] if version >= 4 else answer
+        response = await ask(find_coordinator, services, request, version)
+        coordinator = response.coordinators[0] if version >= 4 else response
         topic = services.metadata.image.topics[TRANSACTION_STATE]
         owner = topic.partitions[partition_for("g", len(topic.partitions))].leader
-        assert (response.error_code, response.node_id) == (ErrorCode.NONE, owner)
+        assert (coordinator.error_code, coordinator.node_id) == (ErrorCode.NONE, owner)
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,15 @@ def ending(group_id: str | None) -> EndTxnRequest:
 
 async def test_members_without_a_group_are_refused() -> None:
     async with broker() as services:
-        answer = await ask(end_txn, without_internal_topics(services), ending(None))
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        response = await ask(end_txn, without_internal_topics(services), ending(None))
+        assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
     async with broker(authorizer=Denying((Operation.WRITE, "member"))) as services:
-        answer = await ask(end_txn, without_internal_topics(services), ending("g"))
-        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert answer.refused_member == "member"
+        response = await ask(end_txn, without_internal_topics(services), ending("g"))
+        assert response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert response.refused_member == "member"
 
 
 async def test_an_older_generation_of_a_live_group_is_reported() -> None:
@@ -144,8 +144,8 @@ async def test_an_older_generation_of_a_live_group_is_reported() -> None:
                 consumer_group_generation=0,
                 assigned_partitions=ASSIGNED,
             )
-            answer = await ask(init_producer_id, services, request)
-            assert answer.error_code == ErrorCode.ILLEGAL_GENERATION
+            response = await ask(init_producer_id, services, request)
+            assert response.error_code == ErrorCode.ILLEGAL_GENERATION
         assert world.transactions.fences.refused[FenceCause.NEWER_GENERATION] == 2
         (fence,) = world.transactions.find(known).fences
         assert (fence.producer_id, fence.owner) == (-1, Client("test", "/127.0.0.1"))

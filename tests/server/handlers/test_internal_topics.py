@@ -70,11 +70,11 @@ async def test_none_but_the_offsets_is_added_to_a_transaction_and_these_by_broke
         adding: Any = Adding()
         request = add_by_broker(topic) if by_broker else add_by_client(topic)
         services = replace(services, transactions=adding)
-        answer = await ask(add_partitions_to_txn, services, request, version)
+        response = await ask(add_partitions_to_txn, services, request, version)
         (named,) = (
-            answer.results_by_transaction[0].topic_results
+            response.results_by_transaction[0].topic_results
             if by_broker
-            else answer.results_by_topic_v3_and_below
+            else response.results_by_topic_v3_and_below
         )
         (row,) = named.results_by_partition
     if by_broker and topic == CONSUMER_OFFSETS:

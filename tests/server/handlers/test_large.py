@@ -99,7 +99,7 @@ async def test_a_large_request_is_answered_in_slices(at: int) -> None:
         services.slices = Slices(timers, monotonic_ms, steps_per_slice=10**9)
         steps = handler.handle(services, context(services, handler.API, version), request)
         assert isinstance(steps, GeneratorType)
-        answer = services.slices.queue(steps)
+        response = services.slices.queue(steps)
         turns = 0
         while timers.soon:
             began_ms = timers.now_ms
@@ -109,8 +109,8 @@ async def test_a_large_request_is_answered_in_slices(at: int) -> None:
         assert turns > COUNT / (SLICE_MS + 2)
         services.slices = slices
         whole = await ask(handler, services, request, version)
-        api = type(answer.value)
-        assert decode(api, version, encode(answer.value, version)) == whole
+        api = type(response.value)
+        assert decode(api, version, encode(response.value, version)) == whole
         rows = whole.results if handler is describe_configs else whole.topics
         assert len(rows) == COUNT
 
@@ -184,16 +184,16 @@ async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_p
         request = ProduceRequest(
             acks=-1, topic_data=[TopicProduceData("wide", partition_data=data)]
         )
-        answer = produce.handle(alive.services, context(alive.services, produce.API, 9), request)
-        assert isinstance(answer, Deferred)
+        response = produce.handle(alive.services, context(alive.services, produce.API, 9), request)
+        assert isinstance(response, Deferred)
         most = 0
-        while not answer.done:
+        while not response.done:
             before = sum(partition.log_end_offset for partition in partitions)
             await asyncio.sleep(0)
             most = max(most, sum(partition.log_end_offset for partition in partitions) - before)
         assert most <= PARTS_OF_A_TURN * PART < count
-        assert isinstance(answer.value, GeneratorType)
-        (topic,) = at_its_end(answer.value).responses
+        assert isinstance(response.value, GeneratorType)
+        (topic,) = at_its_end(response.value).responses
         assert [
             partition_response.index for partition_response in topic.partition_responses
         ] == list(range(count))

@@ -74,24 +74,24 @@ def framed(asked: ProduceRequest, version: int) -> bytearray:
 def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -> Answer:
     """As it comes over a connection: its bytes are in a buffer that the next request takes."""
     shared = asked if isinstance(asked, bytearray) else framed(asked, version)
-    answer = broker._dispatch.serve(memoryview(shared), SESSION)
+    response = broker._dispatch.serve(memoryview(shared), SESSION)
     shared[:] = bytes(len(shared))
-    return answer
+    return response
 
 
-async def response_of(answer: Answer, version: int = 9) -> ProduceResponse:
-    """The answer of a request, when it is there."""
-    assert isinstance(answer, Deferred)
-    assert not answer.ordered, "the next request of the connection would append before"
+async def response_of(response: Answer, version: int = 9) -> ProduceResponse:
+    """The response of a request, when it is there."""
+    assert isinstance(response, Deferred)
+    assert not response.ordered, "the next request of the connection would append before"
     ready = asyncio.Event()
-    answer.on_complete(lambda _: ready.set())
-    answer.on_abandon(ready.set)
+    response.on_complete(lambda _: ready.set())
+    response.on_abandon(ready.set)
     await asyncio.wait_for(ready.wait(), DEADLINE_S)
-    if answer.failure is not None:
-        raise answer.failure
+    if response.failure is not None:
+        raise response.failure
     requests = Requests("test")
     requests.send(ProduceRequest(acks=-1), version)
-    parts = cast("list[bytes]", answer.value)
+    parts = cast("list[bytes]", response.value)
     (message,) = requests.receive_data(b"".join(parts))
     found: ProduceResponse = message.message
     return found
@@ -101,10 +101,10 @@ def ends(broker: Broker, topic: str = "wide") -> set[int]:
     return {broker.partitions.require(topic, number).log_end_offset for number in range(COUNT)}
 
 
-def codes(answer: ProduceResponse) -> set[int]:
+def codes(response: ProduceResponse) -> set[int]:
     return {
         partition_response.error_code
-        for topic in answer.responses
+        for topic in response.responses
         for partition_response in topic.partition_responses
     }
 
@@ -160,7 +160,7 @@ def add_all(broker: Broker, owner: tuple[int, int]) -> None:
 async def test_no_step_of_it_does_very_much(
     broker: Broker, acks: int, version: int, is_transactional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither decoding, checks, questions, appends nor the answer; nor what comes before them."""
+    """Neither decoding, checks, questions, appends nor the response; nor what comes before them."""
     asked = request(acks=acks)
     if is_transactional:
         owner = await identity(broker, "t")
@@ -176,9 +176,9 @@ async def test_no_step_of_it_does_very_much(
     at_once = Calls()
     frame = framed(asked, version)
     sliced_decoder(ProduceRequest, version)  # generated at the first request
-    answer = at_once.of(lambda: serve(broker, frame, version))
+    response = at_once.of(lambda: serve(broker, frame, version))
     if acks:
-        assert codes(await response_of(answer, version)) == {0}
+        assert codes(await response_of(response, version)) == {0}
         assert calls.steps > 2 * COUNT, "decoded and encoded in steps"
     else:
         await all_appended(broker)
@@ -192,28 +192,29 @@ async def test_with_acks_0_a_partition_that_refuses_closes_the_connection_and_ke
 ) -> None:
     asked = request(acks=0)
     asked.topic_data[0].partition_data[7].records = b"no batch"
-    answer = serve(broker, asked)
+    response = serve(broker, asked)
     with pytest.raises(ProtocolError, match="acks=0"):
-        await response_of(answer)
+        await response_of(response)
     assert ends(broker) == {0, 1}
     assert broker.partitions.require("wide", 7).log_end_offset == 0
 
 
 async def test_a_client_that_goes_away_meanwhile_has_written_all_or_nothing(broker: Broker) -> None:
-    answer = serve(broker, request())
-    assert isinstance(answer, Deferred)
+    response = serve(broker, request())
+    assert isinstance(response, Deferred)
     await some_appended(broker)
-    answer.cancel()
+    response.cancel()
     await all_appended(broker)
 
 
 async def test_partitions_of_a_topic_that_is_deleted_meanwhile_are_refused(broker: Broker) -> None:
-    answer = serve(broker, request())
+    response = serve(broker, request())
     await some_appended(broker)
     topic = broker.metadata.image.topics["wide"]
     for number in range(COUNT):
         broker._replica_manager._remove(topic, TopicPartition("wide", number))
-    (rows,) = (response.partition_responses for response in (await response_of(answer)).responses)
+    (topic_response,) = (await response_of(response)).responses
+    rows = topic_response.partition_responses
     assert rows[0].error_code == 0
     assert rows[-1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -226,11 +227,11 @@ async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
     owner = await identity(broker, "t")
     if version < ADDING:
         add_all(broker, owner)
-    answer = serve(broker, transactional(owner), version)
+    response = serve(broker, transactional(owner), version)
     await some_appended(broker)
     ended = await ask(end_txn, broker.services, EndTxnRequest("t", *owner, False))
     assert ended.error_code == 0
-    found = await response_of(answer, version)
+    found = await response_of(response, version)
     assert 0 in codes(found)
     assert len(codes(found)) > 1, "those whose turn came after the end"
     for number in range(COUNT):

@@ -49,10 +49,10 @@ async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, in
     )
     async with broker() as services:
         services.partitions.add(found)
-        answer = await ask(list_offsets, replace(services), request)
+        response = await ask(list_offsets, replace(services), request)
     return [
         (partition.error_code, partition.offset, partition.leader_epoch)
-        for partition in answer.topics[0].partitions
+        for partition in response.topics[0].partitions
     ]
 
 

@@ -101,17 +101,17 @@ async def test_a_client_has_to_look_for_the_coordinator(
         await bare.metadata.create_topics([NewTopic(TOPIC)])
         services = without_internal_topics(bare)
         services.partitions.add(partition(name=TopicPartition(TOPIC, 0)))
-        answer = await ask(HANDLERS[api], services, request_about(TOPIC), version)
-        assert set(codes(answer)) | {ErrorCode.NONE} == {code, ErrorCode.NONE}
+        response = await ask(HANDLERS[api], services, request_about(TOPIC), version)
+        assert set(codes(response)) | {ErrorCode.NONE} == {code, ErrorCode.NONE}
 
 
 async def test_add_offsets_to_txn_has_the_offsets_topic_created() -> None:
     """A producer may come here before any consumer has asked for the group's coordinator."""
     async with broker() as bare:
         services = without_internal_topics(bare)
-        answer = await ask(
+        response = await ask(
             HANDLERS[ApiKey.ADD_OFFSETS_TO_TXN], services, add_offsets_request(TOPIC)
         )
-        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await services.metadata.create_missing_topic(CONSUMER_OFFSETS)
         assert CONSUMER_OFFSETS in services.metadata.image.topics

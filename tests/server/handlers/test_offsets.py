@@ -55,8 +55,8 @@ async def node_with_offsets() -> AsyncIterator[BrokerServices]:
         partitions = [OffsetCommitRequestPartition(0, 7)]
         topics = [OffsetCommitRequestTopic(name, partitions=partitions) for name in (OPEN, SECRET)]
         request = OffsetCommitRequest("group", -1, topics=topics)
-        answer = await ask(offset_commit, services, request, BY_NAME)
-        assert {topic.partitions[0].error_code for topic in answer.topics} == {ErrorCode.NONE}
+        response = await ask(offset_commit, services, request, BY_NAME)
+        assert {topic.partitions[0].error_code for topic in response.topics} == {ErrorCode.NONE}
         denied = Denying((Operation.DESCRIBE, SECRET), (Operation.READ, SECRET))
         yield replace(services, authorizer=denied)
 
@@ -98,9 +98,9 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
             for name, size in sizes.items()
         ]
         request = OffsetCommitRequest("group", -1, topics=topics)
-        answer = await ask(offset_commit, services, request, BY_NAME)
+        response = await ask(offset_commit, services, request, BY_NAME)
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert {topic.name: topic.partitions for topic in answer.topics} == {
+        assert {topic.name: topic.partitions for topic in response.topics} == {
             name: [
                 *(OffsetCommitResponsePartition(number, ErrorCode.NONE) for number in range(size)),
                 OffsetCommitResponsePartition(size, missing),
@@ -131,9 +131,9 @@ async def test_offsets_of_a_topic_that_may_not_be_read_are_not_deleted() -> None
         partitions = [OffsetDeleteRequestPartition(0)]
         names = (SECRET, OPEN, "missing")
         topics = [OffsetDeleteRequestTopic(name, partitions) for name in names]
-        answer = await ask(offset_delete, services, OffsetDeleteRequest("group", topics))
-        assert answer.error_code == ErrorCode.NONE
-        assert {topic.name: topic.partitions[0].error_code for topic in answer.topics} == {
+        response = await ask(offset_delete, services, OffsetDeleteRequest("group", topics))
+        assert response.error_code == ErrorCode.NONE
+        assert {topic.name: topic.partitions[0].error_code for topic in response.topics} == {
             OPEN: ErrorCode.NONE,
             SECRET: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

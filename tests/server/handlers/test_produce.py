@@ -37,7 +37,7 @@ async def test_h51_M30_no_client_id_opens_an_internal_topic(topic: str, client_i
         services.partitions.add(found)
         services = replace(services, clock=StillClock(), transactions=UNASKED)
         asking = msgspec.structs.replace(context(services, produce.API, 12), client_id=client_id)
-        answer: Any = produce.handle(services, asking, request)
-    (refused,) = answer.responses[0].partition_responses
+        response: Any = produce.handle(services, asking, request)
+    (refused,) = response.responses[0].partition_responses
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert found.log_end_offset == 0

@@ -59,7 +59,7 @@ async def flushing() -> AsyncIterator[tuple[World, BrokerServices]]:
 def commit(
     services: BrokerServices, transactional_id: str, producer: Producer, offset: int, version: int
 ) -> Any:
-    """One offset of the input; the answer, or the Deferred of it."""
+    """One offset of the input; the response, or the Deferred of it."""
     partitions = [TxnOffsetCommitRequestPartition(0, offset)]
     topics = [TxnOffsetCommitRequestTopic(INPUT, partitions=partitions)]
     request = TxnOffsetCommitRequest(transactional_id, GROUP, *producer, topics=topics)
@@ -68,8 +68,8 @@ def commit(
     )
 
 
-def code_of(answer: Any) -> ErrorCode:
-    found = value_of(answer)
+def code_of(response: Any) -> ErrorCode:
+    found = value_of(response)
     return ErrorCode(found.topics[0].partitions[0].error_code)
 
 
@@ -94,9 +94,9 @@ def waiting_for_the_older(
     """The newer producer's commit waits for the abort of the older one, in whose partition of
     `__transaction_state` the disk is slower than in its own."""
     older, newer = begun(world, OLDER), begun(world, NEWER)
-    answer = commit(services, OLDER, older, 5, version)
+    response = commit(services, OLDER, older, 5, version)
     world.settle()
-    assert code_of(answer) is ErrorCode.NONE
+    assert code_of(response) is ErrorCode.NONE
     world.slow.add(world.transaction_logs[0])
     waiting = commit(services, NEWER, newer, 7, version)
     assert isinstance(waiting, Deferred)
@@ -160,9 +160,9 @@ async def test_a_producer_that_gives_way_to_an_older_commit_learns_why() -> None
     """The older transaction is decided already, and its marker cannot be written yet."""
     async with flushing() as (world, services):
         older, newer = begun(world, OLDER), begun(world, NEWER)
-        answer = commit(services, OLDER, older, 5, 4)
+        response = commit(services, OLDER, older, 5, 4)
         world.settle()
-        assert code_of(answer) is ErrorCode.NONE
+        assert code_of(response) is ErrorCode.NONE
         world.scene.leaderless.add(OFFSETS)
         world.end(older, True, transactional_id=OLDER, bumps_epoch=False)
         world.settle()

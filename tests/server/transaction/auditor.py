@@ -1,5 +1,5 @@
-"""What KIP-98 and KIP-890 promise of one transactional id, checked on records, markers and answers
-alone. Knows nothing of the server's states and verdicts."""
+"""What KIP-98 and KIP-890 promise of one transactional id, checked on records, markers and
+responses alone. Knows nothing of the server's states and verdicts."""
 
 from __future__ import annotations
 

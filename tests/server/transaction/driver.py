@@ -97,7 +97,7 @@ class Driver:
         return reading(self.shard, decide, *args, **kwargs)
 
     def run(self, decision: Decision[TransactionResult] | Decision[None]) -> Answer:
-        """Take the decision. The answer comes once it is committed."""
+        """Take the decision. The response comes once it is committed."""
         answer: Answer = Deferred()
         carry_out(self.effects, TAKEN, self.shard, decision.effects)
         response: Any = decision.response

@@ -43,9 +43,9 @@ def member(
 ) -> GroupedTransaction:
     """A producer that has joined, whatever it had to wait for."""
     for _ in range(5):
-        answer = join(world, transactional_id, generation_id, *partitions)
+        response = join(world, transactional_id, generation_id, *partitions)
         world.settle()
-        result = value_of(answer)
+        result = value_of(response)
         if result.code is not BUSY:
             break
     assert result.code is ErrorCode.NONE
@@ -104,14 +104,14 @@ class GroupCommit:
     def run(self, world: World, until: Callable[[], bool]) -> None:
         """`until` lets the disk and time go on; False when there is nothing left to do."""
 
-        def wait(answer: object) -> None:
-            while isinstance(answer, Deferred) and not answer.done:
+        def wait(response: object) -> None:
+            while isinstance(response, Deferred) and not response.done:
                 assert until()
 
         def made(transactional_id: str) -> GroupedTransaction:
-            answer = join(world, transactional_id, 1)
-            wait(answer)
-            result = value_of(answer)
+            response = join(world, transactional_id, 1)
+            wait(response)
+            result = value_of(response)
             assert result.code is ErrorCode.NONE
             return GroupedTransaction(transactional_id, result.producer_id, result.producer_epoch)
 
@@ -125,9 +125,9 @@ class GroupCommit:
         wait(add(world, self.parent, OFFSETS, version=0))
         wait(world.commit_offset(self.parent[1:], 5, transactional_id=PARENT))
         self.asked = True
-        answer = end(world, self.parent, *self.members, committed=self.committed)
-        wait(answer)
-        self.ended = value_of(answer)
+        response = end(world, self.parent, *self.members, committed=self.committed)
+        wait(response)
+        self.ended = value_of(response)
         assert self.ended.code is ErrorCode.NONE
         while until():
             pass
@@ -136,9 +136,9 @@ class GroupCommit:
         """The same EndTxn at the next process, until it says something."""
         assert self.parent is not None
         for _ in range(20):
-            answer = end(world, self.parent, *self.members, committed=self.committed)
+            response = end(world, self.parent, *self.members, committed=self.committed)
             world.settle(500)
-            result = value_of(answer)
+            result = value_of(response)
             if result.code is not BUSY:
                 break
         return result

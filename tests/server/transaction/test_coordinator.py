@@ -93,12 +93,12 @@ def test_no_answer_leaves_before_what_it_promises_is_on_disk() -> None:
     assert later.done
     assert append.code is ErrorCode.NONE
 
-    answer = world.end(producer, True)
-    assert isinstance(answer, Deferred)
+    response = world.end(producer, True)
+    assert isinstance(response, Deferred)
     markers = world.partitions[A0].log_end_offset
-    assert (answer.done, markers) == (False, 1), "M9, M10: PREPARE is not on disk yet"
+    assert (response.done, markers) == (False, 1), "M9, M10: PREPARE is not on disk yet"
     world.settle()
-    assert value_of(answer).code is ErrorCode.NONE
+    assert value_of(response).code is ErrorCode.NONE
     assert state(world) is State.COMPLETE_COMMIT
     for name, partition in world.partitions.items():
         assert partition.high_watermark == partition.log_end_offset, name
@@ -114,8 +114,8 @@ def test_while_a_decision_is_on_its_way_to_the_disk_the_id_is_busy() -> None:
         world.end(producer, True),
         world.end(producer, True, bumps_epoch=False),
     )
-    for answer in others:
-        assert value_of(answer).code is ErrorCode.CONCURRENT_TRANSACTIONS
+    for response in others:
+        assert value_of(response).code is ErrorCode.CONCURRENT_TRANSACTIONS
     world.settle()
     assert value_of(first).code is ErrorCode.NONE
     assert value_of(world.add(producer, A0)).code is ErrorCode.NONE  # durable: nothing to wait for
@@ -126,11 +126,11 @@ def test_T3_the_scan_passes_over_a_transaction_that_is_being_decided() -> None:
     producer = world.producer(timeout_ms=1_000)
     world.produce(producer, A0, 0)
     world.settle()
-    answer = world.end(producer, True)
+    response = world.end(producer, True)
     world.timers.now_ms += 5_000
     assert world.transactions.abort_overdue(10) == []
     world.settle()
-    assert value_of(answer).code is ErrorCode.NONE
+    assert value_of(response).code is ErrorCode.NONE
     assert outcomes(world, A0) == [True]
 
 
@@ -138,9 +138,9 @@ def test_S16_a_failed_fsync_acknowledges_nothing() -> None:
     world = World(flush_on_ack=True)
     producer = world.producer()
     world.files.fail_sync()
-    answer = world.add(producer, A0)
+    response = world.add(producer, A0)
     world.settle()
-    assert value_of(answer).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert value_of(response).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.partitions[TXN_LOG].offline is not None
     assert value_of(world.add(producer, A0)).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -169,9 +169,9 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
         world = world.crash()
         world.settle(10_000)
         assert grown() == {0}
-    answer = world.end(producer, committed, bumps_epoch=bumps_epoch)
+    response = world.end(producer, committed, bumps_epoch=bumps_epoch)
     world.settle(10_000)
-    assert value_of(answer).code is ErrorCode.NONE
+    assert value_of(response).code is ErrorCode.NONE
     assert grown() == {1, 2}  # a marker in each; PREPARE and COMPLETE
     for partition in (A0, A1, B0):
         assert outcomes(world, partition) == [committed]

@@ -37,8 +37,8 @@ class Client:
     def run(self, world: World, until: Callable[[], bool]) -> None:
         """`until` lets the disk and time go on; False when there is nothing left to do."""
 
-        def wait(answer: object) -> None:
-            while isinstance(answer, Deferred) and not answer.done:
+        def wait(response: object) -> None:
+            while isinstance(response, Deferred) and not response.done:
                 assert until()
 
         started = world.init()
@@ -56,9 +56,9 @@ class Client:
         wait(world.add(self.producer, OFFSETS))
         wait(world.commit_offset(self.producer, 5))
         self.asked_to_end = True
-        answer = world.end(self.producer, self.committed, bumps_epoch=self.bumps_epoch)
-        wait(answer)
-        self.ended = value_of(answer)
+        response = world.end(self.producer, self.committed, bumps_epoch=self.bumps_epoch)
+        wait(response)
+        self.ended = value_of(response)
         assert self.ended.code is ErrorCode.NONE
         while until():
             pass
@@ -72,9 +72,9 @@ class Client:
         if not self.asked_to_end:
             return False
         for _ in range(20):
-            answer = world.end(self.producer, self.committed, bumps_epoch=self.bumps_epoch)
+            response = world.end(self.producer, self.committed, bumps_epoch=self.bumps_epoch)
             world.settle(500)
-            result = value_of(answer)
+            result = value_of(response)
             if result.code not in RETRIED:
                 break
         assert result.code is ErrorCode.NONE
@@ -102,9 +102,9 @@ def stepper(world: World, syncs: int | None) -> Callable[[], bool]:
 def take_over(world: World, client: Client) -> None:
     """The next instance of the id gets a working producer."""
     for _ in range(20):
-        answer = world.init()
+        response = world.init()
         world.settle(500)
-        result = value_of(answer)
+        result = value_of(response)
         if result.code is ErrorCode.NONE:
             break
     assert result.code is ErrorCode.NONE
@@ -114,9 +114,9 @@ def take_over(world: World, client: Client) -> None:
         append, _ = world.produce(producer, partition, 0, b"second")
         world.settle()
         assert append.code is ErrorCode.NONE
-    answer = world.end(producer, True)
+    response = world.end(producer, True)
     world.settle()
-    assert value_of(answer).code is ErrorCode.NONE
+    assert value_of(response).code is ErrorCode.NONE
 
 
 def audit(world: World, client: Client, committed: bool) -> None:

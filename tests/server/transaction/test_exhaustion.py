@@ -17,12 +17,12 @@ def test_e10_thirty_two_thousand_instances_of_one_producer_rotate_its_id_once() 
     seen = set()
     ids = []
     for _ in range(LAST_PRODUCER_EPOCH + 2):
-        answer = driver.init().value
-        assert answer.code is ErrorCode.NONE
-        assert (answer.producer_id, answer.producer_epoch) not in seen
-        seen.add((answer.producer_id, answer.producer_epoch))
-        if answer.producer_id not in ids:
-            ids.append(answer.producer_id)
+        response = driver.init().value
+        assert response.code is ErrorCode.NONE
+        assert (response.producer_id, response.producer_epoch) not in seen
+        seen.add((response.producer_id, response.producer_epoch))
+        if response.producer_id not in ids:
+            ids.append(response.producer_id)
         del driver.log[:]
         driver.committed = 0
     assert ids == [1_000, 1_001]
@@ -38,9 +38,9 @@ def test_e2_every_transaction_takes_an_epoch_until_there_are_no_more() -> None:
     seen = {producer}
     while producer[0] == 1_000:
         driver.add(*producer, P0)
-        answer = driver.end(*producer, committed=True).value
-        assert answer.code is ErrorCode.NONE
-        producer = answer.producer_id, answer.producer_epoch
+        response = driver.end(*producer, committed=True).value
+        assert response.code is ErrorCode.NONE
+        producer = response.producer_id, response.producer_epoch
         assert producer not in seen
         seen.add(producer)
         del driver.log[:], driver.markers[:]

@@ -100,9 +100,9 @@ def test_x4_while_its_tombstone_is_on_its_way_an_id_is_busy_and_then_new() -> No
     assert value_of(world.add(producer, A0)).code is BUSY
     assert sweep(sweeper) == 0, "it is not tombstoned twice"
     world.settle()
-    answer = world.init()
+    response = world.init()
     world.settle()
-    again = value_of(answer)
+    again = value_of(response)
     assert (again.code, again.producer_epoch) == (OK, 0)
     assert again.producer_id != producer[0]
 

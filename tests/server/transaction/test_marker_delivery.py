@@ -23,8 +23,8 @@ def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -
     world = World()
     producer = opened(world, A0, A1, B0)
     world.files.fail_append(match="a-1/0")
-    answer = world.end(producer, True)
-    assert value_of(answer).code is ErrorCode.NONE  # decided: nothing can change it
+    response = world.end(producer, True)
+    assert value_of(response).code is ErrorCode.NONE  # decided: nothing can change it
     assert state(world) is State.PREPARE_COMMIT
     assert (outcomes(world, A0), outcomes(world, A1), outcomes(world, B0)) == ([True], [], [True])
     assert value_of(world.init()).code is ErrorCode.CONCURRENT_TRANSACTIONS  # Z7
@@ -113,8 +113,8 @@ def test_Z13_Z14_a_coordinator_that_has_been_replaced_stops_and_promises_nothing
         producer[0], 0, committed=False, coordinator_epoch=5, transaction_version=0, now_ms=0
     )
     end = world.partitions[A1].log_end_offset
-    answer = world.end(producer, True)
-    assert value_of(answer).code is ErrorCode.NOT_COORDINATOR
+    response = world.end(producer, True)
+    assert value_of(response).code is ErrorCode.NOT_COORDINATOR
     world.settle(60_000)
     assert world.partitions[A1].log_end_offset == end
     assert world.is_quiet
@@ -148,12 +148,12 @@ def test_I17_a_complete_record_whose_fsync_fails_leaves_no_request_waiting() -> 
     producer = world.producer()
     world.produce(producer, A0, 0)
     world.settle()
-    answer = world.end(producer, True)
+    response = world.end(producer, True)
     while world.oracle(TXN_LOG).end_offset < 4:  # init, add, PREPARE, COMPLETE
         world.files.pending.pop(0)()
     world.files.fail_sync()
     world.settle()
-    assert value_of(answer).code is ErrorCode.NONE  # PREPARE is on disk
+    assert value_of(response).code is ErrorCode.NONE  # PREPARE is on disk
     assert world.partitions[TXN_LOG].offline is not None
 
 

@@ -1,4 +1,4 @@
-"""What an answer to a marker means: a table, and for everything else another attempt."""
+"""What a response to a marker means: a table, and for everything else another attempt."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PARTITIONS = st.sets(st.sampled_from([P0, P1, P2]), min_size=1)
 
 @dataclass
 class Producer:
-    """One process. It believes the last answer it has seen."""
+    """One process. It believes the last response it has seen."""
 
     number: int
     identity: Identity | None = None
@@ -47,7 +47,7 @@ class Lives(RuleBasedStateMachine):
             )
 
     def answered(
-        self, answer: Answer, producer: Producer, asked: Identity, ends: bool | None, v2: bool
+        self, response: Answer, producer: Producer, asked: Identity, ends: bool | None, v2: bool
     ) -> None:
         def seen(result: TransactionResult) -> None:
             if result.code is not ErrorCode.NONE:
@@ -59,7 +59,7 @@ class Lives(RuleBasedStateMachine):
                 self.auditor.gives(identity, producer.number)
                 producer.identity = identity
 
-        answer.on_complete(seen)
+        response.on_complete(seen)
 
     @rule()
     def a_new_instance(self) -> None:
@@ -96,8 +96,8 @@ class Lives(RuleBasedStateMachine):
     def it_ends(self, data: st.DataObject, committed: bool) -> None:
         producer = self.one(data)
         if producer.identity is not None:
-            answer = self.driver.end(*producer.identity, committed)
-            self.answered(answer, producer, producer.identity, committed, True)
+            response = self.driver.end(*producer.identity, committed)
+            self.answered(response, producer, producer.identity, committed, True)
 
     def one(self, data: st.DataObject) -> Producer:
         if not self.producers:

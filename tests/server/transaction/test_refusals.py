@@ -255,8 +255,8 @@ def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fe
     came_ms = world.wall()
     command = InitProducerId("newer", 60_000, caller=client)
     membership = GroupAssignment(GROUP, 2, frozenset({IN1}))
-    answer = world.transactions.init_producer_id(command, membership)
-    assert value_of(answer).code is ErrorCode.NONE
+    response = world.transactions.init_producer_id(command, membership)
+    assert value_of(response).code is ErrorCode.NONE
     world.settle(5_000)
     assert world.transactions.find("older").fences == ()
     assert value_of(add(world, older, B0)).code is OLDER

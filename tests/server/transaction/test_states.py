@@ -39,7 +39,7 @@ PC, PA = State.PREPARE_COMMIT, State.PREPARE_ABORT
 CC, CA = State.COMPLETE_COMMIT, State.COMPLETE_ABORT
 DEAD, FENCE = State.DEAD, State.PREPARE_EPOCH_FENCE
 READY = (0, EMPTY)
-# The code of the answer, and the state it leaves behind where that is another one.
+# The code of the response, and the state it leaves behind where that is another one.
 TABLE: dict[str, list[int | tuple[int, State]]] = {
     #                         Empty       Ongoing     PrepC  PrepA  CompC       CompA    Dead Fence
     "init a new instance":   [0,          (51, PA),   51,    51,    READY,   READY,   READY, 48],
@@ -61,7 +61,7 @@ STATES = [EMPTY, ONGOING, PC, PA, CC, CA, DEAD, FENCE]
 
 
 def given(driver: Driver, command: str) -> ErrorCode | None:
-    """The code of the answer; None while EndTxn waits for the markers."""
+    """The code of the response; None while EndTxn waits for the markers."""
     asked = {
         "init a new instance": lambda: driver.init(),
         "init (77, 5) itself": lambda: driver.init(77, 5),
@@ -97,7 +97,7 @@ def test_a_command_meets_a_state(command: str, state: State, code: int, after: S
     driver.put(state)
     records = len(driver.log)
     answered = given(driver, command)
-    if answered is None:  # decided; the answer comes with COMPLETE
+    if answered is None:  # decided; the response comes with COMPLETE
         assert code == 0
         assert driver.state is after
         driver.finish("t")

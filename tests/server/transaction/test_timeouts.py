@@ -58,9 +58,11 @@ def test_Z6_init_producer_id_three_times_while_the_abort_takes_time() -> None:
     old = world.producer()
     world.produce(old, A0, 0)
     world.settle()
-    answers = [world.init() for _ in range(3)]
+    responses = [world.init() for _ in range(3)]
     world.settle()
-    assert {value_of(answer).code for answer in answers} == {ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert {value_of(response).code for response in responses} == {
+        ErrorCode.CONCURRENT_TRANSACTIONS
+    }
     assert world.producer() == (old[0], old[1] + 2)
 
 
@@ -195,9 +197,9 @@ def test_t7_a_time_out_while_a_leader_is_away_is_finished_when_it_is_back() -> N
 def test_t10_a_commit_that_takes_longer_than_its_time_out_is_one_or_the_other(scan: str) -> None:
     world = World(flush_on_ack=True)
     producer = world.producer(timeout_ms=1)
-    answer = world.add(producer, A0)
+    response = world.add(producer, A0)
     world.settle()
-    assert value_of(answer).code is ErrorCode.NONE
+    assert value_of(response).code is ErrorCode.NONE
     append, _ = world.produce(producer, A0, 0, adds_partitions=False)
     assert append.code is ErrorCode.NONE
     world.settle(5)

@@ -150,29 +150,29 @@ class Scenario:
         """InitProducerId; without `producer`, of a new instance."""
         producer = producer_of(command.take("producer", "-1/-1"))
         client_id = command.take("client", "client")
-        answer = self.driver.init(
+        response = self.driver.init(
             *producer,
             timeout_ms=command.number("timeout", 60_000),
             caller=Client(client_id, "/127.0.0.1"),
         )
-        self.trace.response(f"init of {client_id}", answer, result_text)
+        self.trace.response(f"init of {client_id}", response, result_text)
 
     def add(self, command: Command) -> None:
         """AddPartitionsToTxn by a client of transaction version 2."""
         producer = producer_of(command.take("producer", ""))
-        answer = self.driver.add(*producer, *map(partition_of, command.all_words()))
-        self.trace.response("add", answer, result_text)
+        response = self.driver.add(*producer, *map(partition_of, command.all_words()))
+        self.trace.response("add", response, result_text)
 
     def end(self, command: Command) -> None:
         """EndTxn; from version 5 on it bumps the epoch."""
         producer = producer_of(command.take("producer", ""))
         outcome = command.word()
-        answer = self.driver.end(
+        response = self.driver.end(
             *producer,
             {"commit": True, "abort": False}[outcome],
             bumps_epoch=command.number("version", 5) >= FIRST_BUMPING_VERSION,
         )
-        self.trace.response(f"end {outcome} of {producer[0]}/{producer[1]}", answer, result_text)
+        self.trace.response(f"end {outcome} of {producer[0]}/{producer[1]}", response, result_text)
 
     # --- what the coordinator does by itself
 

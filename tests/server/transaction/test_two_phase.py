@@ -108,8 +108,8 @@ def test_w2_what_is_kept_can_only_be_ended() -> None:
     opened(driver)
     new = ids(driver.init(two_phase=True, keep=True).value)
     for verify_only in (False, True):
-        answer = driver.add(*new, P0, verify_only=verify_only)
-        assert answer.value.code is ErrorCode.INVALID_TXN_STATE
+        response = driver.add(*new, P0, verify_only=verify_only)
+        assert response.value.code is ErrorCode.INVALID_TXN_STATE
 
 
 def test_w2_each_of_many_instances_shuts_out_the_one_before() -> None:

@@ -40,8 +40,8 @@ class TwoPhaseLives(Lives):
 
     def asks(self, producer: Producer, *, keep: bool, by_name: bool) -> None:
         named = producer.identity if by_name and producer.identity else (-1, -1)
-        answer = self.driver.init(*named, two_phase=True, keep=keep)
-        self.answered(answer, producer, named, None, False)
+        response = self.driver.init(*named, two_phase=True, keep=keep)
+        self.answered(response, producer, named, None, False)
 
     @rule(keep=st.booleans())
     def a_new_instance(self, keep: bool = False) -> None:
@@ -62,10 +62,10 @@ class TwoPhaseLives(Lives):
             return
         if not committed:
             self.asked_to_abort.add(producer.identity)
-        answer = self.driver.end(*producer.identity, committed, bumps_epoch=v2)
+        response = self.driver.end(*producer.identity, committed, bumps_epoch=v2)
         if v2:
             # Without a new epoch a retry looks like the next transaction to an auditor.
-            self.answered(answer, producer, producer.identity, committed, True)
+            self.answered(response, producer, producer.identity, committed, True)
 
     # Most of what happens happens to the newest instance, or little would.
 
@@ -85,10 +85,10 @@ class TwoPhaseLives(Lives):
             self.asked_to_abort.add(asked)
         responses = []
         for _ in range(1 + twice):
-            answer = self.driver.end(*asked, committed)
-            self.answered(answer, producer, asked, committed, True)
-            if answer.done:
-                responses.append(answer.value)
+            response = self.driver.end(*asked, committed)
+            self.answered(response, producer, asked, committed, True)
+            if response.done:
+                responses.append(response.value)
             if crashes:
                 self.the_broker_ends_and_starts(2, 0)
         if responses and responses[0].code is ErrorCode.NONE:
@@ -107,8 +107,8 @@ class TwoPhaseLives(Lives):
         if self.driver.init(two_phase=True).value.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
             return
         for zombie in zombies:
-            for answer in (self.driver.init(*zombie), self.driver.add(*zombie, P0)):
-                assert answer.value.code is not ErrorCode.NONE
+            for response in (self.driver.init(*zombie), self.driver.add(*zombie, P0)):
+                assert response.value.code is not ErrorCode.NONE
 
     @rule(times=st.integers(1, 3), crashes=st.booleans())
     def it_is_kept(self, times: int, crashes: bool) -> None:

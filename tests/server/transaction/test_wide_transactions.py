@@ -33,8 +33,8 @@ def test_markers_are_written_in_slices_and_others_are_served_meanwhile(world: Wo
     wide = world.producer("wide")
     world.add(wide, *WIDE, transactional_id="wide")
     other = world.producer("other")
-    answer = world.end(wide, True, transactional_id="wide")
-    assert isinstance(answer, Deferred)
+    response = world.end(wide, True, transactional_id="wide")
+    assert isinstance(response, Deferred)
     most = turns = 0
     while world.timers.soon:
         before = marked(world)
@@ -46,10 +46,10 @@ def test_markers_are_written_in_slices_and_others_are_served_meanwhile(world: Wo
             assert value_of(world.end(other, True, transactional_id="other")).code == 0
             busy = world.add(wide, A0, transactional_id="wide")
             assert value_of(busy).code is ErrorCode.CONCURRENT_TRANSACTIONS
-            assert not answer.done
+            assert not response.done
     assert most <= STEPS
     assert marked(world) == len(WIDE)
-    assert answer.value.code is ErrorCode.NONE
+    assert response.value.code is ErrorCode.NONE
 
 
 def test_markers_that_a_new_leader_writes_are_not_written_here_too(world: World) -> None:

@@ -57,19 +57,19 @@ GROUP = "g"
 
 
 @overload
-def value_of(answer: Deferred[T]) -> T: ...
+def value_of(response: Deferred[T]) -> T: ...
 
 
 @overload
-def value_of(answer: T | Deferred[T]) -> T: ...
+def value_of(response: T | Deferred[T]) -> T: ...
 
 
-def value_of(answer: T | Deferred[T]) -> T:
-    """The answer, which must be there."""
-    if isinstance(answer, Deferred):
-        assert answer.done, "no answer yet"
-        return answer.value
-    return answer
+def value_of(response: T | Deferred[T]) -> T:
+    """The response, which must be there."""
+    if isinstance(response, Deferred):
+        assert response.done, "no response yet"
+        return response.value
+    return response
 
 
 @dataclass
@@ -259,9 +259,9 @@ class World:
         """A producer that has been initialized: its id and epoch."""
         result = None
         while result is None or result.code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            answer = self.init(transactional_id, **settings)
+            response = self.init(transactional_id, **settings)
             self.settle()
-            result = value_of(answer)
+            result = value_of(response)
         assert result.code is ErrorCode.NONE
         return result.producer_id, result.producer_epoch
 

@@ -53,8 +53,8 @@ def test_Z4_Z16_a_producer_that_is_not_the_ids_own(
 ) -> None:
     driver, _ = begun()
     records = len(driver.log)
-    answer = driver.add(producer_id, epoch, P0, transactional_id=transactional_id)
-    assert answer.value.code is code
+    response = driver.add(producer_id, epoch, P0, transactional_id=transactional_id)
+    assert response.value.code is code
     assert (len(driver.log), driver.state) == (records, State.EMPTY)
 
 

@@ -36,10 +36,10 @@ def test_a_transaction_of_another_producer(
     transactional_id: str, producer_id: int, code: ErrorCode, bumps_epoch: bool
 ) -> None:
     driver, (_, epoch) = begun()
-    answer = driver.end(
+    response = driver.end(
         producer_id, epoch, True, transactional_id=transactional_id, bumps_epoch=bumps_epoch
     )
-    assert answer.value.code is code
+    assert response.value.code is code
     assert driver.state is State.ONGOING
 
 
@@ -245,9 +245,9 @@ def test_an_old_clients_end_of_a_new_transaction_bumps_nothing() -> None:
 
 def test_a_waiting_request_asks_the_new_coordinator_when_the_shard_moves() -> None:
     driver, producer = begun(finishes=False)
-    answer = driver.end(*producer, True)
+    response = driver.end(*producer, True)
     driver.shard.on_unloaded()
-    assert answer.value.code is ErrorCode.NOT_COORDINATOR
+    assert response.value.code is ErrorCode.NOT_COORDINATOR
 
 
 def test_D2_a_decision_that_cannot_be_written_leaves_the_transaction_as_it_was() -> None:

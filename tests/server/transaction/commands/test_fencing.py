@@ -68,12 +68,12 @@ def test_a_restart_after_the_deadline_aborts_at_the_first_scan() -> None:
 def test_T3_what_is_being_decided_is_not_aborted() -> None:
     driver, producer = begun()
     driver.holds_commits = True
-    answer = driver.end(*producer, True)
+    response = driver.end(*producer, True)
     driver.now_ms += 60_000
     assert driver.abort_overdue() == []
     driver.release()
     driver.release()
-    assert answer.value.code is ErrorCode.NONE
+    assert response.value.code is ErrorCode.NONE
     assert {work.committed for work, _ in driver.markers} == {True}
 
 

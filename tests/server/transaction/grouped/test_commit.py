@@ -34,23 +34,23 @@ def opened(
 @pytest.mark.parametrize("committed", [True, False])
 def test_all_are_decided_by_one_batch(committed: bool) -> None:
     driver, parent, a, b = opened(finishes=False)
-    answer = driver.commit_group(parent, a, b, committed=committed)
+    response = driver.commit_group(parent, a, b, committed=committed)
     assert driver.last_batch == 3
     prepared = State.PREPARE_COMMIT if committed else State.PREPARE_ABORT
     assert {driver.state_of(name) for name in (PARENT, A, B)} == {prepared}
     assert list(driver.shard.prepared) == [A, B, PARENT]
-    assert not answer.done
+    assert not response.done
     for name in (A, B, PARENT):
         driver.finish(name)
-    assert answer.value.code is NONE
+    assert response.value.code is NONE
     assert [work.committed for work, _ in driver.markers] == [committed] * 3
 
 
 def test_the_parent_keeps_its_epoch_and_members_end_as_their_own_clients_would() -> None:
     driver, parent, a, b = opened()
     driver.init(transactional_id="c")
-    answer = driver.commit_group(parent, a, b)
-    assert answer.value.producer_epoch == parent.producer_epoch
+    response = driver.commit_group(parent, a, b)
+    assert response.value.producer_epoch == parent.producer_epoch
     for member in (a, b):
         live = driver.shard.get(member.transactional_id)
         assert live is not None
@@ -62,10 +62,10 @@ def test_the_parent_keeps_its_epoch_and_members_end_as_their_own_clients_would()
 
 def test_a_parent_that_speaks_version_5_gets_its_next_epoch() -> None:
     driver, parent, a, b = opened()
-    answer = driver.commit_group(parent, a, b, bumps_epoch=True)
-    assert (answer.value.code, answer.value.producer_epoch) == (NONE, parent.producer_epoch + 1)
+    response = driver.commit_group(parent, a, b, bumps_epoch=True)
+    assert (response.value.code, response.value.producer_epoch) == (NONE, parent.producer_epoch + 1)
     again = driver.commit_group(parent, a, b, bumps_epoch=True)
-    assert again.value == answer.value
+    assert again.value == response.value
 
 
 # --- refusals

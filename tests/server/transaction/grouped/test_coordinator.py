@@ -72,8 +72,8 @@ def test_a_zombie_of_an_older_generation_is_refused_everywhere_and_its_work_is_g
     assert append.code is NONE
     newer = member(world, "newer", 2, IN1)
     assert outcomes(world, A0) == [False]
-    for answer in (add(world, older, A1), add(world, older, OFFSETS), end(world, older)):
-        assert value_of(answer).code is ErrorCode.ILLEGAL_GENERATION
+    for response in (add(world, older, A1), add(world, older, OFFSETS), end(world, older)):
+        assert value_of(response).code is ErrorCode.ILLEGAL_GENERATION
     append, _ = produce(world, older, A1)
     assert append.code is ErrorCode.ILLEGAL_GENERATION
     append, _ = produce(world, older, A0)
@@ -91,8 +91,8 @@ def test_the_new_instance_waits_until_the_markers_of_the_older_one_are_written()
     produce(world, older, A0)
     world.scene.leaderless.add(A0)
     for _ in range(3):
-        answer = value_of(join(world, "newer", 2, IN0))
-        assert answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        response = value_of(join(world, "newer", 2, IN0))
+        assert response.code is ErrorCode.CONCURRENT_TRANSACTIONS
     world.scene.leaderless.clear()
     world.settle(5_000)
     assert value_of(join(world, "newer", 2, IN0)).code is NONE
@@ -143,12 +143,12 @@ def test_a_refused_call_fences_no_producer_of_another_group(
     plain = world.producer(name)
     world.produce(plain, A0, 0, transactional_id=name)
     before = [world.oracle(log).end_offset for log in world.transaction_logs]
-    answer = world.transactions.init_producer_id(
+    response = world.transactions.init_producer_id(
         replace(InitProducerId(name, 60_000), **change),
         GroupAssignment(GROUP, generation, frozenset({IN0})),
         is_current=is_current,
     )
-    assert value_of(answer).code is code
+    assert value_of(response).code is code
     assert [world.oracle(log).end_offset for log in world.transaction_logs] == before
     assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
     assert value_of(end(world, other)).code is NONE
@@ -177,8 +177,8 @@ def test_an_id_that_leaves_its_group_is_fenced_there(elsewhere: bool, crashes: b
         world.settle()
     plain = world.producer(name)
     assert outcomes(world, A0) == [False]
-    for answer in (add(world, joined, A0), end(world, joined)):
-        assert value_of(answer).code is FENCED
+    for response in (add(world, joined, A0), end(world, joined)):
+        assert value_of(response).code is FENCED
     world.produce(plain, A0, 0, b"plain", transactional_id=name)
     assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
     assert world.read(A0) == [b"plain"]
@@ -257,8 +257,8 @@ def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
     refusal = FENCED if generation == 2 and not elsewhere else UNKNOWN
     assert value_of(world.add(producer, A1, transactional_id=name)).code is refusal
     for committed in (True, False):
-        answer = world.end(producer, committed, transactional_id=name)
-        assert value_of(answer).code is refusal
+        response = world.end(producer, committed, transactional_id=name)
+        assert value_of(response).code is refusal
     code = NONE if generation == 1 else ErrorCode.ILLEGAL_GENERATION
     assert value_of(end(world, joined)).code is code
 
@@ -300,10 +300,10 @@ def test_very_many_members_are_finished_in_several_turns() -> None:
     for handed in members:
         produce(world, handed, A0)
     add(world, parent, B0, version=0)
-    answer = end(world, parent, *members)
+    response = end(world, parent, *members)
     assert len(outcomes(world, A0)) == FINISHED_PER_TURN
     world.settle()
-    assert value_of(answer).code is NONE
+    assert value_of(response).code is NONE
     assert outcomes(world, A0) == [True] * len(members)
 
 

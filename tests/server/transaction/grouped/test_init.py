@@ -122,10 +122,10 @@ def test_one_whose_record_is_on_its_way_is_waited_for() -> None:
     driver.member("b", 1, IN1)
     driver.holds_commits = True
     driver.begin(older, P0)
-    answer = driver.join("b", 2, IN0)
+    response = driver.join("b", 2, IN0)
     assert driver.state_of("a") is State.EMPTY
     driver.release()
-    assert answer.value.code is BUSY
+    assert response.value.code is BUSY
     driver.holds_commits = False
     assert driver.join("b", 2, IN0).value.code is BUSY
     assert driver.join("b", 2, IN0).value.code is NONE

@@ -22,7 +22,7 @@ OUTPUTS = st.sets(st.sampled_from([P0, P1, P2]), min_size=1)
 
 
 class Groups(RuleBasedStateMachine):
-    """A group of four processes. Each believes the last answer it has seen; `zombies` are what
+    """A group of four processes. Each believes the last response it has seen; `zombies` are what
     they believed before."""
 
     @initialize(finishes=st.booleans())

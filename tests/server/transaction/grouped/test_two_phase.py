@@ -24,13 +24,13 @@ def ask(
     membership = (
         None if generation is None else GroupAssignment(GROUP, generation, frozenset({IN0}))
     )
-    answer = world.transactions.init_producer_id(
+    response = world.transactions.init_producer_id(
         InitProducerId(name, 60_000, two_phase=True, keep_prepared=keep),
         membership,
         is_current=is_current,
     )
     world.settle()
-    return value_of(answer)
+    return value_of(response)
 
 
 def prepared(world: World, name: str, generation: int | None) -> None:
@@ -93,8 +93,8 @@ def test_in_a_group_that_counts_anew_it_is_kept_as_it_was_and_then_ended() -> No
     assert value_of(end(world, GroupedTransaction(name, *owner(keeper)))).code is ErrorCode.NONE
     assert outcomes(world, A0) == [True]
     # From then on like any other.
-    while (answer := ask(world, name, 1, keep=True, is_current=True)).code is not ErrorCode.NONE:
-        assert answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    while (response := ask(world, name, 1, keep=True, is_current=True)).code is not ErrorCode.NONE:
+        assert response.code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert value_of(end(world, other)).code is ErrorCode.PRODUCER_FENCED
 
 
