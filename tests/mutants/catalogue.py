@@ -1,7 +1,6 @@
 """The named mutants that one broker can have, and those of situations and of the Spark sink.
 
-M27 (ISR expanded too early) needs a second broker, M29 (DENY loses to ALLOW) access rules: both
-come with the issues that bring those.
+M29 (DENY loses to ALLOW) needs access rules and comes with the issue that brings those.
 """
 
 from __future__ import annotations
@@ -270,6 +269,14 @@ MUTANTS: Final = (
         "        self._advance(log_end_offset)\n\n    def _advance",
         "        self._advance(self._log.log_end_offset)\n\n    def _advance",
         (*_PARTITION, "tests/server/partition/test_group_flush.py"),
+    ),
+    Mutant(
+        "M27",
+        "a replica joins the ISR before it has reached the start of the leader epoch",
+        f"{_SERVER}/replica/state.py",
+        "        required = max(high_watermark, self._epoch_start_offset)\n",
+        "        required = high_watermark\n",
+        ("tests/server/replica/test_state.py",),
     ),
     Mutant(
         "M28",

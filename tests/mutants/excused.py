@@ -22,12 +22,6 @@ _PARTITION: Final = "server/oncelog_server/partition"
 
 EXCUSED: Final = (
     Excused(
-        f"{_PARTITION}/partition.py",
-        "if leader_epoch > self.leader_epoch or not self.is_leader:",
-        "if (leader_epoch >= self.leader_epoch) or not self.is_leader:",
-        "the log takes no notice of the epoch that it has",
-    ),
-    Excused(
         f"{_PARTITION}/refused_sequences.py",
         "MOST_PRODUCERS: Final = 1_000",
         "MOST_PRODUCERS: Final = 1001",

@@ -61,6 +61,7 @@ CORES: Final[dict[str, Core]] = {
             *_ALL_OF_IT,
         ),
     ),
+    "replica": Core(("tests/server/replica",), ("tests/server/partition",)),
 }
 
 

@@ -10,8 +10,8 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.trial import ROOT
 
-# Those that need other brokers or principals.
-ELSEWHERE = {"M27", "M29"}
+# What needs access rules.
+ELSEWHERE = {"M29"}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

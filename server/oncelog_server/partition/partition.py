@@ -19,6 +19,7 @@ from oncelog_server.partition.refused_sequences import RefusedSequences
 from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
 from oncelog_server.partition.waiting import CommitWaiters, ReadWaiters, Settled
 from oncelog_server.refusal import Refused
+from oncelog_server.replica.state import Replicas
 from oncelog_server.storage.files import File, StorageError
 from oncelog_server.topic_partition import TopicPartition
 
@@ -63,19 +64,18 @@ class Partition:
         "_flush_requested",
         "_high_watermark",
         "_log",
+        "_replicas",
         "_request_flush",
         "bytes_out",
         "commit_waiters",
         "guards",
         "is_leader",
-        "isr",
         "leader_epoch",
         "leader_id",
         "offline",
         "on_storage_error",
         "read_waiters",
         "refused_sequences",
-        "replicas",
         "topic_id",
         "topic_partition",
     )
@@ -95,8 +95,6 @@ class Partition:
         self._log = log
         self.leader_id = -1
         self.leader_epoch = -1
-        self.replicas: tuple[int, ...] = ()
-        self.isr: tuple[int, ...] = ()
         self.is_leader = False
         # Why the partition serves nothing any more (a failed disk), or None.
         self.offline: str | None = None
@@ -108,6 +106,7 @@ class Partition:
         self._request_flush = request_flush
         self._flush_on_ack = flush_on_ack
         self._flush_requested = False
+        self._replicas = Replicas(log.config.min_insync_replicas)
         self._high_watermark = log.log_end_offset
         # Bytes of records in Fetch responses, since the start.
         self.bytes_out = 0
@@ -130,8 +129,9 @@ class Partition:
             return
         if leader_epoch > self.leader_epoch or not self.is_leader:
             self._log.assign_leader_epoch(leader_epoch)
+            self._replicas.lead(broker_id, self._log.log_end_offset)
+        self._replicas.update(isr, replicas)
         self.leader_id, self.leader_epoch = broker_id, leader_epoch
-        self.isr, self.replicas = isr, replicas
         self.is_leader = True
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
@@ -168,15 +168,10 @@ class Partition:
             raise Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def check_in_sync_replicas(self) -> None:
-        """Raise Refused if too few replicas are in sync for acks=all. A min.insync.replicas above
-        the number of replicas counts as that number, so that a single broker needs no settings."""
-        if len(self.isr) >= self._log.config.min_insync_replicas:
-            return
-        required = min(self._log.config.min_insync_replicas, len(self.replicas))
-        if len(self.isr) < required:
-            raise Refused(
-                ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(self.isr)} in sync, {required} required"
-            )
+        """Raise Refused if too few replicas are in sync for acks=all."""
+        if self._replicas.is_under_min_isr:
+            in_sync, required = len(self._replicas.isr), self._replicas.effective_min_isr
+            raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS, f"{in_sync} in sync, {required} required")
 
     # --- watermarks
 
@@ -227,6 +222,8 @@ class Partition:
         self._advance(log_end_offset)
 
     def _advance(self, high_watermark: int) -> None:
+        if not self._replicas.is_alone:
+            high_watermark = self._replicas.high_watermark(self._high_watermark, high_watermark)
         if high_watermark > self._high_watermark:
             self._high_watermark = high_watermark
             producers = self._log.producers
@@ -468,6 +465,7 @@ class Partition:
     def reconfigure(self, config: LogConfig) -> None:
         """Use these settings from now on. Raises ValueError for an unknown compression type."""
         self._log.reconfigure(config)
+        self._replicas.require(config.min_insync_replicas)
 
     @property
     def size_bytes(self) -> int:

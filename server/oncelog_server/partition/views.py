@@ -65,12 +65,12 @@ class PartitionViews:
 
 
 def partition_view(partition: Partition) -> PartitionView:
-    log = partition._log
+    log, replicas = partition._log, partition._replicas
     producers = log.producers
     return PartitionView(
         partition.topic_partition,
         partition.is_leader,
-        partition.is_leader and len(partition.isr) < len(partition.replicas),
+        partition.is_leader and len(replicas.isr) < len(replicas.assignment),
         partition.offline is None and log.refusals.current is not None,
         partition.high_watermark,
         partition.last_stable_offset,

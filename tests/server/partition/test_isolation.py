@@ -47,6 +47,18 @@ def test_L3_a_marker_that_is_not_committed_ends_nothing_for_a_reader() -> None:
     assert replica.last_stable_offset == replica.high_watermark == 2
 
 
+def test_L3_a_marker_that_a_follower_of_the_isr_lacks_ends_nothing_for_a_reader() -> None:
+    replica = partition(isr=(0, 1), replicas=(0, 1))
+    send(replica, 7, 0)
+    replica._replicas.record_fetch(1, 1, 1, NOW_MS)
+    mark(replica, 7)
+    assert (replica.last_stable_offset, replica.high_watermark) == (0, 1)
+    assert replica.read(0, MANY, RC, at_least_one=True).records is None
+    replica._replicas.record_fetch(1, 2, 2, NOW_MS)
+    send(replica, 8, 0)
+    assert replica.last_stable_offset == replica.high_watermark == 2
+
+
 def test_a_reader_of_the_uncommitted_gets_no_list_of_the_aborted() -> None:
     replica = partition()
     send(replica, 7, 0)

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server.log.config import LogConfig
 from oncelog_server.partition.partition import Isolation
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import mark, partition, refusal, send, waiter
@@ -194,6 +195,46 @@ def test_min_insync_replicas_counts_no_more_than_there_are_replicas(
         assert refusal(replica.check_in_sync_replicas) is ErrorCode.NOT_ENOUGH_REPLICAS
     else:
         replica.check_in_sync_replicas()
+
+
+def test_a_new_min_insync_replicas_counts_at_once() -> None:
+    replica = partition(replicas=(0, 1))
+    replica.check_in_sync_replicas()
+    replica.reconfigure(LogConfig(min_insync_replicas=2))
+    assert refusal(replica.check_in_sync_replicas) is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+# --- replicas: `tests/server/replica` has the rules
+
+
+def test_a_follower_of_the_isr_holds_the_high_watermark_and_what_waits_for_it() -> None:
+    replica = partition(isr=(0, 1), replicas=(0, 1))
+    replica.append(batch(3), now_ms=NOW_MS)
+    codes = waiter(replica, 3)
+    assert (replica.high_watermark, replica.is_committed, codes) == (0, False, [])
+    assert replica.read(0, MANY, RU, at_least_one=True).records is None
+    replica._replicas.record_fetch(1, 3, 3, NOW_MS)
+    replica.append(batch(1), now_ms=NOW_MS)
+    assert (replica.high_watermark, codes) == (3, [ErrorCode.NONE])
+
+
+def test_what_a_follower_has_counts_in_its_leader_epoch_whatever_else_changes() -> None:
+    replica = partition(isr=(0, 1), replicas=(0, 1))
+    replica.append(batch(3), now_ms=NOW_MS)
+    replica._replicas.record_fetch(1, 3, 3, NOW_MS)
+    replica.become_leader(0, 0, (0, 1), (0, 1))
+    replica.append(batch(1), now_ms=NOW_MS)
+    assert replica.high_watermark == 3
+    replica._replicas.record_fetch(1, 4, 4, NOW_MS)
+    replica.become_leader(0, 1, (0, 1), (0, 1))
+    replica.append(batch(1), now_ms=NOW_MS)
+    assert replica.high_watermark == 3
+
+
+def test_below_the_min_isr_nothing_is_committed() -> None:
+    replica = partition(min_insync_replicas=2, replicas=(0, 1))
+    replica.append(batch(3), now_ms=NOW_MS)
+    assert (replica.high_watermark, replica.log_end_offset) == (0, 3)
 
 
 # --- guards

@@ -1,0 +1,191 @@
+"""The replicas of a partition as its leader sees them: the ISR, the log ends of the followers, and
+the high watermark that follows from both.
+
+The rules are those of Kafka's Partition and Replica, with KIP-497 (an ISR change in flight) and
+KIP-966 (an ISR below the min ISR). Times are milliseconds of a clock that never goes back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+UNKNOWN: Final = -1
+
+
+class Follower:
+    """What the fetches of a follower have shown in this leader epoch. It fetches from its log
+    end."""
+
+    __slots__ = ("last_caught_up_ms", "last_fetch_ms", "leader_end_at_last_fetch", "log_end_offset")
+
+    def __init__(self) -> None:
+        self.log_end_offset = UNKNOWN
+        self.last_fetch_ms = UNKNOWN
+        self.leader_end_at_last_fetch = UNKNOWN
+        # The latest time at which the follower is known to have had all that the leader had.
+        self.last_caught_up_ms = UNKNOWN
+
+    def fetched(self, log_end_offset: int, leader_end: int, now_ms: int) -> None:
+        if log_end_offset >= leader_end:
+            self.last_caught_up_ms = now_ms
+        elif log_end_offset >= self.leader_end_at_last_fetch:
+            # While the leader appends, no fetch starts at its log end; each may start where the log
+            # ended at the fetch before.
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = log_end_offset
+        self.leader_end_at_last_fetch = leader_end
+        self.last_fetch_ms = now_ms
+
+
+class Replicas:
+    """The ISR of one partition and what is known of its followers.
+
+    The maximal ISR is the committed ISR and, while a change is in flight, the proposed ISR too: the
+    metadata may already hold either. The leader's log end and the present high watermark are
+    arguments: the log and the partition hold them. A broker id without a replica is a KeyError.
+    """
+
+    __slots__ = (
+        "_epoch_start_offset",
+        "_followers",
+        "_in_maximal_isr",
+        "_leader_id",
+        "_min_insync_replicas",
+        "_proposed_isr",
+        "assignment",
+        "is_alone",
+        "is_under_min_isr",
+        "isr",
+    )
+
+    def __init__(self, min_insync_replicas: int) -> None:
+        self.isr: tuple[int, ...] = ()
+        self.assignment: tuple[int, ...] = ()
+        self.is_under_min_isr = False
+        # The high watermark is the leader's log end: appends ask this first.
+        self.is_alone = True
+        self._min_insync_replicas = min_insync_replicas
+        self._leader_id = UNKNOWN
+        self._epoch_start_offset = UNKNOWN
+        self._proposed_isr: tuple[int, ...] = ()
+        self._followers: dict[int, Follower] = {}
+        self._in_maximal_isr: tuple[Follower, ...] = ()
+
+    # --- metadata
+
+    def lead(self, leader_id: int, epoch_start_offset: int) -> None:
+        """Begin a leader epoch: no follower has fetched in it, and no ISR change is in flight.
+        `update` must follow."""
+        self._leader_id, self._epoch_start_offset = leader_id, epoch_start_offset
+        self._proposed_isr = ()
+        self._followers = {}
+
+    def update(self, isr: tuple[int, ...], assignment: tuple[int, ...]) -> None:
+        """Take over what metadata holds in this leader epoch. A change in flight stays in flight:
+        this may be an older state than its outcome."""
+        known = self._followers
+        self._followers = {
+            broker_id: known.get(broker_id) or Follower()
+            for broker_id in assignment
+            if broker_id != self._leader_id
+        }
+        self.isr, self.assignment = isr, assignment
+        self._count()
+
+    def require(self, min_insync_replicas: int) -> None:
+        """Take over `min.insync.replicas`."""
+        self._min_insync_replicas = min_insync_replicas
+        self._count()
+
+    def propose_isr(self, isr: tuple[int, ...]) -> None:
+        """Count these replicas too: the change is in flight until `settle_isr` (AlterPartition)."""
+        self._proposed_isr = isr
+        self._count()
+
+    def settle_isr(self) -> None:
+        """End the change in flight: the committed ISR is its outcome."""
+        self._proposed_isr = ()
+        self._count()
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return frozenset((*self.isr, *self._proposed_isr))
+
+    @property
+    def effective_min_isr(self) -> int:
+        """A min.insync.replicas above the number of replicas counts as that number, so that a
+        single broker needs no settings."""
+        return min(self._min_insync_replicas, len(self.assignment))
+
+    def _count(self) -> None:
+        self._in_maximal_isr = tuple(
+            self._followers[broker_id]
+            for broker_id in self.maximal_isr
+            if broker_id != self._leader_id
+        )
+        self.is_under_min_isr = len(self.isr) < self.effective_min_isr
+        self.is_alone = not self._in_maximal_isr and not self.is_under_min_isr
+
+    # --- log ends
+
+    def high_watermark(self, present: int, leader_end: int) -> int:
+        """Return the smallest log end over the maximal ISR, or the `present` high watermark if that
+        is higher or the ISR is below the min ISR.
+
+        `leader_end` is the leader's log end as far as it counts: where acks wait for a flush, the
+        end of the flushed records.
+        """
+        if self.is_under_min_isr:
+            return present
+        ends = (follower.log_end_offset for follower in self._in_maximal_isr)
+        return max(present, min((leader_end, *ends)))
+
+    def record_fetch(
+        self, broker_id: int, log_end_offset: int, leader_end: int, now_ms: int
+    ) -> None:
+        """Record a follower's fetch from `log_end_offset`, while the leader's log ends at
+        `leader_end`."""
+        self._followers[broker_id].fetched(log_end_offset, leader_end, now_ms)
+
+    def lag(self, broker_id: int, leader_end: int) -> int | None:
+        """Return how many offsets the follower is behind; None before its first fetch in this
+        leader epoch."""
+        log_end_offset = self._followers[broker_id].log_end_offset
+        return None if log_end_offset == UNKNOWN else max(leader_end - log_end_offset, 0)
+
+    # --- changes of the ISR
+
+    def out_of_sync(self, leader_end: int, now_ms: int, max_lag_ms: int) -> tuple[int, ...]:
+        """Return the followers that must leave the ISR: not at the leader's log end, nor during the
+        last `max_lag_ms` (replica.lag.time.max.ms). While a change is in flight there are none.
+
+        The time of a follower that has not caught up in this leader epoch begins with the first
+        call.
+        """
+        if self._proposed_isr:
+            return ()
+        found: list[int] = []
+        for broker_id in self.isr:
+            if broker_id == self._leader_id:
+                continue
+            follower = self._followers[broker_id]
+            if follower.log_end_offset >= leader_end:
+                continue
+            if follower.last_caught_up_ms == UNKNOWN:
+                follower.last_caught_up_ms = now_ms
+            if now_ms - follower.last_caught_up_ms > max_lag_ms:
+                found.append(broker_id)
+        return tuple(found)
+
+    def may_join(self, high_watermark: int) -> tuple[int, ...]:
+        """Return the followers that may join the ISR: at the high watermark, and past the start of
+        the leader epoch, before which their logs may differ. While a change is in flight there are
+        none."""
+        if self._proposed_isr:
+            return ()
+        required = max(high_watermark, self._epoch_start_offset)
+        return tuple(
+            broker_id
+            for broker_id, follower in self._followers.items()
+            if broker_id not in self.isr and follower.log_end_offset >= required
+        )
