@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from oncelog_client.spark.settings.options import OPTIONS, Options
 from oncelog_client.spark.sink.columns import TYPES
 from oncelog_client.spark.sink.sink_options import sink_options
-from oncelog_client.spark.source.schema import COLUMNS
-from oncelog_client.spark.source.source_options import source_options
+from oncelog_client.spark.source.plan.schema import COLUMNS
+from oncelog_client.spark.source.plan.source_options import source_options
 from tests.spark.topics import Topics
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from oncelog_client.spark.sink.messages import CommitKind, Intent
 from oncelog_client.spark.sink.sink_options import sink_options
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.offset_specs import resolve
-from oncelog_client.spark.source.source_options import source_options
+from oncelog_client.spark.source.plan.source_options import source_options
 from oncelog_client.values import TopicPartition
 from tests.harness.broker import Oncelog
 from tests.spark.topics import Topics

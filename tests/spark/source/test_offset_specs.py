@@ -8,7 +8,7 @@ from oncelog_client.spark.offsets.offsets import AtTime
 from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.offset_specs import resolve
-from oncelog_client.spark.source.source_options import source_options
+from oncelog_client.spark.source.plan.source_options import source_options
 from oncelog_client.values import TopicPartition
 from tests.spark.topics import Row, Topics
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from oncelog_client import KafkaError
 from oncelog_client.spark.settings.options import Options
-from oncelog_client.spark.source.data_loss import DataLossError
+from oncelog_client.spark.source.plan.data_loss import DataLossError
 from oncelog_client.spark.source.readers import stream_reader
 from oncelog_client.spark.source.stream_reader import StreamReader
 from tests.harness.broker import Oncelog

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
+from oncelog_client.spark.source.plan.planning import readable
+from oncelog_client.spark.source.plan.splits import OffsetRange
+from oncelog_client.spark.source.plan.undecided import beyond, check_decided
+
 from . import logs
 from .offset_specs import resolve
 from .partition_reads import PartitionReads, input_partitions
-from .planning import readable
-from .splits import OffsetRange
-from .undecided import beyond, check_decided
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
+    from oncelog_client.spark.source.plan.source_options import SourceOptions
+
     from .catalogue import Catalogue
-    from .source_options import SourceOptions
 
 _log = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from oncelog_client.errors import KafkaError
 from oncelog_client.spark.background import background
+from oncelog_client.spark.source.plan import data_loss
+from oncelog_client.spark.source.plan.source_options import SourceOptions
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
-from . import data_loss
 from .catalogue import Catalogue, CatalogueKey
-from .source_options import SourceOptions
 
 T = TypeVar("T")
 

@@ -18,11 +18,11 @@ from oncelog_client.spark.offsets.offsets import (
     OffsetSpec,
 )
 from oncelog_client.spark.settings.options import OptionError
+from oncelog_client.spark.source.plan.source_options import SourceOptions
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
 from .catalogue import Catalogue
-from .source_options import SourceOptions
 
 
 async def resolve(

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from oncelog_client.spark.prompt_worker import PromptWorker
+from oncelog_client.spark.source.plan import data_loss
+from oncelog_client.spark.source.plan.source_options import SourceOptions
+from oncelog_client.spark.source.plan.splits import OffsetRange, split
 
-from . import data_loss
 from .range_reader import DataLost, ReadSettings, read_range
-from .source_options import SourceOptions
-from .splits import OffsetRange, split
 
 _log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from oncelog_client.spark.settings.client_settings import client_setup
 from oncelog_client.spark.settings.options import Options
+from oncelog_client.spark.source.plan.schema import SourceColumn, ddl, projection
+from oncelog_client.spark.source.plan.source_options import include_headers, source_options
+from oncelog_client.spark.source.plan.subscriptions import read_subscription
 
 from .batch_reader import BatchReader
-from .schema import SourceColumn, ddl, projection
-from .source_options import include_headers, source_options
 from .stream_reader import StreamReader
-from .subscriptions import read_subscription
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -30,24 +30,32 @@ from oncelog_client.spark.offsets.offsets import (
     to_json,
     whole_stream,
 )
+from oncelog_client.spark.source.plan.planning import (
+    Logs,
+    SettledOffsets,
+    backlogs,
+    next_end,
+    questions,
+    readable,
+    settled,
+)
+from oncelog_client.spark.source.plan.rate_limits import must_wait
+from oncelog_client.spark.source.plan.splits import OffsetRange
 from oncelog_client.values import TopicPartition
 
 from . import logs
 from .catalogue import METADATA_AGE_MS
 from .offset_specs import resolve
 from .partition_reads import PartitionReads, input_partitions
-from .planning import Logs, SettledOffsets, backlogs, next_end, questions, readable, settled
-from .rate_limits import must_wait
-from .splits import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
     from oncelog_client.spark.offsets.offsets import Offsets
+    from oncelog_client.spark.source.plan.source_options import SourceOptions
 
     from .catalogue import Catalogue
-    from .source_options import SourceOptions
 
 _log = logging.getLogger(__name__)
 

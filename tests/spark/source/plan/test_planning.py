@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.source import data_loss
-from oncelog_client.spark.source.planning import (
+from oncelog_client.spark.source.plan import data_loss
+from oncelog_client.spark.source.plan.planning import (
     Logs,
     Questions,
     SettledOffsets,
@@ -17,7 +17,7 @@ from oncelog_client.spark.source.planning import (
     readable,
     settled,
 )
-from oncelog_client.spark.source.splits import OffsetRange
+from oncelog_client.spark.source.plan.splits import OffsetRange
 from oncelog_client.values import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

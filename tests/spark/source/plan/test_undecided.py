@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.source.splits import OffsetRange
-from oncelog_client.spark.source.undecided import UndecidedError, beyond, check_decided
+from oncelog_client.spark.source.plan.splits import OffsetRange
+from oncelog_client.spark.source.plan.undecided import UndecidedError, beyond, check_decided
 from oncelog_client.values import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

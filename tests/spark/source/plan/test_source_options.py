@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from oncelog_client.spark.settings.options import OptionError, Options
-from oncelog_client.spark.source.source_options import (
+from oncelog_client.spark.source.plan.source_options import (
     SourceOptions,
     include_headers,
     source_options,

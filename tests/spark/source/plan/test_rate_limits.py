@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.source.rate_limits import must_wait, shares
+from oncelog_client.spark.source.plan.rate_limits import must_wait, shares
 from oncelog_client.values import TopicPartition
 
 LARGEST = (1 << 63) - 1

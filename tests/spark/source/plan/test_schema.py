@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.source.schema import COLUMNS, SchemaError, SourceColumn, ddl, projection
+from oncelog_client.spark.source.plan.schema import (
+    COLUMNS,
+    SchemaError,
+    SourceColumn,
+    ddl,
+    projection,
+)
 
 
 def test_the_columns_are_those_of_the_official_source_in_its_order() -> None:

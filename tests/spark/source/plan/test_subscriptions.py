@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_client.spark.settings.options import OptionError, Options
-from oncelog_client.spark.source.subscriptions import SourceSubscription, read_subscription
+from oncelog_client.spark.source.plan.subscriptions import SourceSubscription, read_subscription
 from oncelog_client.values import TopicPartition
 
 COUNTS = {"a": 2, "ab": 1, "b": 1}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.source.splits import OffsetRange, split
+from oncelog_client.spark.source.plan.splits import OffsetRange, split
 from oncelog_client.values import TopicPartition
 
 sizes = st.lists(st.integers(0, 1_000), max_size=8)
