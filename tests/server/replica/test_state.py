@@ -214,6 +214,14 @@ def test_the_time_of_a_follower_that_never_caught_up_begins_with_the_first_look(
     assert found.out_of_sync(10, 501 + MAX_LAG_MS, MAX_LAG_MS) == (1,)
 
 
+def test_a_fetch_takes_no_time_from_a_follower() -> None:
+    found = replicas((0, 1), f1=5)
+    assert found.out_of_sync(10, 20, MAX_LAG_MS) == ()
+    found.record_fetch(1, 10, 11, 40)  # The log end of its fetch at time 0.
+    assert found.out_of_sync(11, 20 + MAX_LAG_MS, MAX_LAG_MS) == ()
+    assert found.out_of_sync(11, 21 + MAX_LAG_MS, MAX_LAG_MS) == (1,)
+
+
 # --- any sequence of events
 
 FOLLOWERS: Final = st.sampled_from((1, 2))
