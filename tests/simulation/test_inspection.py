@@ -16,8 +16,9 @@ from oncelog_server.transaction.shard import TransactionShard
 from tests.simulation import world
 from tests.simulation.run import run_seed
 
-# Some of them crash with a transaction open.
-SEEDS = range(40)
+# Some of them crash with a transaction open. World 4 is short and shows every defect below.
+SHORT = 4
+SEEDS = (SHORT, *(seed for seed in range(40) if seed != SHORT))
 
 
 def nothing(_: world.World) -> None:
@@ -46,11 +47,11 @@ def time_of(violation: str) -> float:
 
 
 def test_an_inspection_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    traces = [run_seed(seed).trace for seed in SEEDS[:2]]
+    traces = [run_seed(seed).trace for seed in range(2)]
     monkeypatch.setattr(world, "inspect_start", nothing)
     monkeypatch.setattr(world, "inspect_loaded", nothing)
     monkeypatch.setattr(world, "inspect_running", nothing)
-    assert [run_seed(seed).trace for seed in SEEDS[:2]] == traces
+    assert [run_seed(seed).trace for seed in range(2)] == traces
 
 
 def test_a_last_stable_offset_that_a_restart_sets_too_high(
