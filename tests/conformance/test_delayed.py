@@ -81,16 +81,16 @@ def write(
     """One record in partition 0 in a transaction; the error code."""
     if version < V2["produce"]:
         assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
-    answer = produce(
+    response = produce(
         wire, topic, batch(producer, sequence, value=value), producer=producer, version=version
     )
-    return int(answer.error_code)
+    return int(response.error_code)
 
 
-def after(producer: Identity, answer: Any) -> Identity:
+def after(producer: Identity, response: Any) -> Identity:
     """Return the producer that goes on after an EndTxn v5."""
-    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
-    return Identity(answer.producer_id, answer.producer_epoch, producer.transactional_id)
+    assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
+    return Identity(response.producer_id, response.producer_epoch, producer.transactional_id)
 
 
 def is_decided(wire: Wire, topic: str) -> bool:
@@ -259,8 +259,8 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     wait_until(lambda: is_decided(wire, topic), "the transaction is over")
     wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     held.release()
-    answer = through.answer().results_by_topic_v3_and_below[0].results_by_partition[0]
-    code = ErrorCode(answer.partition_error_code)
+    response = through.answer().results_by_topic_v3_and_below[0].results_by_partition[0]
+    code = ErrorCode(response.partition_error_code)
     assert code is (ErrorCode.NONE if spoken == "V1" else ErrorCode.PRODUCER_FENCED)
     assert last_stable_offset(wire, topic) == (2, 2)
     if spoken == "V1":

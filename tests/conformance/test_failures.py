@@ -87,9 +87,9 @@ def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | Non
     offsets: list[int] = []
 
     def answered() -> bool:
-        answer = produce(wire, topic, data, producer=producer)
-        offsets.append(answer.base_offset)
-        return answer.error_code == ErrorCode.NONE
+        response = produce(wire, topic, data, producer=producer)
+        offsets.append(response.base_offset)
+        return response.error_code == ErrorCode.NONE
 
     wait_until(answered, "the batch is acknowledged")
     return offsets[-1]

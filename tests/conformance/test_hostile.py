@@ -37,10 +37,10 @@ NONSENSE = {
 
 
 def is_served(target: Target) -> bool:
-    """Whether a new client gets an answer."""
+    """Whether a new client gets a response."""
     with Wire(target.address) as wire:
-        answer = wire.call(ApiVersionsRequest("conformance", "1"), 3)
-        return bool(answer.api_keys)
+        response = wire.call(ApiVersionsRequest("conformance", "1"), 3)
+        return bool(response.api_keys)
 
 
 def connect(target: Target) -> socket.socket:
@@ -91,12 +91,12 @@ def test_a_request_in_single_bytes(target: Target) -> None:
         slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in struct.pack(">i", len(body)) + body:
             slow.sendall(bytes([byte]))
-        answer = slow.recv(8)
-    assert struct.unpack_from(">i", answer, 4) == (77,)
+        response = slow.recv(8)
+    assert struct.unpack_from(">i", response, 4) == (77,)
 
 
 def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) -> None:
-    """Gone before its answer: the broker writes the batch and serves on."""
+    """Gone before its response: the broker writes the batch and serves on."""
     with Wire(target.address) as wire:
         for _ in range(50):
             gone = connect(target)

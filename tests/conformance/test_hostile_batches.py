@@ -36,8 +36,8 @@ from tests.harness.writing import (
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
-def code(answer: int) -> str:
-    return ErrorCode(answer).name
+def code(error_code: int) -> str:
+    return ErrorCode(error_code).name
 
 
 def untouched(wire: Wire, topic: str) -> None:
@@ -147,8 +147,8 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
             topic_id=topic_id(wire, internal),
             partition_data=[PartitionProduceData(0, build_batch(records(1, mark)))],
         )
-        answer = wire.call(ProduceRequest(None, -1, 1_000, [place]), 13)
-        answered = answer.responses[0].partition_responses[0].error_code
+        response = wire.call(ProduceRequest(None, -1, 1_000, [place]), 13)
+        answered = response.responses[0].partition_responses[0].error_code
         assert code(answered) == "INVALID_TOPIC_EXCEPTION"
         # The coordinators themselves may write at any time, of what other tests have left.
         for partition, offset in enumerate(before):
@@ -182,6 +182,6 @@ def test_h52_a_time_out_that_makes_no_sense(wire: Wire, topic: str, timeout_ms: 
     """No response is expected: the request does no harm."""
     rows = [PartitionProduceData(0, build_batch(records()))]
     topics = [TopicProduceData(name=topic, partition_data=rows)]
-    answer = wire.call(ProduceRequest(None, -1, timeout_ms, topics), 9)
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    response = wire.call(ProduceRequest(None, -1, timeout_ms, topics), 9)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
     assert end_offset(wire, topic) == 1

@@ -102,8 +102,8 @@ def is_led(wire: Wire, topic: str, partition: int) -> bool:
 def committed_end(wire: Wire) -> int:
     """The last stable offset, without a Fetch."""
     place = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(0, timestamp=LATEST)])
-    answer = wire.call(ListOffsetsRequest(isolation_level=1, topics=[place]), 7)
-    return int(answer.topics[0].partitions[0].offset)
+    response = wire.call(ListOffsetsRequest(isolation_level=1, topics=[place]), 7)
+    return int(response.topics[0].partitions[0].offset)
 
 
 @pytest.fixture(scope="module")

@@ -133,17 +133,17 @@ def test_s7_a_lost_row_of_the_index_is_found_again(restarted: Restarted) -> None
 
 def test_s14_a_coordinator_whose_log_is_damaged(restarted: Restarted) -> None:
     """In Kafka the id begins anew, and its former producer is a zombie without a fence."""
-    answers = []
+    responses = []
 
     def is_answered() -> bool:
         find_coordinator(restarted.wire, "damaged-id")
-        answers.append(init_producer_id(restarted.wire, "damaged-id"))
-        return restarted.name == "oncelog" or answers[-1].error_code not in BUSY
+        responses.append(init_producer_id(restarted.wire, "damaged-id"))
+        return restarted.name == "oncelog" or responses[-1].error_code not in BUSY
 
-    wait_until(is_answered, "an answer to InitProducerId")
-    answered = ErrorCode(answers[-1].error_code).name
+    wait_until(is_answered, "a response to InitProducerId")
+    answered = ErrorCode(responses[-1].error_code).name
     assert answered == DAMAGED_COORDINATOR.expected(restarted.name)
-    assert answers[-1].producer_id != restarted.damaged.producer_id
+    assert responses[-1].producer_id != restarted.damaged.producer_id
 
 
 @pytest.fixture

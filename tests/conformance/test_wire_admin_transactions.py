@@ -36,21 +36,21 @@ from tests.harness.writing import (
 
 
 def producers(wire: Wire, topic: str, partition: int = 0) -> PartitionResponse:
-    answer = wire.call(DescribeProducersRequest([TopicRequest(topic, [partition])]), 0)
-    found: PartitionResponse = answer.topics[0].partitions[0]
+    response = wire.call(DescribeProducersRequest([TopicRequest(topic, [partition])]), 0)
+    found: PartitionResponse = response.topics[0].partitions[0]
     return found
 
 
 def state_of(wire: Wire, transactional_id: str) -> TransactionState:
-    answer = wire.call(DescribeTransactionsRequest([transactional_id]), 0)
-    found: TransactionState = answer.transaction_states[0]
+    response = wire.call(DescribeTransactionsRequest([transactional_id]), 0)
+    found: TransactionState = response.transaction_states[0]
     return found
 
 
 def listed(wire: Wire, version: int = 2, **filters: Any) -> ListTransactionsResponse:
-    answer: ListTransactionsResponse = wire.call(ListTransactionsRequest(**filters), version)
-    assert answer.error_code == ErrorCode.NONE
-    return answer
+    response: ListTransactionsResponse = wire.call(ListTransactionsRequest(**filters), version)
+    assert response.error_code == ErrorCode.NONE
+    return response
 
 
 def ids(wire: Wire, version: int = 2, **filters: Any) -> set[str]:
@@ -101,9 +101,9 @@ def test_what_a_partition_knows_of_a_producer(wire: Wire, topic: str) -> None:
 def test_producers_of_no_partition(
     wire: Wire, topic: str, place: str, partition: int, code: str
 ) -> None:
-    answer = producers(wire, place.format(topic=topic), partition)
-    assert ErrorCode(answer.error_code).name == code
-    assert answer.active_producers == []
+    response = producers(wire, place.format(topic=topic), partition)
+    assert ErrorCode(response.error_code).name == code
+    assert response.active_producers == []
 
 
 def test_what_the_coordinator_knows_of_a_transaction(wire: Wire, topic: str) -> None:
@@ -145,10 +145,10 @@ def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> N
     assert ids(wire, 0, **mine) == {topic, f"{topic}-idle"}
     assert ids(wire, 0, **mine, state_filters=["Ongoing"]) == {topic}
     assert ids(wire, 0, **mine, state_filters=["Ongoing", "Empty"]) == {topic, f"{topic}-idle"}
-    answer = listed(wire, 0, **mine, state_filters=["Empty", "ongoing", "None"])
-    assert sorted(answer.unknown_state_filters) == ["None", "ongoing"]
+    response = listed(wire, 0, **mine, state_filters=["Empty", "ongoing", "None"])
+    assert sorted(response.unknown_state_filters) == ["None", "ongoing"]
     assert [
-        transaction_state.transactional_id for transaction_state in answer.transaction_states
+        transaction_state.transactional_id for transaction_state in response.transaction_states
     ] == [f"{topic}-idle"]
     assert ids(wire, 0, **mine, state_filters=["Nothing"]) == set()
     (transaction_state,) = listed(
@@ -199,5 +199,5 @@ def test_the_list_is_filtered_by_a_pattern(
 @pytest.mark.parametrize("pattern", ["(", "a**", "(?=a)b", "(a)\\1", "[b-a]", "a{1001}"])
 def test_h31_a_pattern_that_is_none_is_refused(wire: Wire, topic: str, pattern: str) -> None:
     find_coordinator(wire, topic)
-    answer = wire.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
-    assert ErrorCode(answer.error_code).name == "INVALID_REGULAR_EXPRESSION"
+    response = wire.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+    assert ErrorCode(response.error_code).name == "INVALID_REGULAR_EXPRESSION"

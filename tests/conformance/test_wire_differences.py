@@ -53,8 +53,8 @@ STATE_TOPIC = "__transaction_state"
 STATE_PARTITIONS = 50
 
 
-def code(answer: int) -> str:
-    return ErrorCode(answer).name
+def code(error_code: int) -> str:
+    return ErrorCode(error_code).name
 
 
 def opened(wire: Wire, producer: Identity, topic: str) -> None:
@@ -80,8 +80,8 @@ def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
     assert answered == expected.replace("PRODUCER_FENCED", fenced)
 
     def refused() -> bool:
-        answer = init_producer_id(wire, topic, version=version, current=asking)
-        return code(answer.error_code) == fenced
+        response = init_producer_id(wire, topic, version=version, current=asking)
+        return code(response.error_code) == fenced
 
     wait_until(refused, "the zombie is refused for good")
     ended = end_transaction(wire, live, commit=True)
@@ -236,8 +236,8 @@ def test_the_list_is_filtered_by_what_our_patterns_do_not_know(
     target: Target, wire: Wire, topic: str, pattern: str
 ) -> None:
     new_identity(wire, topic)
-    answer = wire.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
-    assert code(answer.error_code) == PATTERN.expected(target.name)
+    response = wire.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+    assert code(response.error_code) == PATTERN.expected(target.name)
 
 
 def test_which_partition_has_a_transactional_id(target: Target, wire: Wire) -> None:

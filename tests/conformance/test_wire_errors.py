@@ -91,8 +91,8 @@ def spoken(target: Target, wire: Wire, api: str, version: int) -> bool:
     if target.name != "kafka" or (api, version) not in NEWER:
         return True
     key = NEWER[api, version]
-    answer = wire.call(ApiVersionsRequest("conformance", "1"), 3)
-    (latest,) = (api_key.max_version for api_key in answer.api_keys if api_key.api_key == key)
+    response = wire.call(ApiVersionsRequest("conformance", "1"), 3)
+    (latest,) = (api_key.max_version for api_key in response.api_keys if api_key.api_key == key)
     assert latest < version
     return False
 
@@ -194,8 +194,8 @@ def test_z9_by_version_which_producer_may_have_the_next_epoch(
     assert new_identity(wire, topic, current=producer, version=version) == bumped
     newest = new_identity(wire, topic, current=bumped, version=version)
     for other in (producer, Identity(producer.producer_id + 7, 0, topic)):
-        answer = init_producer_id(wire, topic, current=other, version=version)
-        assert ErrorCode(answer.error_code).name == fenced
+        response = init_producer_id(wire, topic, current=other, version=version)
+        assert ErrorCode(response.error_code).name == fenced
     assert new_identity(wire, topic, current=bumped, version=version) == newest
 
 
@@ -210,11 +210,11 @@ def test_t2_by_version_a_time_out_out_of_bounds(
     codes: list[int] = []
 
     def answered() -> bool:
-        answer = init_producer_id(wire, topic, timeout_ms=timeout_ms, version=version)
-        codes.append(answer.error_code)
+        response = init_producer_id(wire, topic, timeout_ms=timeout_ms, version=version)
+        codes.append(response.error_code)
         return codes[-1] not in BUSY
 
-    wait_until(answered, "an answer to InitProducerId")
+    wait_until(answered, "a response to InitProducerId")
     assert ErrorCode(codes[-1]).name == "INVALID_TRANSACTION_TIMEOUT"
 
 
@@ -234,7 +234,7 @@ def test_a_leader_learns_that_a_partition_is_not_in_the_transaction(
             True,
             [AddPartitionsToTxnTopic(topic, [partition])],
         )
-        answer = wire.call(AddPartitionsToTxnRequest(transactions=[transaction]), version)
-        results = answer.results_by_transaction[0].topic_results[0].results_by_partition
+        response = wire.call(AddPartitionsToTxnRequest(transactions=[transaction]), version)
+        results = response.results_by_transaction[0].topic_results[0].results_by_partition
         codes.append(ErrorCode(results[0].partition_error_code).name)
     assert codes == ["NONE", ABORTABLE]

@@ -61,11 +61,11 @@ def place(
 
 
 def fetch(wire: Wire, *topics: FetchTopic, committed: bool = False) -> PartitionData:
-    """The first partition of an answer without a session."""
+    """The first partition of a response without a session."""
     request = FetchRequest(isolation_level=int(committed), topics=list(topics))
-    answer: FetchResponse = wire.call(request, 12)
-    assert answer.error_code == ErrorCode.NONE
-    return answer.responses[0].partitions[0]
+    response: FetchResponse = wire.call(request, 12)
+    assert response.error_code == ErrorCode.NONE
+    return response.responses[0].partitions[0]
 
 
 def offsets_in(data: PartitionData) -> list[int]:
@@ -79,8 +79,8 @@ def list_offset(
     """What ListOffsets says of one partition."""
     wanted = ListOffsetsPartition(partition, current_leader_epoch=epoch, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [wanted])])
-    answer: ListOffsetsPartitionResponse = wire.call(request, version).topics[0].partitions[0]
-    return answer
+    response: ListOffsetsPartitionResponse = wire.call(request, version).topics[0].partitions[0]
+    return response
 
 
 def test_a_fetch_in_the_middle_and_at_the_ends(wire: Wire, topic: str) -> None:
@@ -101,8 +101,8 @@ def test_a_batch_larger_than_the_limit_is_sent_all_the_same(wire: Wire, topic: s
         produce(wire, topic, build_batch(records(1, b"x" * 5_000)))
         produce(wire, topic, build_batch(records(1, b"x" * 5_000)), partition=1)
     request = FetchRequest(max_bytes=100, topics=[place(topic, (0, 0), (1, 0), size=100)])
-    answer: FetchResponse = wire.call(request, 12)
-    first, second = answer.responses[0].partitions
+    response: FetchResponse = wire.call(request, 12)
+    first, second = response.responses[0].partitions
     assert offsets_in(first) == [0]
     assert len(second.records or b"") < 5_000
 
@@ -144,8 +144,8 @@ def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
         request = FetchRequest(session_id=session, session_epoch=epoch)
         for name, value in what.items():
             setattr(request, name, value)
-        answer: FetchResponse = wire.call(request, 12)
-        return answer
+        response: FetchResponse = wire.call(request, 12)
+        return response
 
     assert incremental(1).responses == []
     produce(wire, topic, build_batch(records()), partition=1)
@@ -153,8 +153,8 @@ def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
     assert [partition.partition_index for partition in changed[0].partitions] == [1]
     produce(wire, topic, build_batch(records()), partition=2)
     gone = [ForgottenTopic(topic=topic, partitions=[1])]
-    answer = incremental(3, topics=[place(topic, (2, 0))], forgotten_topics_data=gone)
-    assert [partition.partition_index for partition in answer.responses[0].partitions] == [2]
+    response = incremental(3, topics=[place(topic, (2, 0))], forgotten_topics_data=gone)
+    assert [partition.partition_index for partition in response.responses[0].partitions] == [2]
     assert incremental(3).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert incremental(-1).session_id == 0
     assert incremental(4).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -166,8 +166,8 @@ def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> No
     wire.send(request, 12)
     with Wire(target.address) as other:
         produce(other, topic, build_batch(records()))
-    answer = wire.answer()
-    assert offsets_in(answer.responses[0].partitions[0]) == [0]
+    response = wire.answer()
+    assert offsets_in(response.responses[0].partitions[0]) == [0]
     start = time.monotonic()
     request = FetchRequest(max_wait_ms=300, min_bytes=1, topics=[place(topic, (0, 1))])
     assert offsets_in(wire.call(request, 12).responses[0].partitions[0]) == []
@@ -208,8 +208,8 @@ def test_every_version_of_fetch(wire: Wire, topic: str) -> None:
     for version in range(4, 18):
         where = place(topic, (0, 0))
         where.topic_id = topic_id(wire, topic)
-        answer = wire.call(FetchRequest(topics=[where]), version)
-        assert offsets_in(answer.responses[0].partitions[0]) == [0], version
+        response = wire.call(FetchRequest(topics=[where]), version)
+        assert offsets_in(response.responses[0].partitions[0]) == [0], version
 
 
 def test_offsets_by_time(wire: Wire, admin: Any, name: str) -> None:
@@ -252,8 +252,8 @@ def test_offsets_that_are_asked_for_by_name(wire: Wire, topic: str) -> None:
 def test_a_partition_named_twice_in_list_offsets(wire: Wire, topic: str) -> None:
     wanted = [ListOffsetsPartition(index, timestamp=-1) for index in (0, 1, 0)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, wanted)])
-    answer = wire.call(request, 9).topics[0].partitions
-    codes = {partition.partition_index: partition.error_code for partition in answer}
+    response = wire.call(request, 9).topics[0].partitions
+    codes = {partition.partition_index: partition.error_code for partition in response}
     assert codes == {0: ErrorCode.INVALID_REQUEST, 1: ErrorCode.NONE}
 
 
@@ -279,6 +279,6 @@ def test_the_end_of_an_epoch(wire: Wire, topic: str) -> None:
         partition = OffsetForLeaderPartition(0, leader_epoch=epoch)
         request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic, [partition])])
         for version in (2, 3, 4):
-            answer = wire.call(request, version).topics[0].partitions[0]
-            found.append((answer.error_code, answer.leader_epoch, answer.end_offset))
+            response = wire.call(request, version).topics[0].partitions[0]
+            found.append((response.error_code, response.leader_epoch, response.end_offset))
     assert found == [(0, 0, 4)] * 3 + [(0, -1, -1)] * 3

@@ -55,8 +55,8 @@ from tests.harness.writing import (
 CRC, COVERED, FIRST_RECORD = 17, 21, 61
 
 
-def code(answer: int) -> str:
-    return ErrorCode(answer).name
+def code(error_code: int) -> str:
+    return ErrorCode(error_code).name
 
 
 def add(producer: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest:

@@ -48,8 +48,8 @@ FRAME = struct.pack(">i", len(_BODY)) + _BODY
 HALF = 6
 
 
-def code(answer: int) -> str:
-    return ErrorCode(answer).name
+def code(error_code: int) -> str:
+    return ErrorCode(error_code).name
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -59,8 +59,8 @@ def test_e8_the_sequence_wraps(wire: Wire, topic: str) -> None:
     producer = new_identity(wire)
     largest = (1 << 31) - 1
     for sequence, count in ((largest - 1, 2), (0, 1), (1, 1)):
-        answer = produce(wire, topic, batch(producer, sequence, count))
-        assert answer.error_code == ErrorCode.NONE, sequence
+        response = produce(wire, topic, batch(producer, sequence, count))
+        assert response.error_code == ErrorCode.NONE, sequence
     again = produce(wire, topic, batch(producer, largest - 1, 2))
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
 
@@ -122,8 +122,8 @@ def test_a_batch_for_no_partition(
 ) -> None:
     """Producing creates no topic."""
     name = topic if place == "topic" else f"{topic}-{place}"
-    answer = produce(wire, name, build_batch(records()), partition=partition)
-    assert ErrorCode(answer.error_code).name == code.name
+    response = produce(wire, name, build_batch(records()), partition=partition)
+    assert ErrorCode(response.error_code).name == code.name
 
 
 def test_an_unknown_topic_id(wire: Wire, topic: str) -> None:
@@ -133,13 +133,13 @@ def test_an_unknown_topic_id(wire: Wire, topic: str) -> None:
             topic_id=topic_id(wire, topic) if known else bytes(range(16)),
             partition_data=[PartitionProduceData(0, build_batch(records()))],
         )
-        answer = wire.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[place]), 13)
-        code = answer.responses[0].partition_responses[0].error_code
+        response = wire.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[place]), 13)
+        code = response.responses[0].partition_responses[0].error_code
         assert code == (ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def test_h52_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
-    """acks=2 is INVALID_REQUIRED_ACKS; acks=0 has no answer, and the next one is in its place."""
+    """acks=2 is INVALID_REQUIRED_ACKS; acks=0 has no response, and the next one is in its place."""
     refused = produce(wire, topic, build_batch(records()), acks=2)
     assert refused.error_code == ErrorCode.INVALID_REQUIRED_ACKS
     place = TopicProduceData(
@@ -152,13 +152,13 @@ def test_h52_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
 def test_every_version_of_produce(wire: Wire, topic: str) -> None:
     """From 3, the oldest with batches of format 2; answers come in the order of the requests."""
     for offset, version in enumerate(range(3, 13)):
-        answer = produce(wire, topic, build_batch(records()), version=version)
-        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, offset)
+        response = produce(wire, topic, build_batch(records()), version=version)
+        assert (response.error_code, response.base_offset) == (ErrorCode.NONE, offset)
     place = TopicProduceData(
         name=topic, partition_data=[PartitionProduceData(0, build_batch(records()))]
     )
     for _ in range(20):
         wire.send(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[place]), 9)
-    answers = [wire.answer() for _ in range(20)]
-    offsets = [answer.responses[0].partition_responses[0].base_offset for answer in answers]
+    responses = [wire.answer() for _ in range(20)]
+    offsets = [response.responses[0].partition_responses[0].base_offset for response in responses]
     assert offsets == list(range(10, 30))

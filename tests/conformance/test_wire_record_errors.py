@@ -22,11 +22,11 @@ HOUR_MS = 3_600_000
 RECORD_ERRORS_SINCE = 8
 
 
-def errors(answer: PartitionProduceResponse) -> list[tuple[int, str | None]]:
+def errors(response: PartitionProduceResponse) -> list[tuple[int, str | None]]:
     """Which records, and why."""
     return [
         (record_error.batch_index, record_error.batch_index_error_message)
-        for record_error in answer.record_errors
+        for record_error in response.record_errors
     ]
 
 
@@ -43,16 +43,16 @@ def test_records_without_a_key_are_named(
 ) -> None:
     create_topic(admin, name, config={"cleanup.policy": "compact"})
     data = build_batch(keyed(6, 1, 2, 4, 5), compression=codec)
-    answer = produce(wire, name, data, version=version)
-    assert ErrorCode(answer.error_code).name == "INVALID_RECORD"
-    assert (answer.base_offset, answer.log_start_offset) == (-1, 0)
+    response = produce(wire, name, data, version=version)
+    assert ErrorCode(response.error_code).name == "INVALID_RECORD"
+    assert (response.base_offset, response.log_start_offset) == (-1, 0)
     if version < RECORD_ERRORS_SINCE:
-        assert (answer.record_errors, answer.error_message) == ([], None)
+        assert (response.record_errors, response.error_message) == ([], None)
         return
     why = f"Compacted topic cannot accept message without key in topic partition {name}-0"
-    assert errors(answer) == [(index, why) for index in (1, 2, 4, 5)]
+    assert errors(response) == [(index, why) for index in (1, 2, 4, 5)]
     shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index in (1, 2, 4))
-    assert answer.error_message == (
+    assert response.error_message == (
         "One or more records have been rejected due to 4 record errors in total, and only showing "
         f"the first three errors at most: [{shown}]"
     )
@@ -78,12 +78,12 @@ def test_timestamps_outside_the_limits_are_named(
     records = [
         NewRecord(now_ms + (ahead_ms if index in (0, 3) else 0), b"k", b"v") for index in range(4)
     ]
-    answer = produce(wire, name, build_batch(records, compression=codec))
-    assert ErrorCode(answer.error_code).name == "INVALID_TIMESTAMP"
-    assert answer.error_message == (
+    response = produce(wire, name, build_batch(records, compression=codec))
+    assert ErrorCode(response.error_code).name == "INVALID_TIMESTAMP"
+    assert response.error_message == (
         "One or more records have been rejected due to invalid timestamp"
     )
-    found = errors(answer)
+    found = errors(response)
     assert [index for index, _ in found] == [0, 3]
     for index, why in found:
         said = OUTSIDE.fullmatch(why or "")
@@ -100,9 +100,9 @@ def test_a_timestamp_is_what_a_batch_is_refused_for(
     create_topic(admin, name, config=config)
     ahead_ms = int(time.time() * 1000) + 2 * HOUR_MS
     records = [*keyed(2, 0), *keyed(2, 0, at_ms=ahead_ms)]
-    answer = produce(wire, name, build_batch(records))
-    assert ErrorCode(answer.error_code).name == "INVALID_TIMESTAMP"
-    whys = [(index, (why or "").split(" ")[0]) for index, why in errors(answer)]
+    response = produce(wire, name, build_batch(records))
+    assert ErrorCode(response.error_code).name == "INVALID_TIMESTAMP"
+    whys = [(index, (why or "").split(" ")[0]) for index, why in errors(response)]
     assert whys == [(0, "Compacted"), (2, "Compacted"), (3, "Timestamp")]
 
 
@@ -112,9 +112,9 @@ def test_a_batch_that_is_refused_as_a_whole_names_no_record(
     create_topic(admin, name, config={"cleanup.policy": "compact"})
     data = build_batch(keyed(2, 0))
     data[-1] ^= 1
-    answer = produce(wire, name, data)
-    assert ErrorCode(answer.error_code).name == "CORRUPT_MESSAGE"
-    assert answer.record_errors == []
+    response = produce(wire, name, data)
+    assert ErrorCode(response.error_code).name == "CORRUPT_MESSAGE"
+    assert response.record_errors == []
 
 
 def test_librdkafka_0011_names_ten_records_and_says_of_ninety_that_others_failed(

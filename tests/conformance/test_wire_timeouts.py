@@ -26,13 +26,13 @@ TIMEOUT_MS = 500
 SCAN_MS = int(QUICK["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
 # What a scan may come later than it should, on a machine that has much to do.
 SLACK_MS = 4_000
-# An answer comes within this time, unless the machine stands still.
+# A response comes within this time, unless the machine stands still.
 ANSWER_MS = 100
 
 
 class Watch:
     """Time since it was made. `running_ms` leaves out most of what passed while the machine stood
-    still: of the time between two looks it counts so much as an answer may take."""
+    still: of the time between two looks it counts so much as a response may take."""
 
     def __init__(self) -> None:
         self._began = self._looked = time.monotonic()

@@ -38,9 +38,9 @@ def test_r6_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str
         assert (
             produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
         )
-        answer = end_transaction(wire, producer, commit=commit)
-        assert answer.error_code == ErrorCode.NONE
-        bumped = (answer.producer_id, answer.producer_epoch)
+        response = end_transaction(wire, producer, commit=commit)
+        assert response.error_code == ErrorCode.NONE
+        bumped = (response.producer_id, response.producer_epoch)
         assert bumped == (producer.producer_id, producer.producer_epoch + 1)
         again = end_transaction(wire, producer, commit=commit)
         assert (again.error_code, again.producer_id, again.producer_epoch) == (0, *bumped)
@@ -77,8 +77,8 @@ def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
     unknown = Identity(producer.producer_id, 0, f"{topic}-unknown")
     find_coordinator(wire, unknown.transactional_id)
     for identity in (other, unknown):
-        answer = end_transaction(wire, identity, commit=True)
-        assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        response = end_transaction(wire, identity, commit=True)
+        assert response.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
@@ -99,7 +99,7 @@ def test_a_transaction_timeout_out_of_bounds(wire: Wire, topic: str, timeout_ms:
         codes.append(init_producer_id(wire, topic, timeout_ms=timeout_ms).error_code)
         return codes[-1] not in BUSY
 
-    wait_until(answered, "an answer to InitProducerId")
+    wait_until(answered, "a response to InitProducerId")
     assert codes[-1] == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
@@ -125,8 +125,8 @@ def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
     producer = new_identity(wire, topic, version=2)
     codes = []
     for version in (9, 11):
-        answer = produce(wire, topic, batch(producer, 0), producer=producer, version=version)
-        codes.append(ErrorCode(answer.error_code).name)
+        response = produce(wire, topic, batch(producer, 0), producer=producer, version=version)
+        codes.append(ErrorCode(response.error_code).name)
     assert codes == ["INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"]
     assert last_stable_offset(wire, topic) == (0, 0)
 

@@ -44,7 +44,7 @@ REQUEST = "INVALID_REQUEST"
 
 
 def said(response: Any) -> tuple[str, str | None]:
-    """The code's name and the message of a part of an answer."""
+    """The code's name and the message of a part of a response."""
     return ErrorCode(response.error_code).name, response.error_message
 
 
@@ -84,8 +84,8 @@ def test_scram_credentials_of_users_that_have_none(wire: Wire) -> None:
         DescribeUserScramCredentialsRequest(None),
         DescribeUserScramCredentialsRequest([]),
     ):
-        answer = wire.call(request)
-        assert (said(answer), answer.results) == (("NONE", ""), [])
+        response = wire.call(request)
+        assert (said(response), response.results) == (("NONE", ""), [])
     users = [UserName("a"), UserName("b"), UserName("b")]
     found = {
         result.user: said(result)
@@ -112,11 +112,11 @@ def test_scram_credentials_that_cannot_be_altered(wire: Wire) -> None:
             ("twice", 2, 4096),
         )
     ]
-    answer = wire.call(AlterUserScramCredentialsRequest(deletions, upsertions))
+    response = wire.call(AlterUserScramCredentialsRequest(deletions, upsertions))
     unknown = ("UNSUPPORTED_SASL_MECHANISM", "Unknown SCRAM mechanism")
     twice = "A user credential cannot be altered twice in the same request"
     gone = "Attempt to delete a user credential that does not exist"
-    assert {result.user: said(result) for result in answer.results} == {
+    assert {result.user: said(result) for result in response.results} == {
         "gone": ("RESOURCE_NOT_FOUND", gone),
         "mechanism": unknown,
         "": ("UNACCEPTABLE_CREDENTIAL", "Username must not be empty"),
@@ -176,9 +176,9 @@ QUOTA_FILTERS = {
 @pytest.mark.parametrize("case", QUOTA_FILTERS)
 def test_quotas_where_there_are_none(wire: Wire, case: str, version: int) -> None:
     components, code, message = QUOTA_FILTERS[case]
-    answer = wire.call(DescribeClientQuotasRequest(components), version)
-    assert said(answer) == (code, message)
-    assert answer.entries == ([] if code == "NONE" else None)
+    response = wire.call(DescribeClientQuotasRequest(components), version)
+    assert said(response) == (code, message)
+    assert response.entries == ([] if code == "NONE" else None)
 
 
 def quota(kind: str, producer: str, key: str, value: float, *, remove: bool = False) -> Any:
@@ -218,16 +218,16 @@ QUOTA_CHANGES = {
 @pytest.mark.parametrize("case", QUOTA_CHANGES)
 def test_quotas_that_cannot_be_set(wire: Wire, case: str) -> None:
     entries, code, message = QUOTA_CHANGES[case]
-    answer = wire.call(alter_quotas.AlterClientQuotasRequest(entries, validate_only=True))
-    (entry,) = answer.entries
+    response = wire.call(alter_quotas.AlterClientQuotasRequest(entries, validate_only=True))
+    (entry,) = response.entries
     assert said(entry) == (code, message)
     assert entry.entity == entries[0].entity
 
 
 def test_a_quota_is_set(target: Target, wire: Wire, name: str) -> None:
     entries = [quota("client-id", name, RATE, 1e9)]
-    answer = wire.call(alter_quotas.AlterClientQuotasRequest(entries, validate_only=True))
-    code = ErrorCode(answer.entries[0].error_code).name
+    response = wire.call(alter_quotas.AlterClientQuotasRequest(entries, validate_only=True))
+    code = ErrorCode(response.entries[0].error_code).name
     assert code == QUOTAS_ARE_NOT_SET.expected(target.name)
 
 
@@ -238,11 +238,11 @@ NOT_NEEDED = ("ELECTION_NOT_NEEDED", "Leader election not needed for topic parti
 def test_leaders_are_elected_already(wire: Wire, topic: str, version: int) -> None:
     missing = f"{topic}-not"
     wanted = [TopicPartitions(topic, [0, 2, 7]), TopicPartitions(missing, [0])]
-    answer = wire.call(ElectLeadersRequest(0, wanted, 1_000), version)
-    assert answer.error_code == ErrorCode.NONE
+    response = wire.call(ElectLeadersRequest(0, wanted, 1_000), version)
+    assert response.error_code == ErrorCode.NONE
     found = {
         (result.topic, partition.partition_id): said(partition)
-        for result in answer.replica_election_results
+        for result in response.replica_election_results
         for partition in result.partition_result
     }
     unknown = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -255,14 +255,15 @@ def test_leaders_are_elected_already(wire: Wire, topic: str, version: int) -> No
 
 
 def test_of_all_leaders_none_has_to_be_elected(wire: Wire, topic: str) -> None:
-    answer = wire.call(ElectLeadersRequest(0, None, 1_000))
-    assert answer.error_code == ErrorCode.NONE
+    response = wire.call(ElectLeadersRequest(0, None, 1_000))
+    assert response.error_code == ErrorCode.NONE
     assert topic in {
-        replica_election_result.topic for replica_election_result in answer.replica_election_results
+        replica_election_result.topic
+        for replica_election_result in response.replica_election_results
     }
     assert not any(
         replica_election_result.partition_result
-        for replica_election_result in answer.replica_election_results
+        for replica_election_result in response.replica_election_results
     )
 
 
@@ -272,9 +273,9 @@ def test_an_unclean_election_and_one_of_no_kind(wire: Wire, topic: str) -> None:
         (5, REQUEST, (REQUEST, "Unknown election type 5")),
     ):
         request = ElectLeadersRequest(kind, [TopicPartitions(topic, [0])], 1_000)
-        answer = wire.call(request)
-        assert ErrorCode(answer.error_code).name == code
-        (result,) = answer.replica_election_results
+        response = wire.call(request)
+        assert ErrorCode(response.error_code).name == code
+        (result,) = response.replica_election_results
         assert [said(partition) for partition in result.partition_result] == [of_each]
 
 
@@ -284,17 +285,17 @@ def test_no_partition_is_moved(wire: Wire, topic: str) -> None:
         ListPartitionReassignmentsTopics(f"{topic}-not", [0]),
     ]
     for topics in (None, [], some):
-        answer = wire.call(ListPartitionReassignmentsRequest(1_000, topics))
-        assert (said(answer), answer.topics) == (("NONE", None), [])
+        response = wire.call(ListPartitionReassignmentsRequest(1_000, topics))
+        assert (said(response), response.topics) == (("NONE", None), [])
 
 
 def resources(wire: Wire, *types: int) -> set[tuple[int, str]]:
     """What of these types has settings."""
-    answer = wire.call(ListConfigResourcesRequest(list(types)))
-    assert answer.error_code == ErrorCode.NONE
+    response = wire.call(ListConfigResourcesRequest(list(types)))
+    assert response.error_code == ErrorCode.NONE
     return {
         (config_resource.resource_type, config_resource.resource_name)
-        for config_resource in answer.config_resources
+        for config_resource in response.config_resources
     }
 
 
@@ -306,6 +307,6 @@ def test_what_has_settings(target: Target, wire: Wire, topic: str) -> None:
     assert resources(wire, 8) == ({(8, "1")} if loggers == "listed" else set())
     assert resources(wire) == resources(wire, 2, 4, 8)
     for unknown in (0, 3, 64):
-        answer = wire.call(ListConfigResourcesRequest([unknown]))
-        assert ErrorCode(answer.error_code).name == "UNSUPPORTED_VERSION"
+        response = wire.call(ListConfigResourcesRequest([unknown]))
+        assert ErrorCode(response.error_code).name == "UNSUPPORTED_VERSION"
     assert wire.call(ListConfigResourcesRequest(), 0).config_resources == []

@@ -33,8 +33,8 @@ ANY = 1
 
 def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
     """What the broker speaks."""
-    answer: ApiVersionsResponse = wire.call(ApiVersionsRequest(*CLIENT), version)
-    return answer
+    response: ApiVersionsResponse = wire.call(ApiVersionsRequest(*CLIENT), version)
+    return response
 
 
 def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None:
@@ -53,18 +53,18 @@ def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None
 
 def test_transactions_of_version_2_are_finalized(wire: Wire) -> None:
     """`transaction.version=2` (KIP-890), which Java 4.x and franz-go ask for."""
-    answer = api_versions(wire, 3)
+    response = api_versions(wire, 3)
     levels = {
         finalized_feature.name: finalized_feature.max_version_level
-        for finalized_feature in answer.finalized_features
+        for finalized_feature in response.finalized_features
     }
     assert levels["transaction.version"] == 2
-    assert answer.finalized_features_epoch >= 0
+    assert response.finalized_features_epoch >= 0
 
 
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
 def test_every_version_is_answered(target: Target, key: int) -> None:
-    """A request of nothing but defaults gets an answer that decodes to its last byte."""
+    """A request of nothing but defaults gets a response that decodes to its last byte."""
     api = APIS[key]
     request: Any = ApiVersionsRequest(*CLIENT) if key == ApiKey.API_VERSIONS else api.request()
     if key == ApiKey.PRODUCE:
@@ -89,8 +89,8 @@ def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None
         (size,) = struct.unpack(">i", stream.read(4))
         body = stream.read(size)
     assert struct.unpack_from(">ih", body) == (7, ErrorCode.UNSUPPORTED_VERSION)
-    answer = decode(ApiVersionsResponse, 0, body[4:])
-    assert ApiKey.API_VERSIONS in [api_key.api_key for api_key in answer.api_keys]
+    response = decode(ApiVersionsResponse, 0, body[4:])
+    assert ApiKey.API_VERSIONS in [api_key.api_key for api_key in response.api_keys]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None
     [(ApiKey.METADATA, 99), (ApiKey.PRODUCE, 2), (ApiKey.FETCH, 3), (999, 0), (-1, 0)],
 )
 def test_h10_what_is_not_spoken_closes_the_connection(wire: Wire, key: int, version: int) -> None:
-    """There is no answer that such a client could read."""
+    """There is no response that such a client could read."""
     header = struct.pack(">hhih", key, version, 1, -1)
     wire.socket.sendall(struct.pack(">i", len(header)) + header + bytes(20))
     assert wire.is_closed()
@@ -124,9 +124,9 @@ def test_metadata_creates_topics_if_asked(wire: Wire, name: str) -> None:
 def test_metadata_of_all_and_of_none(wire: Wire, topic: str) -> None:
     """Null is all topics, an empty list is none; version 0 knows no null."""
     for version, topics in ((1, None), (9, None), (0, [])):
-        answer = wire.call(MetadataRequest(topics=topics), version)
-        assert topic in [topic.name for topic in answer.topics], version
-    answer = wire.call(MetadataRequest(topics=[]), 9)
-    assert answer.topics == []
-    assert answer.controller_id == answer.brokers[0].node_id == 1
-    assert answer.cluster_id
+        response = wire.call(MetadataRequest(topics=topics), version)
+        assert topic in [topic.name for topic in response.topics], version
+    response = wire.call(MetadataRequest(topics=[]), 9)
+    assert response.topics == []
+    assert response.controller_id == response.brokers[0].node_id == 1
+    assert response.cluster_id

@@ -47,8 +47,8 @@ STATE_TOPIC = "__transaction_state"
 STATE_PARTITIONS = 50
 
 
-def code(answer: int) -> str:
-    return ErrorCode(answer).name
+def code(error_code: int) -> str:
+    return ErrorCode(error_code).name
 
 
 def recorded(wire: Wire, transactional_id: str) -> int:
@@ -289,8 +289,8 @@ def test_z17_two_producers_in_one_request(wire: Wire, topic: str, version: int) 
         assert add_partitions(wire, producer, (topic, partition)) == [ErrorCode.NONE]
     rows = [PartitionProduceData(0, batch(first, 0)), PartitionProduceData(1, batch(other, 0))]
     request = ProduceRequest(topic, -1, 10_000, [TopicProduceData(name=topic, partition_data=rows)])
-    answers = wire.call(request, version).responses[0].partition_responses
-    assert {code(row.error_code) for row in answers} == {"INVALID_PRODUCER_ID_MAPPING"}
+    responses = wire.call(request, version).responses[0].partition_responses
+    assert {code(row.error_code) for row in responses} == {"INVALID_PRODUCER_ID_MAPPING"}
     assert [end_offset(wire, topic, partition) for partition in (0, 1)] == [0, 0]
 
 

@@ -42,8 +42,8 @@ def broker_with_full_disk(directory: Path, settings: dict[str, str]) -> tuple[On
 def offline_count(broker: Oncelog) -> int:
     """Return a value of /metrics."""
     address = metrics_address(broker)
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-        page = answer.read().decode()
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as response:
+        page = response.read().decode()
     (line,) = [splitline for splitline in page.splitlines() if splitline.startswith(f"{OFFLINE} ")]
     return int(float(line.split()[1]))
 

@@ -337,5 +337,5 @@ def commit_offset(wire: Wire) -> ErrorCode:
     """OffsetCommit of a group without members."""
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topic = OffsetCommitRequestTopic(name="t", partitions=[place])
-    answer = wire.call(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
-    return ErrorCode(answer.topics[0].partitions[0].error_code)
+    response = wire.call(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
+    return ErrorCode(response.topics[0].partitions[0].error_code)

@@ -93,7 +93,7 @@ def write_one(dying: Dying, producer: Identity, partition: int, data: bytes, ver
     if version == 1:
         added = dying.insist(lambda wire: add_partitions(wire, producer, (TOPIC, partition)))
         assert added == [ErrorCode.NONE]
-    answer = dying.insist(
+    response = dying.insist(
         lambda wire: produce(
             wire,
             TOPIC,
@@ -103,19 +103,19 @@ def write_one(dying: Dying, producer: Identity, partition: int, data: bytes, ver
             version=12 if version == 2 else 11,
         )
     )
-    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
 
 
 def end(dying: Dying, producer: Identity, version: int, *, commit: bool) -> Identity:
     """Return the producer that goes on after the end of the transaction."""
     number = 5 if version == 2 else 4
-    answer = dying.insist(
+    response = dying.insist(
         lambda wire: end_transaction(wire, producer, commit=commit, version=number)
     )
-    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
     if version == 1:
         return producer
-    return Identity(answer.producer_id, answer.producer_epoch, producer.transactional_id)
+    return Identity(response.producer_id, response.producer_epoch, producer.transactional_id)
 
 
 def check(wire: Wire, visible: list[bytes]) -> None:

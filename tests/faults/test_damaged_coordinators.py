@@ -75,8 +75,8 @@ def fill(broker: Oncelog) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
 def commit(wire: Wire, group: str, offset: int) -> ErrorCode:
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topic = OffsetCommitRequestTopic(name="t", partitions=[place])
-    answer = wire.call(OffsetCommitRequest(group_id=group, topics=[topic]), 8)
-    return ErrorCode(answer.topics[0].partitions[0].error_code)
+    response = wire.call(OffsetCommitRequest(group_id=group, topics=[topic]), 8)
+    return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
 def committed(wire: Wire, group: str) -> tuple[ErrorCode, int]:
@@ -233,12 +233,12 @@ def check(broker: Oncelog, written: Written, topic: str, path: Path) -> None:
         asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         assert wire.call(asked, 4).coordinators[0].error_code == REFUSED
         for name, (producer_id, epoch) in list(written.epochs.items())[::7]:
-            answer = init_producer_id(wire, name)
+            response = init_producer_id(wire, name)
             if topic == TRANSACTIONS:
-                assert answer.error_code == REFUSED
+                assert response.error_code == REFUSED
             else:
-                assert (answer.error_code, answer.producer_id) == (ErrorCode.NONE, producer_id)
-                assert answer.producer_epoch > epoch
+                assert (response.error_code, response.producer_id) == (ErrorCode.NONE, producer_id)
+                assert response.producer_epoch > epoch
         for group, offset in list(written.offsets.items())[::7]:
             refused = topic == GROUPS
             assert committed(wire, group) == ((REFUSED, -1) if refused else (0, offset))

@@ -73,9 +73,9 @@ def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelo
         limit_descriptors(broker, 0)
         for number in range(12):
             value = b"%d" % number * 300
-            answer = produce(wire, "t", build_batch(records(1, value)))
-            codes.append(answer.error_code)
-            sent += [value] if answer.error_code == ErrorCode.NONE else []
+            response = produce(wire, "t", build_batch(records(1, value)))
+            codes.append(response.error_code)
+            sent += [value] if response.error_code == ErrorCode.NONE else []
         assert set(codes) == {ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR}
         limit_descriptors(broker, None)
         assert values(wire, "t") == sent

@@ -155,11 +155,11 @@ def produce_until_refused(wire: Wire, topic: str) -> list[bytes]:
     sent: list[bytes] = []
     while True:
         value = b"%d-" % len(sent) + VALUE
-        answer = produce(wire, topic, build_batch(records(1, value)))
-        if answer.error_code != ErrorCode.NONE:
-            assert answer.error_code == STORAGE_ERROR, ErrorCode(answer.error_code)
+        response = produce(wire, topic, build_batch(records(1, value)))
+        if response.error_code != ErrorCode.NONE:
+            assert response.error_code == STORAGE_ERROR, ErrorCode(response.error_code)
             return sent
-        assert answer.base_offset == len(sent)
+        assert response.base_offset == len(sent)
         sent.append(value)
         assert len(sent) < 1000
 
@@ -199,11 +199,11 @@ def end(wire: Wire, producer: Identity, *, commit: bool) -> tuple[ErrorCode, Ide
         producer_epoch=producer.producer_epoch,
         committed=commit,
     )
-    answer = wire.call(request, 5)
-    code = ErrorCode(answer.error_code)
+    response = wire.call(request, 5)
+    code = ErrorCode(response.error_code)
     if code is not ErrorCode.NONE:
         return code, producer
-    return code, Identity(answer.producer_id, answer.producer_epoch, producer.transactional_id)
+    return code, Identity(response.producer_id, response.producer_epoch, producer.transactional_id)
 
 
 def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
@@ -286,8 +286,8 @@ def test_transactions_that_were_decided_are_finished(
             for partition in (0, 1):
                 value = b"%d" % number * (200 if number < 100 else 4000)
                 data = batch(producer, 0, 1, value)
-                answer = produce(wire, "t", data, producer=producer, partition=partition)
-                if answer.error_code == ErrorCode.NONE:
+                response = produce(wire, "t", data, producer=producer, partition=partition)
+                if response.error_code == ErrorCode.NONE:
                     sent.append(value)
             code, producer = end(wire, producer, commit=commit)
             committed += sent if commit and code is ErrorCode.NONE else []
@@ -425,8 +425,8 @@ def delete_records(wire: Wire, topic: str) -> ErrorCode:
 def shorten_retention(wire: Wire, topic: str) -> ErrorCode:
     config = AlterableConfig(name="retention.ms", config_operation=0, value="1")
     resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=[config])
-    answer = wire.call(IncrementalAlterConfigsRequest([resource]))
-    return ErrorCode(answer.responses[0].error_code)
+    response = wire.call(IncrementalAlterConfigsRequest([resource]))
+    return ErrorCode(response.responses[0].error_code)
 
 
 def delete_topic(wire: Wire, topic: str) -> ErrorCode:

@@ -38,12 +38,14 @@ def producer_ids(wire: Wire, count: int) -> list[int]:
         asked = count - len(ids)
         for _ in range(asked):
             wire.send(InitProducerIdRequest(None, 60_000), 4)
-        answers = [wire.answer() for _ in range(asked)]
-        assert {answer.error_code for answer in answers} <= {
+        responses = [wire.answer() for _ in range(asked)]
+        assert {response.error_code for response in responses} <= {
             ErrorCode.NONE,
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         }
-        ids += [answer.producer_id for answer in answers if answer.error_code == ErrorCode.NONE]
+        ids += [
+            response.producer_id for response in responses if response.error_code == ErrorCode.NONE
+        ]
     return ids
 
 
@@ -65,19 +67,19 @@ def test_e9_ten_crashes_and_no_producer_id_twice(tmp_path: Path) -> None:
 def test_e10_thirty_two_thousand_instances_of_one_id_rotate_it_once(tmp_path: Path) -> None:
     with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
         producer = new_identity(wire, "t")
-        answers = [(producer.producer_id, producer.producer_epoch)]
+        responses = [(producer.producer_id, producer.producer_epoch)]
         for _ in range(33):
             for _ in range(BLOCK):
                 wire.send(InitProducerIdRequest("t", 60_000), 4)
             for _ in range(BLOCK):
-                answer = wire.answer()
-                assert answer.error_code == ErrorCode.NONE
-                answers.append((answer.producer_id, answer.producer_epoch))
-        assert len(set(answers)) == len(answers)
-        assert len({producer_id for producer_id, _ in answers}) == 2
-        assert max(epoch for _, epoch in answers) == 32_766
+                response = wire.answer()
+                assert response.error_code == ErrorCode.NONE
+                responses.append((response.producer_id, response.producer_epoch))
+        assert len(set(responses)) == len(responses)
+        assert len({producer_id for producer_id, _ in responses}) == 2
+        assert max(epoch for _, epoch in responses) == 32_766
         create(wire, "a")
-        newest = Identity(*answers[-1], "t")
+        newest = Identity(*responses[-1], "t")
         assert produce(wire, "a", batch(newest, 0), producer=newest).error_code == ErrorCode.NONE
         assert end_transaction(wire, newest, commit=True).error_code == ErrorCode.NONE
 

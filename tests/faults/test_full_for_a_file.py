@@ -89,8 +89,8 @@ def disk(faulty: tuple[Oncelog, FullFor]) -> FullFor:
 
 
 def send(wire: Wire, producer: Identity, sequence: int, value: bytes) -> None:
-    answer = produce(wire, "t", batch(producer, sequence, value=value), producer=producer)
-    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    response = produce(wire, "t", batch(producer, sequence, value=value), producer=producer)
+    assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
 
 
 def write_until_rolled(wire: Wire, acknowledged: list[bytes], bytes_each: int = 500) -> bool:
@@ -204,9 +204,9 @@ def test_partitions_whose_folders_cannot_be_made_are_there_when_there_is_space(
     with Wire(broker.address) as wire:
         create(wire, "n")
         disk.fill(r"^n-2$")
-        (answer,) = wire.call(request, 2).results
-        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert "'n' has 3 partitions now" in (answer.error_message or "")
+        (response,) = wire.call(request, 2).results
+        assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "'n' has 3 partitions now" in (response.error_message or "")
         assert produce(wire, "n", build_batch(records())).error_code == ErrorCode.NONE
         assert offline_count(broker) > 0
         disk.free()
@@ -283,8 +283,8 @@ def test_a_deleted_partition_leaves_the_disk_when_it_can_be_renamed(
     with Wire(broker.address) as wire:
         create(wire, "t")
         disk.fill("-delete$")
-        answer = delete(wire, "t")
-        assert answer is ErrorCode.NONE
+        response = delete(wire, "t")
+        assert response is ErrorCode.NONE
         assert (broker.data / "t-0").exists()
         disk.free()
         wait_until(lambda: not (broker.data / "t-0").exists(), "the folder is gone", HEALED_S)
@@ -293,8 +293,8 @@ def test_a_deleted_partition_leaves_the_disk_when_it_can_be_renamed(
 def delete(wire: Wire, topic: str) -> ErrorCode:
     from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest
 
-    answer = wire.call(DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), 4)
-    return ErrorCode(answer.responses[0].error_code)
+    response = wire.call(DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), 4)
+    return ErrorCode(response.responses[0].error_code)
 
 
 def test_a_stop_while_side_files_are_owed_is_not_clean(broker: Oncelog, disk: FullFor) -> None:

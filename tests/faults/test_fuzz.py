@@ -81,11 +81,11 @@ def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, whic
     """A5: the connection goes on, and nothing is logged."""
     with Wire(broker.address) as wire:
         request, version = requests_with_long_words("fz-0")[which]
-        answer = wire.call(request, version)
+        response = wire.call(request, version)
         parts = next(
             value
             for name in ("responses", "topics", "results")
-            if (value := getattr(answer, name, None))
+            if (value := getattr(response, name, None))
         )
         assert parts[0].error_code != ErrorCode.NONE
         wire.call(request, version)

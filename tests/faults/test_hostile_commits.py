@@ -94,6 +94,6 @@ def test_h68_metadata_is_taken_up_to_its_limit(broker: Oncelog) -> None:
             for number, size in enumerate(sizes)
         ]
         topic = OffsetCommitRequestTopic("t", partitions=partitions)
-        answer = wire.call(OffsetCommitRequest("g", topics=[topic]), 8)
-        codes = [partition.error_code for partition in answer.topics[0].partitions]
+        response = wire.call(OffsetCommitRequest("g", topics=[topic]), 8)
+        codes = [partition.error_code for partition in response.topics[0].partitions]
     assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]

@@ -72,13 +72,13 @@ def limit_of(cls: type[Any]) -> int:
 
 
 def outcome(broker: Oncelog, request: Any, version: int | None = None) -> Any:
-    """The answer, or None where the connection is closed instead; others are served after it."""
-    answer = None
+    """The response, or None where the connection is closed instead; others are served after it."""
+    response = None
     with Wire(broker.address) as bystander, Wire(broker.address) as wire:
         with suppress(Closed, ConnectionError):
-            answer = wire.call(request, version)
+            response = wire.call(request, version)
         assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
-    return answer
+    return response
 
 
 def is_closed(broker: Oncelog, frame: bytes) -> bool:
@@ -164,15 +164,15 @@ def test_h25_a_name_that_no_topic_may_have_never_touches_the_disk(tmp_path: Fold
     with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
         tree = {str(path) for path in broker.directory.rglob("*")}
         topics = [CreatableTopic(name, 1, 1) for name in BAD_NAMES]
-        answer = wire.call(CreateTopicsRequest(topics, 10_000))
-        codes = {topic.name: topic.error_code for topic in answer.topics}
+        response = wire.call(CreateTopicsRequest(topics, 10_000))
+        codes = {topic.name: topic.error_code for topic in response.topics}
         assert codes == dict.fromkeys(BAD_NAMES, ErrorCode.INVALID_TOPIC_EXCEPTION)
         wanted = [MetadataRequestTopic(name=name) for name in BAD_NAMES]
         seen = wire.call(MetadataRequest(wanted, allow_auto_topic_creation=True), 12)
         assert {topic.error_code for topic in seen.topics} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
         for name in BAD_NAMES:
-            answer = produce(wire, name, build_batch(records()))
-            assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name
+            response = produce(wire, name, build_batch(records()))
+            assert response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name
         create(wire, "a.b")
         (clash,) = wire.call(CreateTopicsRequest([CreatableTopic("a_b", 1, 1)], 10_000)).topics
         assert clash.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -220,15 +220,15 @@ def test_h28_a_fetch_answers_at_most_what_the_broker_allows(broker: Oncelog) -> 
             max_bytes=MAX,
             topics=[FetchTopic("big", partitions=places)],
         )
-        answer = wire.call(request, 12)
-    rows = answer.responses[0].partitions
+        response = wire.call(request, 12)
+    rows = response.responses[0].partitions
     assert MIB // 2 < sum(len(row.records or b"") for row in rows) <= MIB
 
 
 def test_h28_ten_thousand_partitions_are_an_ordinary_fetch(broker: Oncelog) -> None:
     topics = [FetchTopic(f"n{number}", partitions=[FetchPartition(0)]) for number in range(10_000)]
-    answer = outcome(broker, FetchRequest(topics=topics), 12)
-    assert len(answer.responses) == 10_000
+    response = outcome(broker, FetchRequest(topics=topics), 12)
+    assert len(response.responses) == 10_000
     with Wire(broker.address) as wire:
         wanted = [MetadataRequestTopic(name=f"n{number}") for number in range(9_999)]
         seen = wire.call(MetadataRequest(wanted, allow_auto_topic_creation=False), 12)
@@ -255,9 +255,9 @@ def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
                 data = build_batch(records(1, b"x" * 200_000))
                 assert produce(wire, "t", data, partition=partition).error_code == 0
     used = cpu_ms(broker)
-    answer = outcome(broker, everything(20_000, True), 12)
+    response = outcome(broker, everything(20_000, True), 12)
     assert cpu_ms(broker) - used < CPU_MS
-    rows = answer.responses[0].partitions
+    rows = response.responses[0].partitions
     assert len(rows) == 20_000
     assert MIB // 2 < sum(len(row.records or b"") for row in rows) <= MIB
 
@@ -297,10 +297,10 @@ def test_h29_a_flood_of_fetch_sessions_fills_its_slots_and_no_more(broker: Oncel
     with Wire(broker.address) as wire:
         for _ in range(200):
             request = FetchRequest(max_wait_ms=0, session_epoch=0, topics=[place])
-            answer = wire.call(request, 12)
-            assert answer.error_code == ErrorCode.NONE
-            assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
-            sessions.add(answer.session_id)
+            response = wire.call(request, 12)
+            assert response.error_code == ErrorCode.NONE
+            assert response.responses[0].partitions[0].error_code == ErrorCode.NONE
+            sessions.add(response.session_id)
     assert len(sessions - {0}) <= 10
 
 

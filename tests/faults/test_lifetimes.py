@@ -122,8 +122,8 @@ def test_segments_roll_by_size_and_by_time(broker: Oncelog, wire: Wire) -> None:
 def delete_records(wire: Wire, topic: str, before: int) -> tuple[int, int]:
     partition = DeleteRecordsPartition(partition_index=0, offset=before)
     request = DeleteRecordsRequest([DeleteRecordsTopic(topic, [partition])], timeout_ms=10_000)
-    answer = wire.call(request).topics[0].partitions[0]
-    return answer.error_code, answer.low_watermark
+    response = wire.call(request).topics[0].partitions[0]
+    return response.error_code, response.low_watermark
 
 
 def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -
     wait_until(has_read_all, "it reads")
     with Wire(broker.address) as parked:
         parked.send(_long_fetch("gone", 5), 12)
-        answer = wire.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")]), 6)
-        assert answer.responses[0].error_code == ErrorCode.NONE
+        response = wire.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")]), 6)
+        assert response.responses[0].error_code == ErrorCode.NONE
         answered = parked.answer().responses[0].partitions[0].error_code
     assert answered in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

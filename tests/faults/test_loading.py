@@ -77,7 +77,7 @@ class Hammer:
                     while not self.over.is_set():
                         self.ask(wire)
             except TimeoutError:
-                self.wrong.append("no answer")
+                self.wrong.append("no response")
             except (OSError, Closed):
                 self.turned_away += 1
 
@@ -115,12 +115,12 @@ class Hammer:
         self.is_served("AddPartitionsToTxn", topic.results_by_partition[0].partition_error_code)
 
     def init(self, wire: Wire) -> None:
-        """The next epoch of the id, and again the same one where the answer was lost."""
+        """The next epoch of the id, and again the same one where the response was lost."""
         if self.idle.producer_epoch >= LAST_EPOCH:
             return
-        answer = init_producer_id(wire, self.idle_id, current=self.idle)
-        if self.is_served("InitProducerId", answer.error_code):
-            found = Identity(answer.producer_id, answer.producer_epoch, self.idle_id)
+        response = init_producer_id(wire, self.idle_id, current=self.idle)
+        if self.is_served("InitProducerId", response.error_code):
+            found = Identity(response.producer_id, response.producer_epoch, self.idle_id)
             self.expect("InitProducerId", found, self.idle.aged(1))
             self.idle = found
 
@@ -140,9 +140,9 @@ class Hammer:
 
     def list(self, wire: Wire) -> None:
         """All ids or none: a listing must not be a part of them."""
-        answer = wire.call(ListTransactionsRequest(), 0)
-        if self.is_served("ListTransactions", answer.error_code):
-            self.expect("ids", len(answer.transaction_states), OTHER_IDS + 2 * HAMMERS)
+        response = wire.call(ListTransactionsRequest(), 0)
+        if self.is_served("ListTransactions", response.error_code):
+            self.expect("ids", len(response.transaction_states), OTHER_IDS + 2 * HAMMERS)
 
     @property
     def idle_id(self) -> str:
@@ -160,8 +160,8 @@ def new_ids(wire: Wire) -> None:
 def commit_offset(wire: Wire) -> None:
     find_coordinator(wire, "g", key_type=0)
     place = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, OFFSET)])
-    answer = wire.call(OffsetCommitRequest(group_id="g", topics=[place]), 8)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    response = wire.call(OffsetCommitRequest(group_id="g", topics=[place]), 8)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:

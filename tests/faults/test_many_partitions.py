@@ -65,8 +65,8 @@ def test_h64_a_hundred_thousand_in_one_request_are_refused_and_none_is_made(
             making(*((name, 10_000) for name in names[:10])),
         ):
             used = cpu_ms(broker)
-            answer = wire.call(request)
-            assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+            response = wire.call(request)
+            assert {topic.error_code for topic in response.topics} == {ErrorCode.POLICY_VIOLATION}
             assert cpu_ms(broker) - used < CPU_MS
         create(wire, "t")
         more = CreatePartitionsRequest([CreatePartitionsTopic("t", HUNDRED_THOUSAND)], 60_000)

@@ -45,8 +45,8 @@ def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path:
         acknowledged, _, _ = select.select([wire.socket, again.socket], [], [], 0)
         assert not acknowledged, "a heartbeat waited for an fsync"
         for connection in (wire, again):
-            answer = connection.answer().responses[0].partition_responses[0]
-            assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+            response = connection.answer().responses[0].partition_responses[0]
+            assert (response.error_code, response.base_offset) == (ErrorCode.NONE, 0)
             assert time.monotonic() - began >= SYNC_MS / 1000
         assert values(wire, "t") == [b"once"]
     broker.kill()

@@ -53,8 +53,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
                 for _ in range(500):
                     wire.send(request, BY_NAME)
                 for _ in range(500):
-                    answer = wire.answer().responses[0].partition_responses[0]
-                    assert answer.error_code == ErrorCode.NONE, answer
+                    response = wire.answer().responses[0].partition_responses[0]
+                    assert response.error_code == ErrorCode.NONE, response
         yield broker
         events(broker)
 

@@ -41,8 +41,8 @@ def test_s1_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
             assert end_offset(wire, "t") == sequence
             assert last_stable_offset(wire, "t") == 0
             again = batch(producer, sequence, 1, b"%d" % sequence * 120)
-            answer = produce(wire, "t", again, producer=producer)
-            assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, sequence)
+            response = produce(wire, "t", again, producer=producer)
+            assert (response.error_code, response.base_offset) == (ErrorCode.NONE, sequence)
     cuts = [event for event in events(broker) if event["event"] == "log recovered"]
     assert [event["cut_file"] for event in cuts] == [f"t-0/{0:020}.log"] * len(REMAINING)
     with Wire(broker.address) as wire:

@@ -36,20 +36,20 @@ ENDING = [
 def init(wire: Wire, *, keep: bool) -> InitProducerIdResponse:
     """InitProducerId v6, until the coordinator is there."""
     request = InitProducerIdRequest(TOPIC, 60_000, enable_2pc=True, keep_prepared_txn=keep)
-    answers: list[InitProducerIdResponse] = []
+    responses: list[InitProducerIdResponse] = []
 
     def answered() -> bool:
-        answers.append(wire.call(request, 6))
-        return answers[-1].error_code not in BUSY
+        responses.append(wire.call(request, 6))
+        return responses[-1].error_code not in BUSY
 
     find_coordinator(wire, TOPIC)
     wait_until(answered, "a producer id")
-    assert answers[-1].error_code == ErrorCode.NONE, ErrorCode(answers[-1].error_code)
-    return answers[-1]
+    assert responses[-1].error_code == ErrorCode.NONE, ErrorCode(responses[-1].error_code)
+    return responses[-1]
 
 
-def identity(answer: InitProducerIdResponse) -> Identity:
-    return Identity(answer.producer_id, answer.producer_epoch, TOPIC)
+def identity(response: InitProducerIdResponse) -> Identity:
+    return Identity(response.producer_id, response.producer_epoch, TOPIC)
 
 
 def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
@@ -64,10 +64,10 @@ def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
             producer = identity(dying.wire.answer())
         assert producer.producer_epoch == LAST_EPOCH
     for partition in PARTITIONS:
-        answer = produce(
+        response = produce(
             dying.wire, TOPIC, batch(producer, 0), producer=producer, partition=partition
         )
-        assert answer.error_code == ErrorCode.NONE
+        assert response.error_code == ErrorCode.NONE
     return producer
 
 

@@ -12,7 +12,7 @@ from tests.harness.wire import Wire
 
 def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:
     """The batches from this offset to the end, with others as they were fetched together; the last
-    of an answer may be cut off, and is whole in the next one."""
+    of a response may be cut off, and is whole in the next one."""
     while True:
         data = fetch(wire, topic, offset, partition=partition)
         assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)

@@ -56,8 +56,8 @@ def created(wire: Wire, *names: str, partitions: int = 1, **config: object) -> l
         CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
         for name in names
     ]
-    answer = wire.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
-    return [ErrorCode(topic.error_code) for topic in answer.topics]
+    response = wire.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+    return [ErrorCode(topic.error_code) for topic in response.topics]
 
 
 def fetch(

@@ -23,7 +23,7 @@ class Dying:
         broker.fail_at(point)
 
     def insist(self, ask: Callable[[Wire], T]) -> T:
-        """The answer, of the broker that died or of the one that came after it."""
+        """The response, of the broker that died or of the one that came after it."""
         while True:
             try:
                 return ask(self.wire)

@@ -10,7 +10,7 @@ from oncelog_protocol.apis import ApiKey
 
 
 class Proxy:
-    """Forwards `port` to `target`. Losing an answer means: the broker has done what was asked, the
+    """Forwards `port` to `target`. Losing a response means: the broker has done what was asked, the
     connection breaks before the client hears of it."""
 
     def __init__(self, port: int, target: tuple[str, int]) -> None:

@@ -49,6 +49,6 @@ def scrape(broker: Oncelog) -> Scraped:
     """The page of the address that the log of events names."""
     events = [json.loads(line) for line in broker.log.read_text().splitlines()]
     address = [event["address"] for event in events if event["event"] == "metrics"][-1]
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
-        assert answer.headers["Content-Type"] == CONTENT_TYPE
-        return Scraped(answer.read().decode())
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as response:
+        assert response.headers["Content-Type"] == CONTENT_TYPE
+        return Scraped(response.read().decode())

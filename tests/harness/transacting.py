@@ -38,11 +38,11 @@ def add_partitions(
     codes: list[dict[str, int]] = []
 
     def answered() -> bool:
-        answer = wire.call(request, version)
+        response = wire.call(request, version)
         codes.append(
             {
                 topic.name: topic.results_by_partition[0].partition_error_code
-                for topic in answer.results_by_topic_v3_and_below
+                for topic in response.results_by_topic_v3_and_below
             }
         )
         return not BUSY & set(codes[-1].values())
@@ -80,7 +80,7 @@ def commit_offset(
         codes.append(wire.call(request, version).topics[0].partitions[0].error_code)
         return codes[-1] not in BUSY
 
-    wait_until(answered, "an answer of the group's coordinator")
+    wait_until(answered, "a response of the group's coordinator")
     return codes[-1]
 
 
@@ -89,18 +89,18 @@ def committed_offset(wire: Wire, topic: str, *, stable: bool) -> tuple[int, int]
     group = OffsetFetchRequestGroup(
         group_id=topic, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
     )
-    answer = wire.call(OffsetFetchRequest(groups=[group], require_stable=stable), 8)
-    if answer.groups[0].error_code:
-        return -1, answer.groups[0].error_code
-    found = answer.groups[0].topics[0].partitions[0]
+    response = wire.call(OffsetFetchRequest(groups=[group], require_stable=stable), 8)
+    if response.groups[0].error_code:
+        return -1, response.groups[0].error_code
+    found = response.groups[0].topics[0].partitions[0]
     return found.committed_offset, found.error_code
 
 
 def last_stable_offset(wire: Wire, topic: str) -> tuple[int, int]:
     """Last stable offset and high watermark of partition 0."""
     place = FetchTopic(topic=topic, partitions=[FetchPartition(0, partition_max_bytes=1)])
-    answer = wire.call(FetchRequest(isolation_level=1, topics=[place]), 12)
-    found = answer.responses[0].partitions[0]
+    response = wire.call(FetchRequest(isolation_level=1, topics=[place]), 12)
+    found = response.responses[0].partitions[0]
     return found.last_stable_offset, found.high_watermark
 
 

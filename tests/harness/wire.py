@@ -29,7 +29,7 @@ class Wire:
     def call(self, request: Any, version: int | None = None) -> Any:
         """Return the response to `request`, by default in the latest version that we speak.
 
-        Raises Closed, TimeoutError after 20 s, ProtocolError for an answer we cannot read.
+        Raises Closed, TimeoutError after 20 s, ProtocolError for a response we cannot read.
         """
         self.send(request, version)
         return self.answer()
@@ -41,7 +41,7 @@ class Wire:
         self.socket.sendall(b"".join(bytes(part) for part in parts))
 
     def answer(self) -> Any:
-        """The answer to the oldest request without one."""
+        """The response to the oldest request without one."""
         while not self._answers:
             data = self.socket.recv(1 << 16)
             if not data:

@@ -68,7 +68,7 @@ def produce(
     acks: int = -1,
     version: int = BY_NAME,
 ) -> PartitionProduceResponse:
-    """The broker's answer to one batch for one partition."""
+    """The broker's response to one batch for one partition."""
     request = ProduceRequest(
         transactional_id=None if producer is None else producer.transactional_id,
         acks=acks,
@@ -77,10 +77,10 @@ def produce(
             TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, data)])
         ],
     )
-    answer: PartitionProduceResponse = (
+    response: PartitionProduceResponse = (
         wire.call(request, version).responses[0].partition_responses[0]
     )
-    return answer
+    return response
 
 
 def new_identity(
@@ -92,20 +92,20 @@ def new_identity(
     current: Identity | None = None,
 ) -> Identity:
     """InitProducerId until the coordinator is there and not busy."""
-    answers: list[InitProducerIdResponse] = []
+    responses: list[InitProducerIdResponse] = []
 
     def answered() -> bool:
-        answers.append(
+        responses.append(
             init_producer_id(
                 wire, transactional_id, timeout_ms=timeout_ms, version=version, current=current
             )
         )
-        return answers[-1].error_code not in BUSY
+        return responses[-1].error_code not in BUSY
 
     find_coordinator(wire, transactional_id)
     wait_until(answered, "a producer id", DEADLINE_S)
-    assert answers[-1].error_code == ErrorCode.NONE, ErrorCode(answers[-1].error_code)
-    return Identity(answers[-1].producer_id, answers[-1].producer_epoch, transactional_id)
+    assert responses[-1].error_code == ErrorCode.NONE, ErrorCode(responses[-1].error_code)
+    return Identity(responses[-1].producer_id, responses[-1].producer_epoch, transactional_id)
 
 
 BUSY = {
@@ -124,15 +124,15 @@ def init_producer_id(
     version: int = 5,
     current: Identity | None = None,
 ) -> InitProducerIdResponse:
-    """One InitProducerId and its answer, whatever it is."""
+    """One InitProducerId and its response, whatever it is."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
     )
     if current is not None:
         request.producer_id = current.producer_id
         request.producer_epoch = current.producer_epoch
-    answer: InitProducerIdResponse = wire.call(request, version)
-    return answer
+    response: InitProducerIdResponse = wire.call(request, version)
+    return response
 
 
 def find_coordinator(wire: Wire, key: str | None, key_type: int = 1) -> None:
@@ -150,7 +150,7 @@ def end_transaction(
     wire: Wire, producer: Identity, *, commit: bool, version: int = 5
 ) -> EndTxnResponse:
     """EndTxn until the coordinator has finished what came before."""
-    answers: list[EndTxnResponse] = []
+    responses: list[EndTxnResponse] = []
     request = EndTxnRequest(
         transactional_id=producer.transactional_id or "",
         producer_id=producer.producer_id,
@@ -159,15 +159,15 @@ def end_transaction(
     )
 
     def answered() -> bool:
-        answers.append(wire.call(request, version))
-        return answers[-1].error_code not in BUSY
+        responses.append(wire.call(request, version))
+        return responses[-1].error_code not in BUSY
 
-    wait_until(answered, "an answer to EndTxn")
-    return answers[-1]
+    wait_until(answered, "a response to EndTxn")
+    return responses[-1]
 
 
 def topic_id(wire: Wire, topic: str) -> bytes:
     """The 16 bytes of a topic's id."""
-    answer = wire.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
-    found: bytes = answer.topics[0].topic_id
+    response = wire.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    found: bytes = response.topics[0].topic_id
     return found

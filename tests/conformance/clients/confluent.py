@@ -55,7 +55,7 @@ class ConfluentProducer:
             if error is not None:
                 raise _refused(error)
         if left:
-            raise Refused("_TIMED_OUT", f"{left} records without an answer")
+            raise Refused("_TIMED_OUT", f"{left} records without a response")
         return sorted((message.partition(), message.offset()) for _, message in outcomes)
 
     def init_transactions(self) -> None:

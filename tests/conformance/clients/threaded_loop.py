@@ -44,4 +44,4 @@ class ThreadedLoop:
             kind = type(error).__name__
             raise Refused(kind, str(error), fenced=kind in self._fenced) from error
         except TimeoutError as error:
-            raise Refused("TimeoutError", "no answer in time") from error
+            raise Refused("TimeoutError", "no response in time") from error

@@ -106,7 +106,7 @@ class _Line:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        # Requests that should have no answer, and may have one.
+        # Requests that should have no response, and may have one.
         self._unanswered: set[int] = set()
 
     @classmethod
@@ -120,7 +120,7 @@ class _Line:
         self._writer.transport.abort()
 
     async def _answer_to(self, frame: Frame) -> bytes:
-        """The answer, which is the next one but for those to a Produce with a lie in it."""
+        """The response, which is the next one but for those to a Produce with a lie in it."""
         while True:
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
             body = await self._reader.readexactly(size)
@@ -154,7 +154,7 @@ class _Line:
             response = decode(frame.api.response, frame.version, body[position:])
         except ProtocolError as error:
             name = f"{frame.api.name} v{frame.version}"
-            findings.errors.append(f"an answer that cannot be read: {name}: {error}")
+            findings.errors.append(f"a response that cannot be read: {name}: {error}")
             return False
         if getattr(response, "error_code", 0) == ErrorCode.UNKNOWN_SERVER_ERROR:
             findings.errors.append(f"{frame.api.name} v{frame.version}: UNKNOWN_SERVER_ERROR")
