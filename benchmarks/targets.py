@@ -76,7 +76,7 @@ class Target:
 
     @contextmanager
     def topic(self, partitions: int) -> Iterator[str]:
-        """Create a topic, all of whose partitions have a leader; delete it afterwards."""
+        """Create a topic and wait until every partition has a leader. Delete it on exit."""
         self._topics += 1
         name = f"bench-{self._topics:05}"
         with self.wire() as wire:

@@ -15,7 +15,7 @@ __all__ = ["__version__"]
 __all__ += oncelog_client.__all__
 
 if TYPE_CHECKING:
-    from oncelog_client import *  # noqa: F403
+    from oncelog_client import *  # noqa: F403 - all public names, for type checkers only
 else:  # a type checker would take any name for one of ours
 
     def __getattr__(name: str) -> object:

@@ -10,7 +10,8 @@ MAX_TAGS = 64
 
 
 def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The value of a varint whose first byte (above 127) was read; at most 5 bytes, 32 bits."""
+    """Return the value of a varint and the position after it. `first`: its first byte, above 127.
+    Raise ProtocolError above 32 bits."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -24,7 +25,8 @@ def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, in
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The varint at a position and the position after it. Raises IndexError where it is cut."""
+    """Return the varint at a position and the position after it. Raise IndexError if it is cut
+    off."""
     first = buffer[position]
     if first < 128:
         return first, position + 1

@@ -76,7 +76,7 @@ class Deferred(Generic[T]):
         """Return the response. Raises LookupError while it is pending."""
         if not self.done:
             raise LookupError("not completed yet")
-        return self._value  # type: ignore[return-value]  # T may itself be None
+        return self._value  # type: ignore[return-value]  # set, and T may allow None
 
     def complete(self, value: T) -> None:
         """Set the response and run the callbacks. Raises RuntimeError if it was set before."""

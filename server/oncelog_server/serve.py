@@ -141,7 +141,7 @@ def _keep_rich_out() -> None:
 
     The import takes a fifth of the start, and the log does not need it.
     """
-    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: not there
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: ImportError
 
 
 def _take_all_descriptors() -> None:

@@ -71,7 +71,7 @@ class Slices:
                 while not budget.is_share_spent():
                     next(steps)
             except StopIteration as ended:
-                return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
+                return ended.value  # type: ignore[no-any-return]  # typeshed: Any; it is T
         return self.queue(steps)
 
     def queue(self, steps: Steps[T]) -> Deferred[T]:
@@ -148,7 +148,7 @@ def at_its_end(steps: Steps[T]) -> T:
         try:
             next(steps)
         except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
+            return ended.value  # type: ignore[no-any-return]  # typeshed: Any; it is T
 
 
 def within(count: int, steps: Steps[T]) -> T | None:
@@ -157,7 +157,7 @@ def within(count: int, steps: Steps[T]) -> T | None:
         try:
             next(steps)
         except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # T, by the type of `steps`
+            return ended.value  # type: ignore[no-any-return]  # typeshed: Any; it is T
     steps.close()
     return None
 

@@ -105,7 +105,7 @@ class ScriptedBroker:
         if "\0" in host:
             raise ValueError("embedded null character")
         host.encode("idna")
-        await asyncio.sleep(_ROUND_TRIP_S)
+        await asyncio.sleep(_ROUND_TRIP_S)  # simulated time
         if (host, port) != ADDRESS:
             raise ConnectionRefusedError(111, "Connection refused")
         protocol = factory()
@@ -394,6 +394,6 @@ async def _watched(scenario: Callable[[], Awaitable[T]]) -> T:
     try:
         return await scenario()
     finally:
-        # What was cancelled or closed at last has its turns.
+        # Simulated time: cancelled tasks and closed transports run to their end.
         for _ in range(10):
             await asyncio.sleep(0.01)

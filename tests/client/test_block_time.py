@@ -71,7 +71,7 @@ def in_a_transaction(
         await producer.begin_transaction()
         broker.script = unanswered
         await producer.send(TOPIC, b"v")
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # simulated time, 20 round trips: the requests have left
         outcome = await took_ms(call(producer))
         await producer.close(timeout_ms=0)
         return outcome

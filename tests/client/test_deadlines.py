@@ -219,7 +219,7 @@ def test_a_defect_while_a_producer_id_is_asked_for_fails_the_records() -> None:
     async def scenario() -> None:
         producer = Producer(SERVER, linger_ms=0)
         await producer.start()
-        producer._accumulator.adopt = _broken  # type: ignore[assignment, method-assign]
+        producer._accumulator.adopt = _broken  # type: ignore[assignment, method-assign]  # a defect
         with pytest.raises(FatalError):
             await (await producer.send(TOPIC, b"x", partition=0))
         await producer.close(timeout_ms=0)

@@ -24,6 +24,7 @@ from oncelog_client import (
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from tests.client.scripted_broker import TOPIC, ScriptedBroker, simulated
+from tests.harness.client_reading import eventually
 
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
@@ -231,12 +232,16 @@ def test_a_join_that_is_refused_while_nothing_polls_is_retrieved() -> None:
     broker = ScriptedBroker()
     broker.script = broker.always(ApiKey.JOIN_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
+    async def is_asked() -> bool:
+        return broker.counts[ApiKey.JOIN_GROUP] > 0
+
     async def scenario() -> None:
         consumer = Consumer(SERVER, group_id="g")
         await consumer.start()
         await consumer.subscribe([TOPIC])
         assert await consumer.poll(0) == []
-        await asyncio.sleep(1)
+        await eventually(is_asked)
+        await asyncio.sleep(0.01)  # simulated time: the response takes less
         await consumer.close()
         gc.collect()
 

@@ -27,7 +27,7 @@ from oncelog_protocol.features import GROUP_TRANSACTIONS
 from oncelog_protocol.messages.describe_transactions import FenceData
 from tests.client.scripted_broker import TOPIC, ScriptedBroker, messages, simulated
 from tests.harness.broker import Oncelog
-from tests.harness.client_reading import DEADLINE_S
+from tests.harness.client_reading import DEADLINE_S, eventually
 
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
@@ -252,8 +252,9 @@ async def _until_aborted(address: str, transactional_id: str) -> None:
     from oncelog_client import Admin
 
     async with Admin(address) as admin:
-        while True:
+
+        async def is_aborted() -> bool:
             found = await admin.describe_transactions([transactional_id])
-            if found[transactional_id].state not in ("Ongoing", "PrepareAbort"):
-                return
-            await asyncio.sleep(0.02)
+            return found[transactional_id].state not in ("Ongoing", "PrepareAbort")
+
+        await eventually(is_aborted)

@@ -103,7 +103,7 @@ class Feed:
                     self.sent[partition].append(value)
                     number += 1
                 await producer.flush()
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # the rate: a twentieth of a second's records
 
 
 async def committed(work: Work) -> int:

@@ -357,7 +357,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="recoveries-") as folder:
             lost = folders_of_the_torture(Path(folder), asked.folders, asked.first, print)
             for number, value in enumerate(lost):
-                print(f"folder {number}, {value}: as it was", flush=True)  # noqa: T201
+                print(f"folder {number}, {value}: as it was", flush=True)  # noqa: T201 - a program
         return
     for seed in range(asked.first, asked.first + asked.folders):
         with tempfile.TemporaryDirectory(prefix="recoveries-") as folder:

@@ -43,7 +43,7 @@ def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are
         broker._running().send_signal(signal.SIGSTOP)
         left_s = due_s - time.monotonic()
         assert left_s > 0, "some are aborted before the last is begun"
-        time.sleep(left_s)
+        time.sleep(left_s)  # the suspension itself: all transactions are overdue after it
         broker._running().send_signal(signal.SIGCONT)
         in_between: list[float] = []
         while last_stable_offset(bystander, "a") < 2 * OPEN:

@@ -147,7 +147,7 @@ async def test_a_frame_that_comes_slowly_but_comes_is_served(world: World) -> No
             world.clock.ms += step_ms
         for _ in range(5):  # the sweep comes by
             assert await echoes(other_reader, other)
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # the period of a sweep, which leaves no sign
     async with asyncio.timeout(DEADLINE_S):
         await reader.readexactly(pieces * len(piece))
     writer.close()
@@ -185,7 +185,7 @@ async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: Wor
     world.clock.ms += 2 * FRAME_DEADLINE_MS
     for _ in range(20):  # the sweep comes by
         assert await echoes(other_reader, other)
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)  # the period of a sweep, which leaves no sign
     assert len(world.listener.connections) == 2
     world.requests.parked[0].complete([b"done"])
     writer.write(frame[500:])

@@ -191,12 +191,12 @@ def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
             raise StorageError("rename", source, "No space left on device")
         rename(source, target)
 
-    world.files.rename = refusing  # type: ignore[method-assign]
+    world.files.rename = refusing  # type: ignore[method-assign]  # a fault
     with structlog.testing.capture_logs() as logged:
         world.timers.advance(FIRST_RETENTION_MS + 10_000)
         segments = len(world.partitions[A1]._log.segments)
         assert len(world.partitions[A0]._log.segments) < segments
-        world.files.rename = rename  # type: ignore[method-assign]
+        world.files.rename = rename  # type: ignore[method-assign]  # a fault
         world.timers.advance(RETRY_MS)
     assert len(world.partitions[A1]._log.segments) == len(world.partitions[A0]._log.segments)
     assert [event["event"] for event in logged if event.get("partition") == str(A1)] == [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
@@ -11,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from oncelog_server.log.checkpoints import decode_offsets
 from oncelog_server.storage.layout import RECOVERY_POINT_CHECKPOINT
 from tests.harness.broker import Oncelog
+from tests.harness.waiting import wait_until
 
 DEADLINE_S = 60.0
 TOPIC = "again"
@@ -47,10 +47,7 @@ def test_a_topic_made_again_does_not_meet_the_checkpoints_of_the_one_before(
         admin = AdminClient({"bootstrap.servers": broker.address})
         create(admin)
         produce(broker, 50)
-        deadline = time.monotonic() + DEADLINE_S
-        while recovery_points(broker).get((TOPIC, 0)) != 50:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(lambda: recovery_points(broker).get((TOPIC, 0)) == 50, "a checkpoint")
         admin.delete_topics([TOPIC])[TOPIC].result(DEADLINE_S)
         assert (TOPIC, 0) not in recovery_points(broker)
         create(admin)

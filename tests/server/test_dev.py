@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from oncelog_client import Admin, Consumer, TopicPartition
 from oncelog_server.dev import CLIENTS, dev, parse_topic
 from tests.harness.kafka.tools import tool_command
+from tests.harness.waiting import wait_until
 
 START_TIMEOUT_S = 60.0
 CLIENT_TIMEOUT_S = 60
@@ -41,12 +41,13 @@ class Dev:
 
     def printed(self) -> str:
         """What it has printed once it is ready."""
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while "# Java" not in (said := self.output.read_text()):
-            assert self.process.poll() is None, said
-            assert time.monotonic() < deadline, said
-            time.sleep(0.01)
-        return said
+
+        def is_ready() -> bool:
+            assert self.process.poll() is None, self.output.read_text()
+            return "# Java" in self.output.read_text()
+
+        wait_until(is_ready, "the broker says how to connect", START_TIMEOUT_S)
+        return self.output.read_text()
 
     @property
     def address(self) -> str:

@@ -53,7 +53,7 @@ async def test_k7_a_frozen_clock_makes_no_loop_busy(tmp_path: Path) -> None:
             await asyncio.to_thread(begin, wire)
             gc.disable()  # what the tests before have left lying is not the broker's
             began = time.thread_time()  # nor is what their threads do
-            await asyncio.sleep(IDLE_S)
+            await asyncio.sleep(IDLE_S)  # the time in which the idle broker is watched
             assert time.thread_time() - began < CPU_SHARE * IDLE_S
             await asyncio.to_thread(go_on, wire)
     finally:

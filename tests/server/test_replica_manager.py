@@ -139,6 +139,7 @@ async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_on
         assert broker.partitions.require("other", 0).log_end_offset == 0
         assert len(broker.partitions) < count
         gone = asyncio.create_task(broker.metadata.delete_topics(["short"]))
+        # Turn by turn of the loop, so that the deletion is seen before the other creations.
         while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert len(broker.partitions) < count

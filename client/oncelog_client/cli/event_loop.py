@@ -13,9 +13,10 @@ def import_asyncio() -> None:
     """Import asyncio as in a Python that was built without TLS, unless it or `ssl` is there."""
     if "asyncio" in sys.modules or "ssl" in sys.modules:
         return
-    # An import of a name that stands for None fails, as asyncio expects without TLS.
+    # The import system raises ImportError for a module that is None in sys.modules. asyncio handles
+    # that as in a Python built without TLS. typeshed does not know this use of None.
     sys.modules["ssl"] = None  # type: ignore[assignment]
     try:
-        import asyncio  # noqa: F401
+        import asyncio  # noqa: F401 - imported for sys.modules
     finally:
         del sys.modules["ssl"]

@@ -22,7 +22,7 @@ COORDINATOR_EPOCH: Final = click.IntRange(-1, INT32_MAX)
 MILLISECONDS: Final = click.IntRange(0, INT32_MAX)
 
 
-class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+class NameType(click.ParamType):  # type: ignore[type-arg]  # click 8.4 made it generic
     """The name of a topic, a group, a transactional id: text that a request can hold."""
 
     name = "name"

@@ -69,16 +69,16 @@ class Batch(Generic[T]):
     retry_at_ms: float = 0.0
     identity: ProducerIdAndEpoch = NO_IDENTITY
     base_sequence: int = -1
-    # It has left under this identity and was not refused for its place in the sequence since.
+    # It was sent under this identity, and no response since has refused its sequence.
     maybe_written: bool = False
     wire: bytearray = field(default_factory=bytearray)
-    # An attempt of it has ended without an answer that says what became of it.
+    # An attempt ended without a response that says whether it was written.
     is_doubtful: bool = False
-    # Instead of `records`, for a batch that was given whole.
+    # Used instead of `records` if the caller gave a complete batch.
     encoded: EncodedRecords | None = None
-    # Why its last attempt failed, for the error if no further one succeeds in time.
+    # Error of the last attempt. The delivery fails with it if no attempt succeeds in time.
     refusal: Exception | None = None
-    # False for a half whose delivery the other half completes.
+    # False for one half of a split batch: the other half completes the delivery.
     completes_delivery: bool = True
 
     @property

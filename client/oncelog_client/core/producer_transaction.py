@@ -47,16 +47,16 @@ class ProducerTransaction:
         self.identity: ProducerIdAndEpoch = NO_IDENTITY
         self.version = 0
         self.bump_needed = False
-        # A commit has left and was never answered: whatever is refused after it, it may have won.
+        # A commit was sent and got no response: it may have succeeded, whatever is refused later.
         self.maybe_committed = False
-        # Whether the coordinator may know of this transaction, so that it has to be ended there.
+        # True if the coordinator may know this transaction, so that EndTxn is needed.
         self.started = False
         self.prepared: PreparedTxnState | None = None
-        # Its consumer group, if it was initialised with one.
+        # Consumer group of InitProducerId, None without a group.
         self.group: TransactionGroup | None = None
-        # An open transaction was asked for, and there was none: it had been ended before.
+        # The caller asked to keep an open transaction, but it had already ended.
         self.nothing_kept = False
-        # Its epoch has had transactions whose end brought no new one.
+        # The epoch was used by an earlier transaction: before version 2, EndTxn does not bump it.
         self._epoch_is_worn = False
         self._added: set[TopicPartition] = set()
         self._to_add: set[TopicPartition] = set()

@@ -32,9 +32,9 @@ def abi() -> str:
 
 
 def load(name: str, stand_in: str) -> None:
-    """Replace a stand-in, whose file is inside the zip, by the extension.
+    """Load the compiled extension `name` in place of `stand_in`, a Python file inside the zip.
 
-    Raise ImportError if it is not installed and the zip is for another kind of machine.
+    Raise ImportError if the extension is not installed and the zip has none for this machine.
     """
     archive = _archive(Path(stand_in))
     beside = [entry for entry in sys.path if Path(entry).absolute() != archive]

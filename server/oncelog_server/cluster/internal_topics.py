@@ -17,33 +17,31 @@ def internal_topic(image: ClusterImage, settings: Settings, name: str) -> NewTop
     an existing topic. Raises ValueError if `name` is no internal topic.
     """
     if name == CONSUMER_OFFSETS:
-        return NewTopic(
-            name,
-            settings.offsets_topic_num_partitions,
-            min(settings.offsets_topic_replication_factor, len(image.brokers)),
-            settings={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                **_segment_bytes(settings.offsets_topic_segment_bytes),
-            },
-        )
-    if name == TRANSACTION_STATE:
-        return NewTopic(
-            name,
-            settings.transaction_state_log_num_partitions,
-            min(settings.transaction_state_log_replication_factor, len(image.brokers)),
-            settings={
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "min.insync.replicas": str(settings.transaction_state_log_min_isr),
-                **_segment_bytes(settings.transaction_state_log_segment_bytes),
-                "unclean.leader.election.enable": "false",
-            },
-        )
-    if name == SINKS:
-        factor = min(settings.offsets_topic_replication_factor, len(image.brokers))
-        return NewTopic(name, 1, factor, settings={"cleanup.policy": "compact"})
-    raise ValueError(f"{name} is no internal topic")
+        partitions = settings.offsets_topic_num_partitions
+        replicas = settings.offsets_topic_replication_factor
+        own = {
+            "compression.type": "producer",
+            **_segment_bytes(settings.offsets_topic_segment_bytes),
+        }
+    elif name == TRANSACTION_STATE:
+        partitions = settings.transaction_state_log_num_partitions
+        replicas = settings.transaction_state_log_replication_factor
+        own = {
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+            **_segment_bytes(settings.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
+        }
+    elif name == SINKS:
+        partitions, replicas, own = 1, settings.offsets_topic_replication_factor, {}
+    else:
+        raise ValueError(f"{name} is no internal topic")
+    return NewTopic(
+        name,
+        partitions,
+        min(replicas, len(image.brokers)),
+        settings={"cleanup.policy": "compact", **own},
+    )
 
 
 def _segment_bytes(size: int) -> dict[str, str]:

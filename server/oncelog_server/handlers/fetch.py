@@ -205,9 +205,9 @@ def _response(
         if topic is None:
             topic = topics[key.topic] = FetchableTopicResponse()
             if by_id:
-                topic.topic_id = key.topic  # type: ignore[assignment]  # bytes from v13 on
+                topic.topic_id = key.topic  # type: ignore[assignment]  # an id from v13 on
             else:
-                topic.topic = key.topic  # type: ignore[assignment]  # str before
+                topic.topic = key.topic  # type: ignore[assignment]  # a name before v13
         data = _partition(found)
         if found.code in MOVED and context.api_version >= LEADERS_SINCE:
             data.current_leader = LeaderIdAndEpoch(*leaders.of(key.topic, key.partition))

@@ -66,6 +66,9 @@ class Request(Protocol):
     def authorizer(self) -> Authorizer: ...
 
 
+# `require` and `may` repeat each other on purpose: each runs once for every topic of a Produce or
+# Fetch request, and a shared function would be one more call there. test_access.py pins the
+# calls.
 def require(
     request: Request,
     operation: Operation,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from click.testing import CliRunner, Result
 from oncelog_client.cli import oncelog
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.waiting import wait_until
 
 SETTLE_TIMEOUT_S = 30.0
 QUICK = {"group.initial.rebalance.delay.ms": "0"}
@@ -43,14 +43,16 @@ class CommandLine:
 
     def settled(self, promise: Callable[[Any], bool], *arguments: str) -> Any:
         """What a call says once the promise holds: brokers learn of a change a little later."""
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
-        while True:
+        said: Any = None
+
+        def holds() -> bool:
+            nonlocal said
             result = self.call(*arguments, "--json")
-            answer = json.loads(result.stdout) if result.exit_code == 0 else None
-            if answer is not None and promise(answer):
-                return answer
-            assert time.monotonic() < deadline, result.output
-            time.sleep(0.05)
+            said = json.loads(result.stdout) if result.exit_code == 0 else None
+            return said is not None and promise(said)
+
+        wait_until(holds, f"the promise of {arguments}", SETTLE_TIMEOUT_S)
+        return said
 
     def create(self, topic: str, *, partitions: int = 1) -> None:
         """Create a topic, and wait until all its partitions are led."""

@@ -96,7 +96,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
             producer = new_identity(wire, ID, timeout_ms=600_000)
             for partition in (0, 1):
                 wait_until(
-                    lambda partition=partition: (  # type: ignore[misc]
+                    lambda partition=partition: (  # type: ignore[misc]  # mypy infers no lambda
                         produce(
                             wire, TOPIC, batch(producer, 0), producer=producer, partition=partition
                         ).error_code

@@ -38,7 +38,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
         monkeypatch.setattr(sys, "stdout", terminal)
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setenv("COLUMNS", str(width))
-        show(*arguments, output=output, empty=empty)  # type: ignore[arg-type]
+        show(*arguments, output=output, empty=empty)  # type: ignore[arg-type]  # untyped tables
         return terminal.getvalue()
 
     return shown
@@ -147,7 +147,7 @@ def test_control_characters_of_an_identifier_reach_no_terminal(
     output: str,
     kind: str,
 ) -> None:
-    columns = (Column("Group", kind), Column("Client", kind))  # type: ignore[arg-type]
+    columns = (Column("Group", kind), Column("Client", kind))  # type: ignore[arg-type]  # a str
     shown = on_terminal(80, columns, [(HOSTILE, {HOSTILE: [HOSTILE]})], output=output)
     for line in shown.splitlines():
         assert line.isprintable(), line

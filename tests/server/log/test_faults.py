@@ -269,7 +269,7 @@ class Refusing:
                 raise StorageError("append", path, NO_SPACE, len(data))
             self._append(node, path, data)
 
-        self._files.before_append = before_append  # type: ignore[method-assign]
+        self._files.before_append = before_append  # type: ignore[method-assign]  # a fault
 
     def end(self) -> None:
-        self._files.before_append = self._append  # type: ignore[method-assign]
+        self._files.before_append = self._append  # type: ignore[method-assign]  # a fault

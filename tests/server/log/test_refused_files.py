@@ -47,7 +47,7 @@ class Full:
         self._files, self._step = files, files.step
         self._pattern, self._room = pattern, room
         self.refused = 0
-        files.step = self._check  # type: ignore[method-assign]
+        files.step = self._check  # type: ignore[method-assign]  # a fault
 
     def _check(self, operation: str, path: str) -> None:
         if operation in ("create", "append", "rename") and re.search(self._pattern, path):
@@ -58,7 +58,7 @@ class Full:
         self._step(operation, path)
 
     def free(self) -> None:
-        self._files.step = self._step  # type: ignore[method-assign]
+        self._files.step = self._step  # type: ignore[method-assign]  # a fault
 
 
 def epochs_in_bytes(files: MemoryFiles) -> list[tuple[int, int]]:

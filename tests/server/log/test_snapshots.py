@@ -21,10 +21,10 @@ def test_the_next_snapshot_removes_what_a_refused_one_left(refused: str) -> None
             raise StorageError(operation, path, NO_SPACE)
         step(operation, path)
 
-    files.step = full  # type: ignore[method-assign]
+    files.step = full  # type: ignore[method-assign]  # a fault
     with pytest.raises(StorageError, match=NO_SPACE):
         snapshots.take(7, [])
-    files.step = step  # type: ignore[method-assign]
+    files.step = step  # type: ignore[method-assign]  # a fault
     snapshots.take(9, [])
     files.settle()
     assert files.list("a-0") == ["00000000000000000009.snapshot"]

@@ -24,7 +24,7 @@ SECRETS = (
 def _printed(**sources: object) -> str:
     """All that a start would print about these settings."""
     try:
-        loaded = load_settings(**sources)  # type: ignore[arg-type]
+        loaded = load_settings(**sources)  # type: ignore[arg-type]  # of any kind
     except SettingsError as error:
         return "\n".join(map(str, error.problems))
     return "\n".join([*loaded.warnings, *loaded.without_effect])

@@ -217,9 +217,9 @@ def test_whichever_bit_is_wrong(columns: list[str], records: list[NewRecord]) ->
             damaged = bytearray(answer)
             damaged[place] ^= 1 << bit
             # Both are called at once, with this turn's `damaged`.
-            wanted = outcome(lambda: plainly(damaged, check_crc=False))  # noqa: B023
+            wanted = outcome(lambda: plainly(damaged, check_crc=False))  # noqa: B023 - called at once
             got = outcome(
-                lambda: decoded(damaged, columns, check_crcs=False).to_pylist()  # noqa: B023
+                lambda: decoded(damaged, columns, check_crcs=False).to_pylist()  # noqa: B023 - called at once
             )
             if columns == ALL:
                 assert got == wanted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from oncelog_client.spark.sink.messages import TaskMessage
 from oncelog_client.spark.sink.refusals import Reason, SinkError
 from oncelog_client.spark.sink.state import SINK_PARTITION
 from tests.harness.broker import Oncelog
+from tests.harness.waiting import wait_until
 from tests.spark.record_commit.query import Query, expected
 from tests.spark.topics import Topics
 
@@ -49,10 +49,7 @@ def open_now(broker: Oncelog, query: Query) -> list[str]:
 
 
 def wait_until_nothing_is_open(broker: Oncelog, query: Query) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while open_now(broker, query):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not open_now(broker, query), "no transaction is open", DEADLINE_S)
 
 
 def wait_until_timed_out(broker: Oncelog, query: Query) -> None:
@@ -63,10 +60,7 @@ def wait_until_timed_out(broker: Oncelog, query: Query) -> None:
             listed = await admin.list_transactions(transactional_id_pattern=f"{query.sink_id}/.*")
             return [transaction.state for transaction in listed]
 
-    deadline = time.monotonic() + DEADLINE_S
-    while (found := asyncio.run(states())) != ["CompleteAbort"]:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
+    wait_until(lambda: asyncio.run(states()) == ["CompleteAbort"], "the timeout", DEADLINE_S)
 
 
 def fence(broker: Oncelog, message: TaskMessage) -> None:

@@ -84,7 +84,9 @@ def test_so_is_one_that_another_process_has_written_meanwhile(
     caplog.clear()
     assert not slow.commit(message)
     (said,) = warnings(caplog)
-    assert "txnVersion 7 of txnAppId app is skipped" in said
-    assert "another write of it was committed first" in said
+    assert said == (
+        f"sink {name}: txnVersion 7 of txnAppId app is skipped, and its rows are aborted:"
+        " another write of it was committed first"
+    )
     assert "batch 7: skipped, " in caplog.text
     assert len(topics.values(name)) == 1

@@ -12,6 +12,7 @@ from typing import Final
 
 from oncelog_client import Admin, OffsetAndMetadata, Producer, TopicPartition
 from tests.harness.client_reading import eventually
+from tests.harness.waiting import wait_until
 from tests.spark.topics import DEADLINE_S, TIMEOUT_MS, Row, Topics, ended
 
 # Kafka's least size of a segment.
@@ -126,7 +127,4 @@ def create_compacted(log: Topics, topic: str, *, keys: int, records: int) -> Non
             for number in range(records)
         ],
     )
-    deadline = time.monotonic() + DEADLINE_S
-    while len(log.read(topic)) == records:
-        assert time.monotonic() < deadline, f"{topic} is not compacted within {DEADLINE_S} s"
-        time.sleep(0.05)
+    wait_until(lambda: len(log.read(topic)) < records, f"{topic} is compacted", DEADLINE_S)

@@ -57,7 +57,8 @@ class AtTime(NamedTuple):
 
 
 class AtSink(NamedTuple):
-    """Where the last committed batch of a sink ended, for a query whose checkpoint is lost."""
+    """At the end of the last batch that a sink committed. For queries that have lost their
+    checkpoint."""
 
     sink_id: str
 

@@ -53,7 +53,7 @@ class BatchProgress:
 
     @property
     def lags(self) -> tuple[int, ...]:
-        """The lags of the partitions whose lag is known."""
+        """The known lags, in the order of `partitions`."""
         return tuple(partition.lag for partition in self.partitions if partition.lag is not None)
 
     @property

@@ -29,7 +29,7 @@ _CONTINUED: Final = pa.scalar(0x80, pa.uint8())
 _LOW_BITS: Final = pa.scalar(0x7F, _INT64)
 _NO_MORE: Final = pa.scalar(0, pa.uint8())
 _OFFSET_BITS: Final = pa.scalar(32, _INT64)
-# The most bytes of a varint whose value certainly fits an int32 or an int64.
+# A varint of this many bytes always fits an int32 or an int64; a longer one may not.
 _INT32_BYTES: Final = 4
 _INT64_BYTES: Final = 9
 

@@ -81,8 +81,8 @@ class StickyPartitions:
         self._now: dict[str, tuple[int, int]] = {}
 
     def partitions(self, topic: str, sizes: pa.Array, count: int) -> pa.Array:
-        """Return the partition of each row, out of `count`, by the rows' sizes in bytes (int64). A
-        row whose partition is chosen in another way has size 0."""
+        """Return the partition of each row, out of `count`, by the rows' sizes in bytes (int64).
+        Size 0 marks a row that has a key or an explicit partition."""
         sums = memoryview(pc.cumulative_sum(sizes).buffers()[1]).cast("q")
         rows = len(sizes)
         partition, given = self._now.get(topic, (count, 0))

@@ -26,16 +26,16 @@ class BackEnd(Protocol):
     background loop."""
 
     async def perform(self, command: Command) -> Answer:
-        """Carry out a command of the driver. The machines' tables say which answers a command may
-        have. Raise SinkError if the broker refuses for another reason (rights, options), and
-        RetriableError if time is up and nothing was decided.
+        """Carry out a command of the driver. The tables of the state machines list the answers to
+        each command. Raise SinkError if the broker refuses for another reason (rights, options),
+        and RetriableError if time is up and nothing was decided.
 
-        Look: `Stored.open_ids` has every transaction of the sink that is open at the coordinator,
-        of any generation. The state and the ids may be read at the same time.
-        FenceParent: initializes the parent, `sinkId` itself, whose (id, epoch) stays through the
-        generation; waits until what the parent had open is aborted or committed.
-        AbortOpen: comes before the decision of its batch. If a committer pauses and a newer
-        generation has decided meanwhile, the committer must not end what that has decided.
+        Look: `Stored.open_ids` lists the sink's open transactions at the coordinator, of all
+        generations. The state and the ids may be read at the same time. FenceParent: sends
+        InitProducerId for the parent, the transactional id `sinkId`. The producer id and epoch stay
+        the same through the generation. Returns after the parent's open transaction is aborted or
+        committed. AbortOpen: runs before the decision of its batch. A committer that has paused
+        must not end transactions that a newer generation has decided meanwhile.
         """
         ...
 

@@ -32,13 +32,13 @@ from .steps import Answer, Generation, Outcome, Planned, Raised, Returned
 
 _log: Final = logging.getLogger(__name__)
 
-# Above the timeouts of the calls themselves, whose errors say more.
+# Longer than the timeouts of the calls, so that a call fails first: its error has the cause.
 CALL_TIMEOUT_S: Final = 600
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 
 _generations: Final[dict[tuple[int, str, str], Generation]] = {}
 _logged_kinds_of_long_ends: Final[set[tuple[int, str]]] = set()
-# Sinks whose kind of commit was logged.
+# Sinks with a logged kind of commit: it is logged once for each.
 _logged_kinds: Final[set[tuple[int, str, str]]] = set()
 
 S = TypeVar("S")

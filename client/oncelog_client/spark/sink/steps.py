@@ -172,7 +172,8 @@ Command = Look | FenceParent | RollForward | Open | AbortOpen | Stage | Decide
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A decision whose members may not all be ended (RECORD only). `state`: after they are."""
+    """A decision with members that may still be open (RECORD only). `state`: the sink's state once
+    all members are ended."""
 
     members: tuple[TransactionMember, ...]
     state: SinkState

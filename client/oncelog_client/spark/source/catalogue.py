@@ -41,7 +41,7 @@ class CatalogueKey(NamedTuple):
 
     @property
     def patience_s(self) -> float:
-        """Above the timeouts of start and any method, whose errors say more."""
+        """Longer than the timeouts of start and of any method: their errors have the cause."""
         config = _admin_config(self.setup)
         start_ms = 2 * config.request_timeout_ms
         attempt_ms = config.default_api_timeout_ms + self.retry_interval_ms

@@ -154,7 +154,7 @@ def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
             raise StorageError("rename", source, "No space left on device")
         rename(source, target)
 
-    files.rename = refusing  # type: ignore[method-assign]
+    files.rename = refusing  # type: ignore[method-assign]  # a fault
     return refused_names
 
 
@@ -172,7 +172,7 @@ def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed:
             driver.files.settle()
             if not killed:
                 driver.replacement.abandon()
-        driver.files.rename = rename  # type: ignore[method-assign]
+        driver.files.rename = rename  # type: ignore[method-assign]  # a fault
         driver.files.settle()
         assert driver.log.failure is None, refused_names
         assert there(driver) == expected
@@ -219,7 +219,7 @@ def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
             with pytest.raises(StorageError):
                 driver.put(("d", "1"))
         if killed != "before space":
-            driver.files.rename = rename  # type: ignore[method-assign]
+            driver.files.rename = rename  # type: ignore[method-assign]  # a fault
             log.try_again(driver.now_ms)
             driver.files.settle()
             assert (log.failure, log.refusals.current) == (None, None), refused_names
@@ -249,14 +249,14 @@ def test_d6_a_swap_that_could_not_be_given_up_is_not_finished_after_a_later_pass
             raise StorageError("rename", source, "No space left on device")
         rename(source, target)
 
-    driver.files.rename = refusing  # type: ignore[method-assign]
+    driver.files.rename = refusing  # type: ignore[method-assign]  # a fault
     with pytest.raises(StorageError):
         driver.compact()
     driver.replacement.abandon()
     driver.files.settle()
     left = [name for name in driver.files.list(DIRECTORY) if name.endswith(".swap")]
     assert left
-    driver.files.rename = rename  # type: ignore[method-assign]
+    driver.files.rename = rename  # type: ignore[method-assign]  # a fault
     driver.put(*((key, None) for key in ("a", "b", "only0")))
     driver.roll()
     driver.now_ms += RETENTION_MS
@@ -284,7 +284,7 @@ def test_d6_retention_that_is_refused_halfway_leaves_no_path_that_leads_nowhere(
             assert driver.files.exists(segment.log.path)
         if first in driver.log.segments:
             assert first.log.read(0, first.size) == before
-        driver.files.rename = rename  # type: ignore[method-assign]
+        driver.files.rename = rename  # type: ignore[method-assign]  # a fault
         driver.log.apply_retention(driver.now_ms, driver.log.log_end_offset)
         assert first not in driver.log.segments
         driver.log.apply_retention(driver.now_ms + 1, driver.log.log_end_offset)
@@ -312,7 +312,7 @@ def test_d6_what_an_earlier_pass_deleted_is_not_removed_while_a_segment_is_read_
     driver.files.settle()
     assert refused_names
     assert first.log.read(0, first.size) == before
-    driver.files.rename = rename  # type: ignore[method-assign]
+    driver.files.rename = rename  # type: ignore[method-assign]  # a fault
     for later_ms in (3_000, 5_000):
         log.apply_retention(driver.now_ms + later_ms, log.log_end_offset)
         driver.files.settle()

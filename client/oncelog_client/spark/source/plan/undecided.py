@@ -1,7 +1,5 @@
-"""A batch whose end lies in an open transaction.
-
-Its records are not lost, so `failOnDataLoss` does not apply: a query that skipped them would lose
-them.
+"""Batches that end inside an open transaction. Their records are not lost, so `failOnDataLoss` does
+not apply: a query that skipped them would lose them.
 """
 
 from __future__ import annotations
