@@ -81,5 +81,5 @@ def _open_standard_streams() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - stays open
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - kept
             setattr(sys, name, stream)

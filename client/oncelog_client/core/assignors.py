@@ -1,7 +1,8 @@
-"""Which member of a group reads which partition: range, roundrobin, cooperative-sticky.
+"""Assignors: choose which member of a group reads which partition (range, roundrobin,
+cooperative-sticky).
 
-The group's leader runs them, and may be a Java client: names, user data and outcome are those of
-the Java client's assignors (KIP-429 and KIP-792 for cooperative-sticky).
+The group's leader runs them. Other members may be Java clients, so names, user data and results are
+those of the Java client's assignors (KIP-429, and KIP-792 for cooperative-sticky).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _GENERATION: Final = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """What a member wants, and what it owned at its last generation (-1: it owned nothing)."""
+    """A member's subscription, and the partitions that it owned at its last generation (-1: it
+    owned nothing)."""
 
     topics: frozenset[str]
     owned: tuple[TopicPartition, ...] = ()
@@ -42,13 +44,13 @@ class Assignor:
     assign: AssignFunction
 
     def user_data(self, generation_id: int) -> bytes | None:
-        """What a member adds to its subscription: Java's cooperative-sticky writes its generation
-        there for leaders that know only version 1 of the subscription."""
+        """Return the user data of a member's subscription. Java's cooperative-sticky writes the
+        generation there, for leaders that know only version 1 of the subscription."""
         return _GENERATION.pack(generation_id) if self.cooperative else None
 
 
 def generation_in_user_data(user_data: bytes | None) -> int:
-    """The generation a cooperative-sticky member wrote, -1 where there is none."""
+    """Return the generation that a cooperative-sticky member wrote, -1 if there is none."""
     if user_data is None or len(user_data) < _GENERATION.size:
         return -1
     generation: int = _GENERATION.unpack_from(user_data)[0]
@@ -56,7 +58,8 @@ def generation_in_user_data(user_data: bytes | None) -> int:
 
 
 def _in_order(members: Members) -> list[str]:
-    """Static members first by their instance id, the others by member id (Java's MemberInfo)."""
+    """Return the members in order: static members by instance id, then the others by member id
+    (Java's MemberInfo)."""
 
     def key(member_id: str) -> tuple[bool, str]:
         instance_id = members[member_id].group_instance_id
@@ -66,8 +69,9 @@ def _in_order(members: Members) -> list[str]:
 
 
 def assign_range(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """Consecutive partitions of each topic to each member, so that partition n of every topic with
-    as many partitions goes to the same member. `partitions`: topic -> number of partitions."""
+    """Assign consecutive partitions of each topic to each member. If topics have the same number of
+    partitions, partition n of each goes to the same member. `partitions`: topic -> number of
+    partitions."""
     assignment: Assignment = {member_id: [] for member_id in members}
     for topic in sorted(partitions):
         subscribers = [m for m in _in_order(members) if topic in members[m].topics]
@@ -83,7 +87,7 @@ def assign_range(partitions: Mapping[str, int], members: Members) -> Assignment:
 
 
 def assign_round_robin(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """All partitions, sorted, dealt out in turn to the members that want their topic."""
+    """Sort all partitions and assign them in turn to the members that subscribe to their topic."""
     assignment: Assignment = {member_id: [] for member_id in members}
     wanted = frozenset[str]().union(*(member.topics for member in members.values()))
     turn = cycle(_in_order(members))
@@ -96,7 +100,7 @@ def assign_round_robin(partitions: Mapping[str, int], members: Members) -> Assig
 
 
 def assign_sticky(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """As even as the subscriptions allow, moving as little as possible."""
+    """Assign as evenly as the subscriptions allow, and move as few partitions as possible."""
     order = _in_order(members)
     everything = [
         tp
@@ -117,7 +121,7 @@ def assign_sticky(partitions: Mapping[str, int], members: Members) -> Assignment
         if topic_partition not in owners:
             member_id = owners[topic_partition] = least(topic_partition.topic)
             held[member_id].append(topic_partition)
-    # Every move makes the sum of squares smaller, so this ends.
+    # Every move makes the sum of squares smaller, so the loop ends.
     moved = True
     while moved:
         moved = False
@@ -132,8 +136,9 @@ def assign_sticky(partitions: Mapping[str, int], members: Members) -> Assignment
 
 
 def assign_cooperative_sticky(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """As `assign_sticky`, but a partition that another member still holds is not assigned in this
-    round: that member revokes it first, and rejoins (KIP-429)."""
+    """Assign as `assign_sticky` does, without the partitions that another member still owns. That
+    member revokes them in this round and rejoins, and they are assigned in the next round
+    (KIP-429)."""
     assignment = assign_sticky(partitions, members)
     holders: dict[TopicPartition, set[str]] = {}
     for member_id, member in members.items():
@@ -182,6 +187,6 @@ ASSIGNORS: Final[dict[str, Assignor]] = {
 
 
 def cooperative(names: Sequence[str]) -> bool:
-    """Whether a member with these assignors keeps its partitions while rejoining: only if every one
-    of them can (otherwise the group may settle on an eager one)."""
+    """Return True if a member keeps its partitions while it rejoins. All of its assignors must
+    allow it, because the group may choose any of them."""
     return all(ASSIGNORS[name].cooperative for name in names)

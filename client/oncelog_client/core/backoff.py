@@ -8,20 +8,22 @@ from typing import Generic, NamedTuple, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _JITTER = 0.2
-# Beyond this the cap has long been reached, and the power would overflow.
+# More doublings would overflow, and the cap is reached long before.
 _MOST_DOUBLINGS = 30
 
 
 class Backoff(NamedTuple):
-    """From `initial_ms`, doubling, to `max_ms`; both as the settings of that name."""
+    """A backoff that doubles from `initial_ms` up to `max_ms`. Both are named as their settings."""
 
     initial_ms: float
     max_ms: float
 
     def delay_ms(self, failures: int, randomness: float) -> float:
-        """The wait after `failures` (1 or more) failures in a row; `randomness` is drawn from 0..1.
+        """Return the wait in ms after `failures` (1 or more) failures in a row; `randomness` is in
+        0..1.
 
-        The jitter of 20 % either way keeps clients that failed together from coming back together.
+        A jitter of 20 % in both directions spreads the retries of clients that failed at the same
+        time.
         """
         if failures <= 0:
             return 0.0
@@ -31,7 +33,7 @@ class Backoff(NamedTuple):
 
 
 class Pauses(Generic[K]):
-    """What failed lately, by key: how often in a row, and until when it is not tried again."""
+    """Recent failures by key: the number in a row, and the time of the next attempt."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
@@ -39,21 +41,22 @@ class Pauses(Generic[K]):
         self._until_ms: dict[K, float] = {}
 
     def failed(self, key: K, now_ms: float, randomness: float, *, free: int = 0) -> float:
-        """Note a failure, and return when to try again; at once after the first `free` ones."""
+        """Record a failure and return the time of the next attempt. The first `free` failures are
+        retried at once."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         until_ms = now_ms + self._backoff.delay_ms(failures - free, randomness)
         self._until_ms[key] = until_ms
         return until_ms
 
     def succeeded(self, key: K) -> None:
-        """Note a success: the next failure is the first one again."""
+        """Record a success: the number of failures in a row starts again at 0."""
         if key in self._failures:
             del self._failures[key], self._until_ms[key]
 
     def until_ms(self, key: K) -> float:
-        """Return when to try again; 0 for what has not failed."""
+        """Return the time of the next attempt; 0 without a failure."""
         return self._until_ms.get(key, 0.0)
 
     def next_ms(self, now_ms: float) -> float | None:
-        """Return when the first of the pauses ends; None if all have."""
+        """Return the earliest end of a pause, None if all pauses have ended."""
         return min((until for until in self._until_ms.values() if until > now_ms), default=None)

@@ -1,7 +1,9 @@
-"""One batch on its way to a partition leader: records, their deliveries, its identity and sequence.
+"""A batch that is sent to a partition leader: its records, their deliveries, its identity and
+sequence.
 
-A delivery is what the caller completes when the batch is done: the producer's future. It is opaque
-here. A batch fills with records, each with its delivery, or is given encoded, with one delivery.
+A delivery is completed by the caller when the batch is done (the producer's future). It is opaque
+here. Records are appended one by one, each with its delivery; or the batch is given encoded, with
+one delivery.
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from .producer_id import NO_IDENTITY, ProducerIdAndEpoch
 
 T = TypeVar("T")
 
-# Length, attributes, two deltas, two lengths and the header count of a record, as varints go.
+# Approximate bytes of a record besides key and value: length, attributes, two deltas, two lengths
+# and the header count.
 _RECORD_OVERHEAD: Final = 12
 _HEADER_OVERHEAD: Final = 4
 
 
 class BatchState(Enum):
-    """Where a batch is. OPEN and FULL wait for their first send, RETRY for the next one."""
+    """The state of a batch. OPEN and FULL wait for their first send, RETRY for the next one."""
 
     OPEN = "open"
     FULL = "full"
@@ -41,7 +44,7 @@ class BatchState(Enum):
 
 
 def record_size(record: NewRecord) -> int:
-    """About how many bytes the record takes inside a batch, before compression."""
+    """Return the approximate size in bytes of the record in a batch, before compression."""
     _, key, value, headers = record
     size = _RECORD_OVERHEAD
     if key is not None:
@@ -55,7 +58,8 @@ def record_size(record: NewRecord) -> int:
 
 @dataclass(slots=True, eq=False)
 class Batch(Generic[T]):
-    """A batch. `serial` grows with creation (halves of a split batch keep it), times are in ms."""
+    """A batch. `serial` grows with each new batch; the halves of a split batch keep it. Times are
+    in ms."""
 
     partition: TopicPartition
     serial: int
@@ -83,12 +87,12 @@ class Batch(Generic[T]):
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """Return the number of records."""
         return len(self.records) if self.encoded is None else self.encoded.records_count
 
     @property
     def was_sent(self) -> bool:
-        """Whether a broker may have it: after a time-out its fate is unknown."""
+        """Return True if a broker may have the batch: after a timeout its outcome is unknown."""
         return self.attempts > 0
 
     def add(self, record: NewRecord, size_bytes: int, delivery: T) -> None:
@@ -97,13 +101,13 @@ class Batch(Generic[T]):
         self.size_bytes += size_bytes
 
     def give(self, encoded: EncodedRecords, delivery: T) -> None:
-        """All its records at once; nothing can be added to them."""
+        """Append all records at once. The batch takes no more records then."""
         self.encoded = encoded
         self.deliveries = [delivery]
         self.size_bytes += len(encoded.body)
 
     def number(self, identity: ProducerIdAndEpoch, base_sequence: int) -> None:
-        """Give it an identity and a place in the partition's sequence; what was encoded is void."""
+        """Set the identity and the first sequence. A previous encoding is dropped."""
         self.identity = identity
         self.base_sequence = base_sequence
         self.maybe_written = False
@@ -112,7 +116,7 @@ class Batch(Generic[T]):
     def encode(
         self, compression: Compression, level: int | None, *, transactional: bool
     ) -> bytearray:
-        """The bytes to send; the same ones again for a retry."""
+        """Return the encoded batch. A retry sends the same bytes."""
         if not self.wire:
             build: Callable[..., bytearray] = build_batch
             content: EncodedRecords | list[NewRecord] = self.records
@@ -130,13 +134,15 @@ class Batch(Generic[T]):
         return self.wire
 
     def halves(self) -> tuple[Batch[T], Batch[T]]:
-        """Two batches with the same records and sequences, for a broker that finds it too large."""
+        """Split the batch in two, with the same records and sequences. A broker has refused it as
+        too large."""
         middle = self.count // 2
         first, second = self._part(0), self._part(middle)
         if self.encoded is not None:
             for part, encoded in zip((first, second), self.encoded.halves(), strict=True):
                 part.give(encoded, self.deliveries[0])
-            # Encoded anew, the numbers in it may be shorter: what is given back is what was taken.
+            # Encoding again may give fewer bytes. Together the halves free the buffer memory that
+            # the batch has taken.
             second.size_bytes = self.size_bytes - first.size_bytes + HEADER_SIZE
             first.completes_delivery, second.completes_delivery = False, self.completes_delivery
             return first, second

@@ -1,8 +1,9 @@
 """Records -> batches per partition, and which batch may leave when (KIP-98, KIP-360, KIP-679).
 
-Order is kept by two rules: what was sent and failed goes first and alone, and nothing new leaves a
-partition whose sequence is in doubt. What may have been written goes again as it was, also behind a
-hole: a new epoch would have it written twice. Time is an argument; the sender has the sockets.
+Two rules keep the order: a batch that failed is sent again first and alone, and no new batch leaves
+a partition while the outcome of an earlier sequence is unknown. A batch that may have been written
+is sent again unchanged, even after a gap: with a new epoch it could be written twice. Time is an
+argument; the sender owns the sockets.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from .producer_id import NO_IDENTITY, ProducerIdAndEpoch
 
 T = TypeVar("T")
 
-# An idempotent producer bumps its own epoch up to here, then asks for a new producer id (KIP-360).
+# Below this epoch an idempotent producer bumps its own epoch; at it, it asks for a new producer id
+# (KIP-360).
 _LAST_EPOCH: Final = (1 << 15) - 1
 
 _SEQUENCE_ERRORS: Final = frozenset(
@@ -36,7 +38,7 @@ class SendOutcome(Enum):
     RETRIED = "retried"
     SPLIT = "split"
     FAILED = "failed"
-    # It was done before: its deliveries are completed.
+    # The batch was done before this response: its deliveries are completed.
     FORGOTTEN = "forgotten"
 
 
@@ -47,9 +49,10 @@ class Accumulator(Generic[T]):
         self.config = config
         self.identity = NO_IDENTITY
         self.buffered_bytes = 0
-        # How many callers wait for room or for a flush: with any, linger is over for all.
+        # Number of callers that wait for room or for a flush. While there is one, batches do not
+        # linger.
         self.flushes_in_progress = 0
-        # While a transaction is being aborted nothing is sent again.
+        # No batch is retried while a transaction is being aborted.
         self.aborting = False
         self.last_serial = 0
         # Batches that cannot be encoded: the caller fails their deliveries.
@@ -61,13 +64,13 @@ class Accumulator(Generic[T]):
     # -- filling
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether a record of that size fits into `buffer_memory`."""
+        """Return True if a record of `size` bytes fits into `buffer_memory`."""
         return self.buffered_bytes + size_bytes <= self.config.buffer_memory
 
     def append(
         self, partition: TopicPartition, record: NewRecord, delivery: T, now_ms: float
     ) -> bool:
-        """Buffer a record; True when this closed a batch, so that something is ready to leave."""
+        """Buffer a record. Return True if this closed a batch, which is then ready to be sent."""
         queue = self._queue(partition)
         size = record_size(record)
         self.buffered_bytes += size
@@ -89,7 +92,7 @@ class Accumulator(Generic[T]):
     def append_encoded(
         self, partition: TopicPartition, records: EncodedRecords, delivery: T, now_ms: float
     ) -> None:
-        """Buffer a whole batch behind what is there; it is ready to leave."""
+        """Buffer a complete batch after the buffered ones. It is ready to be sent."""
         queue = self._queue(partition)
         batch = self._new_batch(queue, partition, now_ms)
         batch.give(records, delivery)
@@ -111,25 +114,25 @@ class Accumulator(Generic[T]):
         return batch
 
     def queued(self, partition: TopicPartition) -> int:
-        """How many batches of a partition have not been acknowledged."""
+        """Return the number of a partition's batches without a response."""
         queue = self._queues.get(partition)
         return 0 if queue is None else len(queue.waiting) + len(queue.sent)
 
     def batches(self) -> Iterator[Batch[T]]:
-        """Every batch that is not done, partition by partition, in order."""
+        """Return every unfinished batch, by partition, in order."""
         for queue in self._queues.values():
             yield from queue.sent
             yield from queue.waiting
 
     def partitions(self) -> list[TopicPartition]:
-        """The partitions with batches that are not done."""
+        """Return the partitions with unfinished batches."""
         return [key for key, queue in self._queues.items() if queue.sent or queue.waiting]
 
     # -- leaving
 
     def ready_at_ms(self, partition: TopicPartition, now_ms: float) -> float | None:
-        """When the partition's next batch may leave (now or in the past: at once); None for never
-        without another event."""
+        """Return when the partition's next batch may be sent (a time in the past: at once), None if
+        it waits for an event."""
         queue = self._queues.get(partition)
         if queue is None:
             return None
@@ -145,9 +148,9 @@ class Accumulator(Generic[T]):
     def drain(
         self, partitions: Iterable[TopicPartition], now_ms: float, max_bytes: int
     ) -> list[Batch[T]]:
-        """At most one batch of each partition whose time has come, encoded, up to `max_bytes` (but
-        at least one). Each call begins one partition further on, so that none starves. What cannot
-        be encoded goes to `unsendable`."""
+        """Return encoded batches that are due: at most one of each partition, together at most
+        `max_bytes`, but at least one. Each call begins with the next partition, so that all get
+        their turn. A batch that cannot be encoded is added to `unsendable`."""
         keys = list(partitions)
         if not keys:
             return []
@@ -179,7 +182,7 @@ class Accumulator(Generic[T]):
             if queue.identity != self.identity:
                 queue.identity, queue.next_sequence = self.identity, 0
             batch.number(queue.identity, queue.next_sequence)
-        # Before anything moves: this may fail.
+        # Encoding comes before any change of state, because it may fail.
         batch.encode(
             config.compression, config.compression_level, transactional=config.transactional
         )
@@ -194,7 +197,7 @@ class Accumulator(Generic[T]):
     # -- coming back
 
     def succeeded(self, batch: Batch[T]) -> None:
-        """The broker has the batch."""
+        """Complete a batch that the broker has written."""
         queue = self._queues[batch.partition]
         queue.known_producer = batch.identity.producer_id
         self._finish(batch)
@@ -202,9 +205,10 @@ class Accumulator(Generic[T]):
     def failed(
         self, batch: Batch[T], code: ErrorCode, now_ms: float, randomness: float
     ) -> SendOutcome:
-        """Take a batch back that failed with `code` (NETWORK_EXCEPTION without a response).
+        """Handle a batch that failed with `code` (NETWORK_EXCEPTION without a response).
 
-        FAILED: the caller fails its deliveries. `randomness` (0..1) jitters the back-off.
+        If the result is FAILED, the caller fails the batch's deliveries. `randomness` (0..1)
+        jitters the back-off.
         """
         if batch.state is BatchState.DONE:
             return SendOutcome.FORGOTTEN
@@ -216,12 +220,13 @@ class Accumulator(Generic[T]):
             self._renumber_unresolved()
             return SendOutcome.SPLIT
         if self._may_retry(queue, batch, code, now_ms):
-            # One that does not fit into the sequence is not in the log, whatever became of earlier
-            # attempts: a copy would have been recognised.
+            # A batch with a sequence out of order is not in the log, whatever happened to its
+            # earlier attempts: the broker would have recognized a duplicate.
             batch.maybe_written = code not in _SEQUENCE_ERRORS
             failures = batch.attempts
             if not batch.maybe_written:
-                # Mended by what is sent before it, or by a new epoch: the first retry goes at once.
+                # An earlier batch or a new epoch resolves the error, so the first retry is sent at
+                # once.
                 failures = batch.sequence_errors
                 batch.sequence_errors += 1
             delay_ms = self.config.backoff.delay_ms(failures, randomness)
@@ -240,7 +245,8 @@ class Accumulator(Generic[T]):
             return False
         if config.idempotent and code in _SEQUENCE_ERRORS:
             if queue.is_unresolved or queue.sent[0] is not batch:
-                # Only because one before it is missing, which will be sent again first.
+                # The error has one cause: an earlier batch is missing, and is sent again before
+                # this one.
                 return True
             if config.transactional:
                 return False
@@ -268,9 +274,9 @@ class Accumulator(Generic[T]):
         self._unresolved.add(partition)
 
     def _renumber_unresolved(self) -> None:
-        """Without transactions, close a hole in a sequence by a new epoch of our own (KIP-360),
-        once the fate of all that was sent to the partition is known. With them, aborting does it
-        (`adopt`)."""
+        """Without transactions, close a gap in the sequence by a new epoch (KIP-360). All batches
+        that were sent to the partition must have a known outcome. With transactions, the abort
+        starts a new epoch (`adopt`)."""
         if self.config.transactional:
             return
         for partition in tuple(self._unresolved):
@@ -310,18 +316,19 @@ class Accumulator(Generic[T]):
         return expired
 
     def drop_unsent(self) -> list[Batch[T]]:
-        """Give up all that is not in flight, for an abort or a close without waiting."""
+        """Drop and return every batch that is not in flight, for an abort or a close without
+        waiting."""
         dropped = [batch for batch in self.batches() if batch.state is not BatchState.IN_FLIGHT]
         for batch in dropped:
             self._finish(batch, lost=True)
         return dropped
 
     def give_up(self, batch: Batch[T]) -> None:
-        """Nothing is done with it any more, if anything was; whether it was written is unknown."""
+        """Drop a batch whether or not it was sent. It may have been written."""
         self._finish(batch, lost=True)
 
     def drop_all(self) -> list[Batch[T]]:
-        """Give up all batches, those in flight too: there is no caller left."""
+        """Drop all batches, also those in flight, because no caller is left."""
         dropped = [*self.batches()]
         for batch in dropped:
             self._finish(batch, lost=True)
@@ -329,11 +336,13 @@ class Accumulator(Generic[T]):
 
     @property
     def is_unresolved(self) -> bool:
-        """Whether a sequence has a hole, so that a transactional producer needs a new epoch."""
+        """Return True if a sequence has a gap, so that a transactional producer needs a new
+        epoch."""
         return bool(self._unresolved)
 
     def adopt(self, identity: ProducerIdAndEpoch) -> None:
-        """Go on with the identity the broker gave. A new one starts every sequence at 0."""
+        """Take the identity that the broker assigned. A new identity restarts every sequence at
+        0."""
         self.identity = identity
         if not self.config.transactional:
             self._renumber_unresolved()
@@ -345,11 +354,12 @@ class Accumulator(Generic[T]):
     # -- time
 
     def oldest_serial(self) -> int | None:
-        """The least serial of a batch that is not done: a flush waits for it to pass a mark."""
+        """Return the smallest serial of the unfinished batches: a flush ends when it passes a
+        mark."""
         return min((batch.serial for batch in self._oldest()), default=None)
 
     def next_expiry_ms(self) -> float | None:
-        """When `expire` has something to do."""
+        """Return the time of the next `expire` with an effect."""
         oldest = min((batch.created_ms for batch in self._oldest()), default=None)
         return None if oldest is None else oldest + self.config.delivery_timeout_ms
 

@@ -1,7 +1,7 @@
 """Settings that every client has, and those of the admin client.
 
-A module for each kind of client: a command line that lists topics pays for one of them.
-`oncelog_client.config` has the names of all.
+There is a module for each kind of client, so that a short command imports only its own.
+`oncelog_client.config` exports all names.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class AdminSettings(ClientSettings, total=False):
 
 
 class ClientConfig(Frozen):
-    """What every client needs to reach a cluster; `bootstrap_servers` as (host, port) pairs."""
+    """The effective settings that reach a cluster; `bootstrap_servers` as (host, port) pairs."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str = "oncelog"
@@ -83,7 +83,7 @@ class ClientConfig(Frozen):
 
 
 class AdminConfig(ClientConfig):
-    """What holds for an admin client."""
+    """The effective settings of an admin client."""
 
     default_api_timeout_ms: int = 60_000
 
@@ -102,27 +102,27 @@ CLIENT_LIMITS: Final[dict[str, tuple[float, float]]] = {
 def admin_config(
     bootstrap_servers: str | Sequence[str], settings: AdminSettings | None = None
 ) -> AdminConfig:
-    """The settings that hold for an admin client. Raises ConfigError."""
+    """Return the effective settings of an admin client. Raises ConfigError."""
     values = checked_values(AdminConfig, bootstrap_servers, settings or {})
     check_ranges(values, CLIENT_LIMITS)
     return AdminConfig(**values)
 
 
 def client_config(config: ClientConfig) -> ClientConfig:
-    """Only what is needed to reach the cluster."""
+    """Return the effective settings that reach a cluster."""
     return ClientConfig(**{name: getattr(config, name) for name in ClientConfig.defaults})
 
 
 def checked_values(
     config: type[ClientConfig], servers: str | Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the settings over the defaults of `config`, with the parsed addresses.
+    """Return `settings` over the defaults of `config`, with the parsed addresses.
 
     Raises ConfigError for an unknown name, a value of another type and an invalid address.
     """
     refuse_unknown(settings, config.defaults)
     values = {**config.defaults, **settings}
-    # acks may be a text as well, which its own check knows.
+    # `acks` may be text as well; its own check reads it.
     check_types(values, {n: kind for n, kind in config.types.items() if n != "acks"})
     if values["security_protocol"].upper() != "PLAINTEXT":
         raise ConfigError(f"security_protocol={values['security_protocol']}: {SECURITY_NOT_BUILT}")

@@ -1,6 +1,6 @@
 """Settings of the consumer: Kafka's names in snake case, Kafka's defaults, Kafka's conflicts.
 
-`oncelog_client.config` has these names too.
+`oncelog_client.config` exports these names too.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ConsumerSettings(ClientSettings, total=False):
 
 
 class ConsumerConfig(ClientConfig):
-    """What holds for a consumer."""
+    """The effective settings of a consumer."""
 
     group_id: str | None = None
     group_instance_id: str | None = None
@@ -110,8 +110,9 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def max_batch_bytes(self) -> int:
-        """What the records of one batch may take when decompressed: a reader holds one at a time
-        besides what it fetched. A batch is read whole, however small `fetch_max_bytes` is."""
+        """Maximum size of one decompressed batch, in bytes. The consumer holds one such batch at a
+        time, besides the fetched responses. A small `fetch_max_bytes` does not limit it, because a
+        batch is read whole."""
         return max(self.fetch_max_bytes, _LARGE_BATCH_BYTES) * self.fetch_max_decompressed_factor
 
     @property
@@ -119,7 +120,7 @@ class ConsumerConfig(ClientConfig):
         return self.isolation_level == "read_committed"
 
 
-# A batch of max.message.bytes (1 MiB) that is compressed well.
+# A batch of max.message.bytes (1 MiB) with a high compression ratio.
 _LARGE_BATCH_BYTES: Final = 8 << 20
 
 _CONSUMER_LIMITS: Final[dict[str, tuple[float, float]]] = {
@@ -140,7 +141,8 @@ _CONSUMER_LIMITS: Final[dict[str, tuple[float, float]]] = {
 def consumer_config(
     bootstrap_servers: str | Sequence[str], settings: ConsumerSettings
 ) -> ConsumerConfig:
-    """The settings that hold for a consumer. Raises ConfigError as Kafka's consumer does."""
+    """Return the effective settings of a consumer. Raise ConfigError for the values that Kafka's
+    consumer refuses."""
     values = checked_values(ConsumerConfig, bootstrap_servers, settings)
     check_ranges(values, _CONSUMER_LIMITS)
     strategies = tuple(values["partition_assignment_strategy"])

@@ -1,6 +1,6 @@
-"""Answers of brokers waiting to be handed out: decoded batch by batch, as the application polls.
+"""Fetch responses that wait for the application: they are decoded batch by batch as it polls.
 
-Pure: what arrives is given in, what a poll may have comes out, and positions move with it.
+Pure: responses are added, `take` returns records, and positions move with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .uncommitted import UncommittedRecords
 
 
 class FetchedPartition:
-    """The records of one partition in one answer, from `offset` to before `end_offset`."""
+    """The records of one partition in one response, from `offset` up to `end_offset`."""
 
     __slots__ = (
         "_batch",
@@ -54,9 +54,10 @@ class FetchedPartition:
         self.jumps = jumps
         self.size_bytes = len(buffer)
         self.end_offset = offset
-        # The leader epoch of the last batch; -1 while there is none, or it has none.
+        # The leader epoch of the last batch; -1 before the first batch, and for a batch without an
+        # epoch.
         self.end_epoch = -1
-        # `take` raises it again, after the records before this batch.
+        # `take` raises the error again, after it has returned the records before this batch.
         with suppress(CorruptRecords):
             for _, header in split_batches(buffer, allow_partial=True):
                 self.end_offset = max(header.next_offset, offset)
@@ -75,10 +76,10 @@ class FetchedPartition:
         self._given = 0
 
     def take(self, state: Assigned, limit: int, records: list[ConsumerRecord]) -> bool:
-        """Append at most `limit` records and move the position; False when nothing is left.
+        """Append at most `limit` records and move the position. Return False if nothing is left.
 
-        Raises KafkaError (CORRUPT_MESSAGE) at a broken batch and RecordTooLargeError at one that
-        decompresses to more than it may, with the position before it.
+        Raise KafkaError (CORRUPT_MESSAGE) at a corrupt batch, and RecordTooLargeError at a batch
+        that decompresses to more than its limit. The position is then before that batch.
         """
         topic, partition = self.partition
         new = tuple.__new__
@@ -134,7 +135,7 @@ def _corrupt(partition: TopicPartition, state: Assigned, error: CorruptRecords) 
 
 
 class _Broken(NamedTuple):
-    """A broken batch at the position `state` has had since its last jump."""
+    """A corrupt batch at a position; `jumps` are those of the partition's state."""
 
     state: Assigned
     jumps: int
@@ -142,7 +143,7 @@ class _Broken(NamedTuple):
 
 
 class FetchedRecords:
-    """What has been fetched ahead of the application, in order of arrival."""
+    """The records that were fetched ahead of the application, in order of arrival."""
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
@@ -150,14 +151,14 @@ class FetchedRecords:
         self._broken: _Broken | None = None
 
     def add(self, part: FetchedPartition) -> None:
-        """An answer came; one for a position that has been left is dropped."""
+        """Add a response. It is dropped if the partition's position has moved elsewhere."""
         state = self._subscription.get(part.partition)
         if state is not None and state.jumps == part.jumps:
             self._parts.append(part)
 
     def next_fetch(self, state: Assigned) -> tuple[int, int] | None:
-        """From where to fetch on for a partition: the offset behind what is here already, and the
-        leader epoch of what is before that (-1 for unknown). None without a position."""
+        """Return the next offset to fetch of a partition, and the leader epoch of the record before
+        it (-1 for unknown). Return None without a position."""
         if state.position is None:
             return None
         found = state.position, state.leader_epoch
@@ -167,13 +168,13 @@ class FetchedRecords:
         return found
 
     def count(self, state: Assigned) -> int:
-        """How many answers of a partition wait here."""
+        """Return the number of a partition's responses here."""
         return sum(
             part.partition == state.partition and part.jumps == state.jumps for part in self._parts
         )
 
     def readable_bytes(self) -> int:
-        """The size of what could be given now: a paused partition's answers hold up no other."""
+        """Return the size in bytes of what can be returned now, without paused partitions."""
         found = 0
         for part in self._parts:
             state = self._subscription.get(part.partition)
@@ -182,10 +183,11 @@ class FetchedRecords:
         return found
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """At most `limit` records, with positions moving behind them; none of paused partitions.
+        """Return at most `limit` records, none of paused partitions, and move the positions behind
+        them.
 
-        Raises KafkaError (CORRUPT_MESSAGE) for a broken batch once the records before it have been
-        given; nothing behind it is, unless the position is moved there.
+        Raise KafkaError (CORRUPT_MESSAGE) at a corrupt batch, after the records before it were
+        returned. No record behind it is returned unless the position is moved past it.
         """
         self._raise_broken()
         records: list[ConsumerRecord] = []
@@ -203,7 +205,7 @@ class FetchedRecords:
                         more = part.take(state, limit - len(records), records)
                     except KafkaError as error:
                         self._parts.popleft()
-                        # What was fetched ahead, or is on its way, would leave a hole.
+                        # Records that were fetched before, or are in flight, would leave a gap.
                         state.jump(state.position, state.leader_epoch)
                         if not records:
                             raise
@@ -216,7 +218,8 @@ class FetchedRecords:
         return records
 
     def _raise_broken(self) -> None:
-        """What the last `take` met, unless its partition has been left or sought since."""
+        """Return the error of the last `take`, unless its partition was removed or its position
+        moved since."""
         found = self._broken
         if found is None:
             return

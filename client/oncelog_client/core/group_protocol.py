@@ -1,4 +1,5 @@
-"""What members tell each other through the coordinator, between bytes and the client's values."""
+"""The messages that members of a group exchange through the coordinator: between bytes and
+values."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from .assignors import MemberSubscription, generation_in_user_data
 
 
 def rows_by_topic(partitions: Iterable[TopicPartition]) -> list[consumer_protocol.TopicPartition]:
-    """Partitions as the consumer protocol lists them: topic by topic."""
+    """Return partitions in the form of the consumer protocol: topic by topic."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
@@ -31,15 +32,15 @@ def _from_rows(rows: Iterable[consumer_protocol.TopicPartition]) -> tuple[TopicP
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions in a SyncGroup answer; no bytes are no partitions."""
+    """Return the partitions of a SyncGroup response; empty bytes mean none."""
     if not data:
         return ()
     return _from_rows(consumer_protocol.decode_assignment(data).assigned_partitions)
 
 
 def decode_members(response: JoinGroupResponse) -> dict[str, MemberSubscription]:
-    """What every member of the group wants: the leader's input. Raises KafkaError for a member
-    whose subscription cannot be read."""
+    """Return the subscriptions of all members, for the leader's assignor. Raise KafkaError for a
+    member with an unreadable subscription."""
     members: dict[str, MemberSubscription] = {}
     for member in response.members:
         try:

@@ -1,7 +1,8 @@
-"""What a reader may see of a fetch answer: aborted batches and control batches are dropped.
+"""The records of a fetch response that a reader may see, without aborted batches and control
+batches.
 
-Source: KIP-98 ("Consumer") and the Java client's CompletedFetch. Nothing is buffered: the broker
-bounds a read_committed answer by the last stable offset and lists the aborted transactions in it.
+Source: KIP-98 ("Consumer") and the Java client's CompletedFetch. Nothing needs to be buffered: the
+broker ends a read_committed response at the last stable offset, and lists its aborted transactions.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from oncelog_protocol.records.record import Bytes, Record
 
 
 class AbortedRange(NamedTuple):
-    """An aborted transaction that overlaps the answer: its producer, and where it began."""
+    """An aborted transaction that overlaps the response: its producer and first offset."""
 
     first_offset: int
     producer_id: int
@@ -26,7 +27,7 @@ class VisibleBatch(NamedTuple):
     """One batch after filtering. `records` may be empty: the position moves to `next_offset`.
 
     `producer_id` is -1 unless the batch belongs to a transaction. `committed` is the decision of a
-    marker, None for any other batch and where markers are not read.
+    commit or abort marker; None for other batches, and if markers are not read.
     """
 
     records: list[Record]
@@ -47,10 +48,10 @@ def visible_batches(
     check_crcs: bool = True,
     read_markers: bool = False,
 ) -> Iterator[VisibleBatch]:
-    """The batches of a fetch answer as the application may see them, from `fetch_offset` on.
+    """Yield the batches of a fetch response that the application may see, from `fetch_offset` on.
 
-    `max_batch_bytes` bounds what one compressed batch may grow to. Raises CorruptRecords (or
-    UnsupportedMagic) when the iterator reaches a broken batch; what came before is good.
+    `max_batch_bytes` limits the size of a decompressed batch. Raise CorruptRecords or
+    UnsupportedMagic when the iterator reaches a corrupt batch. The batches before it are valid.
     """
     for position, header, visible in marked_batches(
         buffer, fetch_offset, read_committed=read_committed, aborted=aborted
@@ -75,8 +76,9 @@ def visible_batches(
 def marked_batches(
     buffer: Bytes, fetch_offset: int, *, read_committed: bool, aborted: Iterable[AbortedRange] = ()
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Position and header of each whole batch that reaches `fetch_offset`, and whether the
-    application may see its records. Raises as `visible_batches` does, but reads no data."""
+    """Yield position and header of each whole batch that reaches `fetch_offset`, and whether the
+    application may see its records. Raise as `visible_batches` does, but do not read the
+    records."""
     aborted_transactions = _Aborted(aborted)
     for position, header in split_batches(buffer, allow_partial=True):
         hidden = (
@@ -84,13 +86,14 @@ def marked_batches(
             and header.has_producer_id
             and aborted_transactions.hides(buffer, position, header)
         )
-        # Brokers answer whole batches: what was read before is left out, but its markers count.
+        # Brokers return whole batches. Records before `fetch_offset` are left out, but their
+        # markers count.
         if header.next_offset > fetch_offset:
             yield position, header, not (hidden or header.is_control)
 
 
 class _Aborted:
-    """Which producers are inside an aborted transaction at the place reached so far."""
+    """The producers that are in an aborted transaction at the current batch."""
 
     def __init__(self, ranges: Iterable[AbortedRange]) -> None:
         self._ahead = list(ranges)
@@ -98,7 +101,7 @@ class _Aborted:
         self._open: set[int] = set()
 
     def hides(self, buffer: Bytes, position: int, header: BatchHeader) -> bool:
-        """Go on to this batch; True if it belongs to an aborted transaction."""
+        """Advance to this batch. Return True if it belongs to an aborted transaction."""
         while self._ahead and self._ahead[0].first_offset <= header.last_offset:
             self._open.add(heappop(self._ahead).producer_id)
         if header.producer_id not in self._open:

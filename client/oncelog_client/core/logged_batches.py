@@ -1,4 +1,4 @@
-"""A log as it is: batches with their producers, and the markers between them."""
+"""All batches of a log with their producers, and the markers between them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from oncelog_protocol.records.batch import read_records, split_batches
 from oncelog_protocol.records.control import read_marker
 from oncelog_protocol.records.record import Bytes
 
-# One batch may not grow beyond this when decompressed: states are small.
+# Maximum size of one decompressed batch: the states in such a log are small.
 _MAX_BATCH_BYTES: Final = 64 << 20
 
 
 class LoggedBatch(NamedTuple):
-    """One batch of the log. `committed` is how a marker ends its producer's transaction, None for
-    data; `last_sequence` is -1 for a marker. `records` are keys and values."""
+    """One batch of the log. `committed` is the decision of a marker, None for data. `last_sequence`
+    is -1 for a marker. `records` are pairs of key and value."""
 
     base_offset: int
     next_offset: int
@@ -27,8 +27,8 @@ class LoggedBatch(NamedTuple):
 
 
 def read_log(buffer: Bytes, offset: int) -> list[LoggedBatch]:
-    """The batches of a fetch answer from `offset` on, without control batches of other kinds than
-    the ends of transactions. Raises CorruptRecords, UnsupportedMagic."""
+    """Yield the batches of a fetch response from `offset` on. Control batches other than commit and
+    abort markers are left out. Raises CorruptRecords, UnsupportedMagic."""
     found = []
     for position, header in split_batches(buffer, allow_partial=True):
         if header.next_offset <= offset:

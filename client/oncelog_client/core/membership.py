@@ -1,7 +1,7 @@
 """A member of a classic group: join, sync, heartbeat as a state machine (KIP-62, 345, 394, 429).
 
-It says what to send and what an answer means; sockets, callbacks and clocks are the edge's. Times
-are in ms of one monotonic clock.
+It returns the requests to send and takes the responses. Sockets, callbacks and clocks belong to the
+edge. Times are in ms of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_GENERATION: Final = -1
 
 
 class MemberState(Enum):
-    """Where a member is. UNJOINED may still hold an id and a generation, and partitions."""
+    """The states of a member. UNJOINED may still hold an id and a generation, and partitions."""
 
     UNJOINED = "unjoined"
     JOINING = "joining"
@@ -50,7 +50,7 @@ class MemberState(Enum):
 
 
 class MemberEvent(Enum):
-    """What can happen to it."""
+    """The events of a member."""
 
     JOIN = "join"
     JOINED = "joined"
@@ -71,13 +71,13 @@ _TRANSITIONS: Final[dict[tuple[MemberState, MemberEvent], MemberState]] = {
 
 
 class Reaction(Enum):
-    """What an answer of the group coordinator means."""
+    """The meaning of a response of the group coordinator."""
 
     GO_ON = "go on"
     RETRY = "ask again"
     FIND_COORDINATOR = "ask the new coordinator"
     REJOIN = "join again, as the member it is"
-    # The broker does not know this member (any more): what it owned is lost.
+    # The broker does not know this member any more: its partitions are lost.
     START_OVER = "join as a new member"
     FATAL = "give up"
 
@@ -97,20 +97,20 @@ _REACTIONS: Final[dict[ErrorCode, Reaction]] = {
 
 
 def reaction(api: ApiKey, code: int) -> Reaction:
-    """What `code` means in an answer to `api`; what no row names cannot be mended by trying."""
+    """Return the meaning of `code` in a response to `api`. A code without a row is fatal."""
     try:
         found = _REACTIONS.get(ErrorCode(code), Reaction.FATAL)
     except ValueError:
         return Reaction.FATAL
     if api == ApiKey.SYNC_GROUP and found in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
-        # The round is lost: its members may have changed meanwhile.
+        # This round has failed: the members may have changed meanwhile.
         return Reaction.REJOIN
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What an assignment changes: first `revoked` is given up, then `added` is taken."""
+    """The changes of an assignment: `revoked` comes first, then `added`."""
 
     added: tuple[TopicPartition, ...]
     revoked: tuple[TopicPartition, ...]
@@ -118,7 +118,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipConfig:
-    """The consumer's settings that matter here; times in ms."""
+    """The consumer's settings for its membership; times in ms."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -130,7 +130,7 @@ class MembershipConfig:
 
 
 class Membership:
-    """One consumer's place in its group."""
+    """A consumer's membership in its group."""
 
     def __init__(self, config: MembershipConfig, now_ms: float) -> None:
         self.config = config
@@ -147,7 +147,7 @@ class Membership:
 
     @property
     def cooperative(self) -> bool:
-        """Whether partitions are kept through a rebalance."""
+        """Return True if the member keeps its partitions during a rebalance."""
         return cooperative(self.config.strategies)
 
     @property
@@ -165,12 +165,13 @@ class Membership:
     # -- joining
 
     def require_rejoin(self, reason: str) -> None:
-        """Join again at the next chance: the subscription, the topics or the group changed."""
+        """Rejoin at the next opportunity, because the subscription, the topics or the group
+        changed."""
         self.rejoin_needed = True
         self.rejoin_reason = reason
 
     def start_over(self, *, keep_member_id: bool = False) -> None:
-        """Forget the generation (and the id): what was owned is lost, not revoked."""
+        """Forget the generation (and the id). The partitions are lost, not revoked."""
         if self.generation_id != NO_GENERATION:
             self._generation_lost = True
         self.generation_id = NO_GENERATION
@@ -183,10 +184,11 @@ class Membership:
     def leaving_behind(
         self, owned: Iterable[TopicPartition], topics: Iterable[str]
     ) -> tuple[tuple[TopicPartition, ...], bool]:
-        """Return the partitions to give up before joining, and whether they are already lost (the
-        application is called with `on_partitions_lost` then).
+        """Return the partitions to give up before the join, and True if they are lost already: then
+        the application gets `on_partitions_lost`.
 
-        Eager members give up everything; cooperative ones only what they no longer subscribe to.
+        Eager members give up all partitions, cooperative members those of topics that they no
+        longer subscribe to.
         """
         if self._generation_lost:
             self._generation_lost = False
@@ -199,7 +201,8 @@ class Membership:
     def join_request(
         self, topics: Iterable[str], owned: Iterable[TopicPartition], now_ms: float
     ) -> JoinGroupRequest:
-        """Begin a join. `owned` is what is kept meanwhile (nothing for eager members)."""
+        """Begin a join. `owned` are the partitions that are kept meanwhile (none for eager
+        members)."""
         self._apply(MemberEvent.JOIN)
         self.rejoin_needed = False
         self._session_start_ms = now_ms
@@ -228,7 +231,7 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse) -> Reaction:
-        """The answer to a join. With GO_ON the next step is a sync: see `is_leader`."""
+        """Take the response to a JoinGroup. After GO_ON the next step is a sync, by `is_leader`."""
         outcome = reaction(ApiKey.JOIN_GROUP, response.error_code)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -248,8 +251,8 @@ class Membership:
 
     def is_leader(self, response: JoinGroupResponse) -> bool:
         """Return whether this member is the group's leader. The leader computes the assignment,
-        unless the response says to skip it: then the one from before its restart stays
-        (KIP-814)."""
+        unless the response says to skip it. Then the assignment from before the leader's restart
+        stays (KIP-814)."""
         return response.leader == response.member_id
 
     def sync_request(
@@ -278,7 +281,7 @@ class Membership:
     def synced(
         self, response: SyncGroupResponse, now_ms: float
     ) -> tuple[Reaction, tuple[TopicPartition, ...]]:
-        """The answer to a sync: with GO_ON, the partitions this member has from now on."""
+        """Take the response to a SyncGroup. After GO_ON it has the partitions of this member."""
         outcome = reaction(ApiKey.SYNC_GROUP, response.error_code)
         if outcome is not Reaction.GO_ON:
             self._failed(outcome)
@@ -295,14 +298,14 @@ class Membership:
             self.require_rejoin(f"the last join ended with: {outcome.value}")
 
     def disconnected(self) -> None:
-        """No answer came to a join or a sync."""
+        """Take the failure of a JoinGroup or SyncGroup without a response."""
         self._failed(Reaction.FIND_COORDINATOR)
 
     def changes(
         self, owned: Iterable[TopicPartition], assigned: Iterable[TopicPartition]
     ) -> Changes:
-        """What to revoke and what to add. A cooperative member that has to revoke joins again, so
-        that others can have it (KIP-429)."""
+        """Return the partitions to revoke and to add. A cooperative member that revokes partitions
+        rejoins, so that other members can get them (KIP-429)."""
         before, after = set(owned), set(assigned)
         revoked = tuple(sorted(before - after))
         if revoked and self.cooperative:
@@ -312,25 +315,28 @@ class Membership:
     # -- staying
 
     def polled(self, now_ms: float) -> None:
-        """The application asks for records: it is alive."""
+        """Record that the application polls: it is alive."""
         self._last_poll_ms = now_ms
 
     def poll_overdue(self, now_ms: float) -> bool:
-        """Whether the application has not polled for `max_poll_interval_ms`: leave the group."""
+        """Return True if the application has not polled for `max_poll_interval_ms`: the member then
+        leaves the group."""
         return now_ms - self._last_poll_ms > self.config.max_poll_interval_ms
 
     def session_expired(self, now_ms: float) -> bool:
-        """Whether the coordinator must have given this member up: no answer for a session."""
+        """Return True if the coordinator must have removed this member: it got no response for a
+        session timeout."""
         return now_ms - self._session_start_ms > self.config.session_timeout_ms
 
     def next_heartbeat_ms(self) -> float | None:
-        """When the next heartbeat is due; none while joining, which keeps a member alive itself."""
+        """Return the time of the next heartbeat; None while joining, because JoinGroup keeps a
+        member alive itself."""
         if self.state is not MemberState.STABLE:
             return None
         return self._last_heartbeat_ms + self.config.heartbeat_interval_ms
 
     def heartbeat_request(self, now_ms: float) -> HeartbeatRequest:
-        """The heartbeat to send now."""
+        """Return the heartbeat to send now."""
         self._last_heartbeat_ms = now_ms
         return HeartbeatRequest(
             group_id=self.config.group_id,
@@ -340,7 +346,7 @@ class Membership:
         )
 
     def heartbeat_answered(self, code: int, generation_id: int, now_ms: float) -> Reaction:
-        """The answer to a heartbeat sent as a member of `generation_id`."""
+        """Take the response to a heartbeat of a member of `generation_id`."""
         outcome = reaction(ApiKey.HEARTBEAT, code)
         if outcome is Reaction.GO_ON:
             self._session_start_ms = now_ms
@@ -357,8 +363,9 @@ class Membership:
     # -- leaving
 
     def leave_request(self, reason: str) -> LeaveGroupRequest | None:
-        """What to send when leaving, and forget the membership. None where there is nothing to
-        leave, and for static members, whose place is kept for their return (KIP-345)."""
+        """Return the LeaveGroup request and forget the membership. Return None without a
+        membership, and for static members: the group keeps their place for their return
+        (KIP-345)."""
         member_id, known = self.member_id, self.generation_id != NO_GENERATION or self.member_id
         self.start_over()
         if not known or self.config.group_instance_id is not None:

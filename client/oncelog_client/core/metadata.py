@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, leaders. An immutable picture."""
+"""A client's view of the cluster: brokers, topics, leaders. It is immutable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oncelog_client.values import Node, PartitionInfo, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
-# A Metadata response has no message: this is the rule by which Kafka refuses a name.
+# A Metadata response has no error message, so Kafka's rule for topic names is repeated here.
 _RULE: Final = (
     "the broker refuses the name. A topic has 1 to 249 characters out of a-z, A-Z, 0-9, '.', '_' "
     "and '-', and is not '.' or '..'"
@@ -19,12 +19,12 @@ _RULE: Final = (
 
 
 def refusal_of(topic: str, code: int) -> str:
-    """Return the topic, with the rule where the broker refuses its name."""
+    """Return the topic's name, followed by the rule if the broker refuses the name."""
     return f"{topic}: {_RULE}" if code == ErrorCode.INVALID_TOPIC_EXCEPTION else topic
 
 
 class TopicInfo(NamedTuple):
-    """One topic. `error` is not NONE when the broker could not say more."""
+    """One topic. `error` is NONE if the broker returned the topic's partitions."""
 
     name: str
     topic_id: bytes = bytes(16)
@@ -38,8 +38,8 @@ class TopicInfo(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """The cluster as of the last responses. Topics that were not asked for again stay as they
-    were."""
+    """The cluster as of the last responses. Topics that the last response does not have are
+    unchanged."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -47,20 +47,20 @@ class Metadata(NamedTuple):
     topics: Mapping[str, TopicInfo] = MappingProxyType({})
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """The node id of the leader, None while unknown or while there is none."""
+        """Return the node id of the leader, None if it is unknown or there is none."""
         info = self.partition(partition)
         return None if info is None else info.leader
 
     def partition(self, partition: TopicPartition) -> PartitionInfo | None:
-        """What is known of a partition."""
+        """Return the metadata of a partition."""
         topic = self.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return None
         return topic.partitions[partition.partition]
 
     def no_leader(self, partition: TopicPartition) -> KafkaError:
-        """Return the error of a partition without a known leader: LEADER_NOT_AVAILABLE where the
-        topic has the partition, else the topic's error or UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return the error of a partition without a known leader: LEADER_NOT_AVAILABLE if the topic
+        has the partition, else the topic's error or UNKNOWN_TOPIC_OR_PARTITION."""
         info = self.partition(partition)
         if info is not None:
             reason = "no broker leads it"
@@ -79,7 +79,7 @@ class Metadata(NamedTuple):
         return error_for(code, str(partition))
 
     def partition_counts(self, topics: frozenset[str]) -> dict[str, int]:
-        """How many partitions each of the topics has, those unknown left out."""
+        """Return the number of partitions of each topic, without unknown topics."""
         return {
             name: len(self.topics[name].partitions)
             for name in topics
@@ -87,9 +87,10 @@ class Metadata(NamedTuple):
         }
 
     def merged(self, response: MetadataResponse, *, whole: bool) -> Metadata:
-        """With an answer in it. `whole`: it lists every topic, so what is missing is gone.
+        """Return the metadata with a response merged in. `whole`: the response lists every topic,
+        so the others are deleted.
 
-        A leader epoch that goes back is an old answer of a slow broker: what is known stays
+        A lower leader epoch comes from a broker with stale metadata: the known leader stays
         (KIP-320).
         """
         topics = {} if whole else dict(self.topics)
@@ -111,7 +112,7 @@ def _topic_info(row: MetadataResponseTopic, name: str) -> TopicInfo:
     partitions = sorted(row.partitions, key=lambda partition: partition.partition_index)
     error = row.error_code
     if [partition.partition_index for partition in partitions] != [*range(len(partitions))]:
-        # A row is missing: the others would be taken for their neighbours.
+        # A row is missing: the index would then stand for another partition.
         partitions, error = [], error or ErrorCode.LEADER_NOT_AVAILABLE
     return TopicInfo(
         name,

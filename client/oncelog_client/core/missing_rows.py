@@ -1,8 +1,8 @@
-"""What a response must hold for what was asked: a row that is missing is no success.
+"""The rows that a response must have for its request: a missing row is no success.
 
-One row of a table for every API that the client sends; an API without one is an error. Produce and
-Fetch are pipelined past `Connection.call`: the sender and the fetcher look for each of their
-partitions themselves.
+The table has one row for every API that the client sends. An API without a row is an error. Produce
+and Fetch do not pass through `Connection.call`: the sender and the fetcher check their partitions
+themselves.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Final
 from oncelog_protocol.apis import ApiKey
 
 Keys = Set[Any]
-# The keys asked for and those in the response, of a request in some version and its response.
+# The keys in the request and those in the response, in a given version.
 Rule = Callable[[Any, Any, int], tuple[Keys, Keys]]
 
 _NOTHING: Final[Keys] = frozenset()
 
-# Versions from which responses have rows, or other rows.
+# The first version with rows, or with other rows.
 _FIND_SEVERAL: Final = 4
 _OFFSETS_OF_SEVERAL: Final = 8
 _LEAVE_SEVERAL: Final = 3
@@ -26,8 +26,8 @@ _END_BUMPS: Final = 5
 
 
 def missing_rows(api: ApiKey, request: Any, response: Any, version: int) -> list[str]:
-    """Return what was asked for and is not in the response, as text; nothing if the whole response
-    is an error. Raises KeyError for an API that has no row in the table."""
+    """Return the requested keys that the response lacks, as text; nothing if the whole response is
+    an error. Raises KeyError for an API that has no row in the table."""
     rule = RULES[api]
     if getattr(response, "error_code", 0):
         return []
@@ -139,7 +139,7 @@ RULES: Final[dict[ApiKey, Rule]] = {
         lambda response: [row.name for row in response.topics],
     ),
     ApiKey.FIND_COORDINATOR: _coordinators,
-    # The pipelined ones, where they are called one by one.
+    # Pipelined APIs, if they are called one by one.
     ApiKey.PRODUCE: _partitions("topic_data", "responses"),
     ApiKey.FETCH: _partitions("topics", "responses"),
     ApiKey.LIST_OFFSETS: _partitions(),

@@ -1,4 +1,4 @@
-"""What a user wants to send, checked: what cannot be encoded must not share a batch with others."""
+"""Checks of a new record. A record that cannot be encoded must not share a batch with others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def new_record(
     timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Iterable[Header]
 ) -> NewRecord:
     """A record that can be encoded. Raises TypeError or ValueError, which name the field."""
-    # Not isinstance alone: a call for every record is what this is to cost at most.
+    # This runs for every record: `_as_bytes` is called only for a value that is not exactly bytes.
     if key is not None and type(key) is not bytes:
         key = _as_bytes("key", key)
     if value is not None and type(value) is not bytes:
@@ -28,7 +28,7 @@ def new_record(
 
 
 def topic_name(name: str) -> str:
-    """The name, if a request can carry it. Raises TypeError or ValueError."""
+    """Return the name if a request can carry it. Raises TypeError or ValueError."""
     if not isinstance(name, str):
         raise TypeError(f"topic is {type(name).__name__}, not str")
     try:
@@ -39,7 +39,7 @@ def topic_name(name: str) -> str:
 
 
 def partition_number(number: int) -> int:
-    """The number, if it is one. Raises TypeError."""
+    """Return the number if a request can carry it. Raises TypeError."""
     if not isinstance(number, int):
         raise TypeError(f"partition is {type(number).__name__}, not int")
     return number

@@ -1,4 +1,4 @@
-"""The batches of one partition on their way, and which of them may leave next (KIP-98, KIP-360)."""
+"""The unfinished batches of one partition, and which of them may be sent next (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchingConfig:
-    """The producer's settings that matter here, in ms and bytes."""
+    """The producer's settings for its batches, in ms and bytes."""
 
     batch_size: int = 16_384
     linger_ms: float = 5
@@ -33,7 +33,7 @@ class BatchingConfig:
 
 
 class PartitionQueue(Generic[T]):
-    """The batches of one partition: `sent` in order of their sequences, then `waiting`."""
+    """The batches of one partition: `sent` in the order of their sequences, then `waiting`."""
 
     __slots__ = ("identity", "is_unresolved", "known_producer", "next_sequence", "sent", "waiting")
 
@@ -42,9 +42,9 @@ class PartitionQueue(Generic[T]):
         self.sent: list[Batch[T]] = []
         self.identity: ProducerIdAndEpoch = NO_IDENTITY
         self.next_sequence = 0
-        # The producer id whose batches the partition has.
+        # Producer id of the batches in `sent`.
         self.known_producer = NO_IDENTITY.producer_id
-        # A batch was lost or refused: the sequence has a hole, only a new epoch mends it.
+        # A batch was lost or refused: the sequence has a gap, and only a new epoch closes it.
         self.is_unresolved = False
 
     @property
@@ -53,12 +53,12 @@ class PartitionQueue(Generic[T]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether none of what was sent can be in the log: what follows one that is not there is
-        not either."""
+        """Return True if none of the sent batches can be in the log. A batch after a missing one is
+        not in the log either."""
         return not self.has_in_flight and not (self.sent and self.sent[0].maybe_written)
 
     def next_batch(self, config: BatchingConfig, identity: ProducerIdAndEpoch) -> Batch[T] | None:
-        """The only batch that may leave next, whether or not its time has come; None for none."""
+        """Return the only batch that may be sent next, due or not; None if there is none."""
         if any(batch.state is BatchState.RETRY for batch in self.sent):
             first = self.sent[0]
             held = self.is_unresolved and (config.transactional or not first.maybe_written)
@@ -66,14 +66,16 @@ class PartitionQueue(Generic[T]):
         if not self.waiting or len(self.sent) >= config.max_in_flight or self.is_unresolved:
             return None
         if config.idempotent and self.sent and self.sent[0].attempts > 1:
-            # A leader knows a copy by its last five batches: behind more it would be written again.
+            # A leader recognizes a duplicate among the last five batches. A duplicate of an earlier
+            # batch would be written again.
             return None
         if config.idempotent and (
             identity == NO_IDENTITY or (self.sent and self.identity != identity)
         ):
             return None
         if config.idempotent and self.sent and self.known_producer != identity.producer_id:
-            # A leader that has no batch of this producer takes any sequence for a beginning: if the
-            # first one were refused (no leader yet), the second would overtake it for good.
+            # A leader without a batch of this producer accepts any first sequence. If it refused
+            # the first batch (no leader yet) and then got the second, the first one could never be
+            # written.
             return None
         return self.waiting[0]

@@ -1,7 +1,7 @@
-"""Which partition a record goes to: the choice of Kafka's Java client.
+"""The partition of a record, chosen as by Kafka's Java client.
 
-Keyed records by murmur2 of the key; records without one stick to a partition until about a batch
-has been given to it, and the next is drawn by queue length (KIP-480, KIP-794).
+A record with a key goes to the murmur2 hash of the key. Records without a key stay on one partition
+for about a batch; the next partition is drawn by the lengths of the queues (KIP-480, KIP-794).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The unsigned 32-bit hash of `org.apache.kafka.common.utils.Utils.murmur2`."""
+    """Return the unsigned 32-bit hash of `org.apache.kafka.common.utils.Utils.murmur2`."""
     length = len(data)
     h = _SEED ^ length
     whole = length & ~3
@@ -34,12 +34,12 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition of a keyed record among `partitions`: `toPositive(murmur2(key)) % n`."""
+    """Return the partition of a record with a key: `toPositive(murmur2(key)) % partitions`."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 class _Sticky:
-    """The partition that records without a key go to now, and how much of a batch it has had."""
+    """The current partition of records without a key, and the bytes that it has got."""
 
     __slots__ = ("given_bytes", "partition")
 
@@ -51,7 +51,7 @@ class _Sticky:
 class Partitioner:
     """The partitioner of one producer.
 
-    `draw(n)` gives a number in 0..n-1; it is an argument so that a test or a simulation can choose.
+    `draw(n)` returns a number in 0..n-1; tests and simulations pass their own.
     """
 
     def __init__(self, batch_size: int, draw: Callable[[int], int]) -> None:
@@ -60,7 +60,7 @@ class Partitioner:
         self._sticky: dict[str, _Sticky] = {}
 
     def partition(self, topic: str, key: bytes | None, partitions: int) -> int:
-        """The partition of the next record of `topic`, which has `partitions` partitions."""
+        """Return the partition of the next record of `topic`, out of `partitions`."""
         if key is not None:
             return partition_for_key(key, partitions)
         sticky = self._sticky.get(topic)
@@ -77,11 +77,11 @@ class Partitioner:
         queued: Callable[[int], int],
         batch_closed: bool,
     ) -> None:
-        """A record without a key was buffered: move on once about a batch has been given.
+        """Count a buffered record without a key, and choose the next partition after about a batch.
 
         `available()` are the partitions that have a leader, `queued(n)` the batches waiting there.
-        The move happens on a batch boundary, so that batches are full, or at two batches' worth, so
-        that a slow partition cannot keep the producer (KIP-794).
+        The change happens at the end of a batch, so that batches are full. It happens after two
+        batches' worth at the latest, so that a slow partition does not hold the producer (KIP-794).
         """
         sticky = self._sticky.get(topic)
         if sticky is None:

@@ -8,15 +8,15 @@ from oncelog_client.errors import ConfigError
 
 
 class PreparedTxnState(NamedTuple):
-    """The producer id and epoch of the transaction, both -1 for none. Its text, `id:epoch` as in
-    Kafka's clients, goes into the database together with what the transaction belongs to."""
+    """The producer id and epoch of the transaction, both -1 for none. Its text is `id:epoch` as in
+    Kafka's clients. The application stores it in the same database transaction as its own data."""
 
     producer_id: int = -1
     producer_epoch: int = -1
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From its text; the empty text is no transaction. Raises ConfigError."""
+        """Parse the text; the empty text means no transaction. Raises ConfigError."""
         if not text:
             return cls()
         producer_id, colon, producer_epoch = text.partition(":")

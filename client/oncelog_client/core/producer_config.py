@@ -19,7 +19,7 @@ from .settings import INT32_MAX, INT64_MAX, check_choices, check_ranges
 
 Acks = Literal[-1, 0, 1, "all"]
 
-# One more would not fit the window of five batches that brokers keep per producer (KIP-98).
+# Brokers keep the last five batches of a producer (KIP-98), so a sixth could not be recognized.
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
 
 _ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
@@ -74,7 +74,7 @@ class ProducerSettings(ClientSettings, total=False):
 
 
 class ProducerConfig(ClientConfig):
-    """What holds for a producer. `acks` is a number here: -1 stands for all."""
+    """The effective settings of a producer. `acks` is a number here: -1 stands for all."""
 
     acks: int = -1
     batch_size: int = 16_384
@@ -116,10 +116,10 @@ _PRODUCER_LIMITS: Final[dict[str, tuple[float, float]]] = {
 def producer_config(
     bootstrap_servers: str | Sequence[str], settings: ProducerSettings
 ) -> ProducerConfig:
-    """The settings that hold for a producer.
+    """Return the effective settings of a producer.
 
-    Raises ConfigError for a value or a conflict Kafka's producer refuses; warns with
-    SettingsWarning where idempotence, not asked for explicitly, is given up for another setting.
+    Raise ConfigError for a value or a conflict that Kafka's producer refuses. Warn with
+    SettingsWarning if another setting turns off idempotence that the caller did not set.
     """
     values = checked_values(ProducerConfig, bootstrap_servers, settings)
     acks = values["acks"]
@@ -168,7 +168,7 @@ def _resolve_idempotence(values: Mapping[str, Any], explicit: bool) -> bool:
 
 
 def _check_two_phase(values: Mapping[str, Any], timeout_is_set: bool) -> None:
-    """KIP-939: an external coordinator decides, and may take any time."""
+    """KIP-939: an external coordinator decides, after any time."""
     if values["transactional_id"] is None:
         raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
     if timeout_is_set:

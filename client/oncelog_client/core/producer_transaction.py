@@ -37,8 +37,8 @@ from .verdicts import BUMP_ON_PRODUCE, FATAL_ON_PRODUCE, FENCES_IN_GROUP, Verdic
 class ProducerTransaction:
     """One transactional producer's state, and what its current transaction contains.
 
-    `version` is the cluster's finalized `transaction.version`; from 2 on partitions and groups are
-    added by the brokers, and every end brings a new epoch (KIP-890).
+    `version` is the cluster's finalized `transaction.version`. From 2 on, brokers add partitions
+    and groups to the transaction, and every EndTxn returns a new epoch (KIP-890).
     """
 
     def __init__(self) -> None:
@@ -76,41 +76,42 @@ class ProducerTransaction:
 
     @property
     def what_to_do(self) -> str:
-        """What the user calls next."""
+        """Return the advice for the user in this state."""
         return WHAT_TO_DO[self.state]
 
     # -- events that carry something
 
     def initialized(self, identity: ProducerIdAndEpoch) -> None:
-        """InitProducerId answered, for the first time or in a new generation."""
+        """Take the response of InitProducerId, the first one or that of a new generation."""
         self.apply(Event.INITIALIZED)
         self._clear()
         self.identity = identity
         self._epoch_is_worn = False
 
     def rejoin(self, group: TransactionGroup) -> None:
-        """Begin anew in this generation of the group, from wherever it is."""
+        """Restart in this generation of the group, from any state."""
         self.apply(Event.REJOIN)
         self.group = group
         self._clear()
 
     def adopt(self, identity: ProducerIdAndEpoch, group: TransactionGroup | None) -> None:
-        """Another process has initialised it."""
+        """Take the identity that another process got from InitProducerId."""
         self.apply(Event.ADOPT)
         self.group = group
         self._clear()
         self.initialized(identity)
 
     def handed_over(self) -> tuple[ProducerIdAndEpoch, bool]:
-        """All is written, and another process decides. Whether there is anything to decide."""
+        """All records are written; another process decides the transaction. Return True if the
+        transaction has something to decide."""
         self.apply(Event.HAND_OVER)
         started = self.started
         self._clear()
         return self.identity, started
 
     def kept(self, identity: ProducerIdAndEpoch, ongoing: PreparedTxnState, version: int) -> None:
-        """Take the response of InitProducerId, with the transaction that is still open. If none is
-        open, its end was decided but the external coordinator has not seen the response."""
+        """Take the response of InitProducerId, with the transaction that is still open. If no
+        transaction is open, it has ended, and the external coordinator has missed the response."""
         if ongoing.is_empty:
             self.initialized(identity)
             self.nothing_kept = True
@@ -123,9 +124,9 @@ class ProducerTransaction:
         self.started = True
 
     def begin(self, version: int) -> None:
-        """Start a transaction under the `transaction.version` that holds now. Where `bump_needed`
-        then, abort and begin once more: of the one before, under a lower version, a partition may
-        have no marker yet, and would take the new one's records into it."""
+        """Start a transaction under the `transaction.version` that holds now. If `bump_needed` is
+        then set, abort and begin again: under the lower version before, a partition may still lack
+        the last marker, and would add new records to the old transaction."""
         self.apply(Event.BEGIN)
         self.version = version
         self.nothing_kept = False
@@ -156,7 +157,8 @@ class ProducerTransaction:
         self._groups.clear()
 
     def fail_abortable(self, error: KafkaError, *, bump: bool = False) -> KafkaError:
-        """The transaction can only be aborted now. Keeps the first error; returns what to raise."""
+        """From now on the transaction can only be aborted. Keep the first error. Return the error
+        to raise."""
         self.apply(Event.ABORTABLE)
         self.bump_needed = self.bump_needed or bump
         if not isinstance(error, AbortableError):
@@ -168,7 +170,7 @@ class ProducerTransaction:
         return error
 
     def fail_fatal(self, error: KafkaError) -> KafkaError:
-        """The producer is done for. Returns what to raise."""
+        """The producer cannot be used any more. Return the error to raise."""
         self.apply(Event.FATAL)
         self.error = error
         return error
@@ -185,7 +187,7 @@ class ProducerTransaction:
             self.fail_abortable(error, bump=error.code in BUMP_ON_PRODUCE)
 
     def fenced_in_group(self, error: KafkaError) -> KafkaError:
-        """Others of the group have taken over. Returns what to raise."""
+        """Other producers of the group have taken over. Return the error to raise."""
         self.apply(Event.FENCED)
         if not isinstance(error, FencedInGroupError):
             fence = FencedInGroupError(error.message, error.code)
@@ -195,7 +197,7 @@ class ProducerTransaction:
         return error
 
     def refused(self, api: ApiKey, code: int, message: str | None = "") -> KafkaError:
-        """A coordinator said no (a verdict that ends the call). Returns the exception to raise."""
+        """Apply a verdict of a coordinator that ends the call. Return the error to raise."""
         error = error_for(code, message)
         if self.is_fence(code):
             return self.fenced_in_group(error)
@@ -215,11 +217,11 @@ class ProducerTransaction:
 
     @property
     def group_id(self) -> str | None:
-        """The group it was initialised with."""
+        """Return the group of the last InitProducerId."""
         return None if self.group is None else self.group.group_id
 
     def is_fence(self, code: int) -> bool:
-        """Whether an error code says that others of its group have taken over."""
+        """Return True if an error code says that other producers of the group have taken over."""
         return self.group is not None and code in FENCES_IN_GROUP
 
     def check_sendable(self) -> None:
@@ -234,7 +236,7 @@ class ProducerTransaction:
 
     @property
     def implicit(self) -> bool:
-        """Whether brokers add partitions and groups by themselves (KIP-890 part 2)."""
+        """Return True if brokers add partitions and groups to the transaction (KIP-890 part 2)."""
         return self.version >= 2
 
     def want_partition(self, partition: TopicPartition) -> None:
@@ -247,33 +249,34 @@ class ProducerTransaction:
 
     @property
     def is_abortable_by_closing(self) -> bool:
-        """Whether closing the producer aborts the transaction: not if it is prepared or empty, not
-        while a commit may have been decided, not after a fatal error."""
+        """Return True if closing the producer aborts the transaction. It does not if the
+        transaction is prepared or empty, if a commit may have been decided, or after a fatal
+        error."""
         return self.state in CLOSING_ABORTS
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will be sent any more, as it could not be committed."""
+        """Return True if no more records are sent, because they could not be committed."""
         return self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR)
 
     def may_send(self, partition: TopicPartition) -> bool:
-        """Whether a batch may go to this partition: it is part of the transaction."""
+        """Return True if the partition is in the transaction, so that a batch may be sent to it."""
         return partition in self._added and not self.is_over
 
     def partitions_to_add(self) -> list[TopicPartition]:
-        """What AddPartitionsToTxn has to carry next. Nothing during an abort: the response would
-        come when the next transaction may have begun."""
+        """Return the partitions for the next AddPartitionsToTxn. Return none during an abort: the
+        response might arrive in the next transaction."""
         return sorted(self._to_add) if self.state in ADDS_PARTITIONS else []
 
     def partitions_added(self, partitions: Iterable[TopicPartition]) -> None:
-        """The coordinator has them."""
+        """Mark the partitions as added by the coordinator."""
         added = set(partitions)
         self.started = True
         self._to_add -= added
         self._added |= added
 
     def needs_group(self, group_id: str) -> bool:
-        """Whether AddOffsetsToTxn has to go before offsets of this group."""
+        """Return True if AddOffsetsToTxn must come before offsets of this group."""
         return not self.implicit and group_id not in self._groups
 
     def group_added(self, group_id: str) -> None:

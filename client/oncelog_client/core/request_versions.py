@@ -1,6 +1,7 @@
 """The versions of a request that can carry a field, or that have a behavior.
 
-The message's table says since when a field exists. Only changes of behavior are named here.
+The table of a message says in which version a field was added. Only changes of behavior are named
+here.
 """
 
 from __future__ import annotations

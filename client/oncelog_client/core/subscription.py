@@ -1,6 +1,6 @@
-"""What a consumer reads and from where: its subscription, its partitions, their positions.
+"""The state of a consumer: its subscription, its partitions and their positions.
 
-Source: SubscriptionState of the Java client. A position is the offset of the next record to give.
+Source: SubscriptionState of the Java client. A position is the offset of the next record to return.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class Assigned:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    # Grows with every jump of the position, so that what was fetched before is recognised.
+    # Incremented with every change of the position, so that earlier fetches are recognized as
+    # stale.
     jumps: int = 0
-    # Set while on_partitions_revoked runs for this partition.
+    # True while on_partitions_revoked runs for this partition.
     revoking: bool = False
 
     @property
@@ -48,16 +49,18 @@ class Assigned:
         return self.position is not None and not self.paused and not self.revoking
 
     def jump(self, offset: int | None, leader_epoch: int = -1) -> None:
-        """Go on at `offset`, or nowhere until a position has been found."""
+        """Move the position to `offset`. None: until a position is found, the partition is not
+        fetched."""
         self.position = offset
         self.leader_epoch = leader_epoch
         self.reset = None
         self.jumps += 1
 
     def lag(self, *, read_committed: bool) -> int | None:
-        """How many offsets lie between the position and what can be read now; None while unknown.
+        """Return the number of offsets between the position and the end that can be read; None
+        while it is unknown.
 
-        Under read_committed the end is the last stable offset: what is behind it is not readable.
+        Under read_committed that end is the last stable offset.
         """
         end = self.last_stable_offset if read_committed else self.high_watermark
         if self.position is None or end < 0:
@@ -67,14 +70,15 @@ class Assigned:
 
 @runtime_checkable
 class TopicPattern(Protocol):
-    """What decides which topics are read: a compiled regular expression, or what acts as one."""
+    """The pattern of a subscription: a compiled regular expression, or an object with the same
+    method."""
 
     def fullmatch(self, text: str, /) -> object:
         """Return something true if the topic is to be read."""
 
 
 class Subscription:
-    """The state; raises IllegalStateError for what does not fit it."""
+    """The state. Its methods raise IllegalStateError if they do not fit the state."""
 
     def __init__(self) -> None:
         self.mode = Mode.NONE
@@ -92,17 +96,18 @@ class Subscription:
         self.mode = mode
 
     def subscribe_topics(self, topics: Iterable[str]) -> None:
-        """Topics by name; partitions come from the group."""
+        """Subscribe to topics by name; the group assigns the partitions."""
         self._enter(Mode.TOPICS)
         self.topics = frozenset(topics)
 
     def subscribe_pattern(self, pattern: str | TopicPattern) -> None:
-        """All topics whose whole name matches, also later ones; partitions come from the group."""
+        """Subscribe to all topics with a matching name, also later ones; the group assigns the
+        partitions."""
         self._enter(Mode.PATTERN)
         self.pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
 
     def match(self, existing: Iterable[str]) -> bool:
-        """Evaluate the pattern on the topics there are; True if the outcome changed."""
+        """Apply the pattern to the existing topics. Return True if the result changed."""
         if self.pattern is None:
             return False
         topics = frozenset(topic for topic in existing if self.pattern.fullmatch(topic))
@@ -111,12 +116,12 @@ class Subscription:
         return changed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these partitions, without a group's help."""
+        """Assign exactly these partitions, without a group."""
         self._enter(Mode.MANUAL)
         self.set_partitions(partitions)
 
     def unsubscribe(self) -> None:
-        """Nothing at all."""
+        """Remove the subscription and all partitions."""
         self.mode = Mode.NONE
         self.topics = frozenset()
         self.pattern = None
@@ -124,13 +129,13 @@ class Subscription:
 
     @property
     def uses_group(self) -> bool:
-        """Whether the group coordinator hands out the partitions."""
+        """Return True if the group coordinator assigns the partitions."""
         return self.mode in (Mode.TOPICS, Mode.PATTERN)
 
     # -- partitions
 
     def set_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """The partitions from now on; those kept keep their positions."""
+        """Replace the partitions. Those that stay keep their positions."""
         self._assigned = {
             partition: self._assigned.get(partition) or Assigned(partition)
             for partition in partitions
@@ -141,11 +146,11 @@ class Subscription:
         return frozenset(self._assigned)
 
     def assigned(self) -> list[Assigned]:
-        """All assigned partitions, in the order they came."""
+        """Return all assigned partitions, in the order of their assignment."""
         return list(self._assigned.values())
 
     def get(self, partition: TopicPartition) -> Assigned | None:
-        """The state of a partition, None if it is not assigned (any more)."""
+        """Return the state of a partition, None if it is not assigned."""
         return self._assigned.get(partition)
 
     def __getitem__(self, partition: TopicPartition) -> Assigned:
@@ -155,14 +160,15 @@ class Subscription:
         return state
 
     def chosen(self, partitions: Iterable[TopicPartition]) -> list[Assigned]:
-        """The states of the given partitions; of all of them for none given."""
+        """Return the states of the given partitions, of all if none is given."""
         wanted = list(partitions)
         return [self[partition] for partition in wanted] if wanted else self.assigned()
 
     def without_position(self) -> list[Assigned]:
-        """Partitions that need a committed offset or a reset before they can be fetched."""
+        """Return the partitions that need a committed offset or a reset before they can be
+        fetched."""
         return [state for state in self._assigned.values() if state.position is None]
 
     def consumed(self) -> dict[TopicPartition, Assigned]:
-        """Partitions with a position: what a commit without arguments commits."""
+        """Return the partitions with a position: a commit without arguments commits these."""
         return {tp: state for tp, state in self._assigned.items() if state.position is not None}

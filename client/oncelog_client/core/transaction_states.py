@@ -10,30 +10,31 @@ from typing import Final
 
 
 class State(Enum):
-    """Where a transactional producer is."""
+    """The states of a transactional producer."""
 
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
     READY = "ready"
     IN_TRANSACTION = "in a transaction"
     PREPARING = "preparing"
-    # All is written, and an external coordinator decides (KIP-939): commit, abort or complete ends
-    # it, closing does not.
+    # All records are written, and an external coordinator decides (KIP-939). Commit, abort or
+    # complete ends this state, closing does not.
     PREPARED = "prepared"
-    # commit was called, EndTxn has not left: records are still on their way, an abort is possible.
+    # The user has called commit, and EndTxn was not sent yet: records are in flight, and an abort
+    # is still possible.
     PREPARING_COMMIT = "preparing to commit"
-    # EndTxn(commit) may have left: only the coordinator knows the outcome.
+    # EndTxn(commit) may have been sent: only the coordinator knows the outcome.
     COMMITTING = "committing"
     COMMIT_UNKNOWN = "waiting for a commit to be retried"
     ABORTING = "aborting"
     ABORTABLE_ERROR = "waiting for an abort"
-    # Only in a consumer group, where `init_transactions` is called again and again.
+    # Only in a consumer group, which calls `init_transactions` again for every generation.
     FENCED_IN_GROUP = "fenced in its group"
     FATAL_ERROR = "fatally failed"
 
 
 class Event(Enum):
-    """What can happen to it."""
+    """The events of a transactional producer."""
 
     INIT = "init_transactions"
     REJOIN = "init_transactions in a group"
@@ -66,7 +67,7 @@ _MAY_REJOIN: Final = (
     State.FENCED_IN_GROUP,
 )
 
-# Nothing can be sent: an error is one of an earlier transaction, and says nothing of the next.
+# No record can be sent in these states, so an error belongs to an earlier transaction.
 BEFORE_ANY: Final = (State.UNINITIALIZED, State.INITIALIZING)
 
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
@@ -74,7 +75,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.INITIALIZING, Event.INITIALIZED): State.READY,
     (State.INITIALIZING, Event.INIT_FAILED): State.UNINITIALIZED,
     (State.INITIALIZING, Event.KEPT): State.PREPARED,
-    # Handed over or ended: `adopt` gives the identity of another process.
+    # After a hand-over or an end: `adopt` takes the identity that another process got.
     (State.UNINITIALIZED, Event.ADOPT): State.INITIALIZING,
     (State.READY, Event.ADOPT): State.INITIALIZING,
     (State.READY, Event.BEGIN): State.IN_TRANSACTION,
@@ -84,18 +85,18 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.PREPARING, Event.HAND_OVER): State.UNINITIALIZED,
     (State.PREPARING, Event.ABORT): State.ABORTING,
     (State.PREPARING, Event.ABORTABLE): State.ABORTABLE_ERROR,
-    # It is decided: whatever happens now, only the commit may be called again.
+    # The end is decided: after any error, only the commit may be called again.
     (State.PREPARED, Event.PREPARE_COMMIT): State.COMMIT_UNKNOWN,
     (State.PREPARED, Event.ABORT): State.ABORTING,
     (State.IN_TRANSACTION, Event.PREPARE_COMMIT): State.PREPARING_COMMIT,
     (State.IN_TRANSACTION, Event.ABORT): State.ABORTING,
     (State.IN_TRANSACTION, Event.ABORTABLE): State.ABORTABLE_ERROR,
-    # Waiting for the records timed out: the call may be repeated, or given up.
+    # The wait for the records timed out: the user may repeat the call, or abort.
     (State.PREPARING_COMMIT, Event.PREPARE_COMMIT): State.PREPARING_COMMIT,
     (State.PREPARING_COMMIT, Event.SEND_COMMIT): State.COMMITTING,
     (State.PREPARING_COMMIT, Event.ABORT): State.ABORTING,
     (State.PREPARING_COMMIT, Event.ABORTABLE): State.ABORTABLE_ERROR,
-    # The coordinator says that it did not commit.
+    # The coordinator reports that it did not commit.
     (State.COMMITTING, Event.ABORTABLE): State.ABORTABLE_ERROR,
     (State.COMMITTING, Event.COMMITTED): State.READY,
     (State.COMMITTING, Event.OUTCOME_UNKNOWN): State.COMMIT_UNKNOWN,
@@ -106,10 +107,10 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.ABORTING, Event.ABORT): State.ABORTING,
     (State.ABORTING, Event.ABORTABLE): State.ABORTING,
     (State.ABORTING, Event.ABORTED): State.READY,
-    # The coordinator aborts what is open, or has done so.
+    # The coordinator aborts the open transaction, or has aborted it.
     **{(state, Event.REJOIN): State.INITIALIZING for state in _MAY_REJOIN},
     (State.FENCED_IN_GROUP, Event.ABORTABLE): State.FENCED_IN_GROUP,
-    # So does what was on its way when it began anew.
+    # Also for requests that were in flight when the producer restarted.
     **{(state, Event.ABORTABLE): state for state in BEFORE_ANY},
     **{
         (state, Event.FENCED): State.FENCED_IN_GROUP
@@ -120,7 +121,7 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 }
 
 
-# What a user does in each state to get on.
+# The advice for the user in each state.
 WHAT_TO_DO: Final[dict[State, str]] = {
     State.UNINITIALIZED: "call init_transactions() first",
     State.INITIALIZING: "wait until init_transactions() has returned",

@@ -15,12 +15,12 @@ _offset = attrgetter("offset")
 class UncommittedRecords:
     """Counts the records of transactions that are open or aborted, as far as the log was read.
 
-    `ends` limits the count: records at and above a partition's end do not count.
+    `ends`: records at and above a partition's end do not count.
     """
 
     def __init__(self) -> None:
         self.ends: Mapping[TopicPartition, int] = {}
-        # By the partition and the producer id, while no marker has been read.
+        # By partition and producer id, until the marker is read.
         self._open: dict[tuple[TopicPartition, int], int] = {}
         self._aborted = 0
 

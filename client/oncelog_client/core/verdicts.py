@@ -13,7 +13,7 @@ from oncelog_protocol.errors import RETRIABLE, ErrorCode
 
 
 class Verdict(Enum):
-    """What a response of a coordinator means for the client."""
+    """The meaning of a coordinator's response for the client."""
 
     DONE = "done"
     RETRY = "ask again"
@@ -21,7 +21,7 @@ class Verdict(Enum):
     ABORTABLE = "abort"
     # Abort, then get a new epoch from InitProducerId, because the sequences have to start anew.
     ABORTABLE_BUMP = "abort and bump"
-    # The epoch is not the current one: a newer producer bumped it (fatal), or the coordinator did
+    # The epoch is not the current one. A newer producer bumped it (fatal), or the coordinator did
     # at the transaction's timeout. InitProducerId(producer id, epoch) shows which.
     FENCED = "fenced"
     FATAL = "fatal"
@@ -48,7 +48,7 @@ _EVERYWHERE: Final[dict[ErrorCode, Verdict]] = {
 
 _VERDICTS: Final[dict[ApiKey, dict[ErrorCode, Verdict]]] = {
     ApiKey.FIND_COORDINATOR: {ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.ABORTABLE},
-    # From InitProducerId itself it is final.
+    # In a response to InitProducerId it is fatal.
     ApiKey.INIT_PRODUCER_ID: {
         ErrorCode.PRODUCER_FENCED: Verdict.FATAL,
         ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FATAL,
@@ -95,8 +95,8 @@ def verdict(api: ApiKey, code: int) -> Verdict:
     return _VERDICTS[api].get(known) or _EVERYWHERE.get(known, Verdict.FATAL)
 
 
-# Codes that mean, for a producer in a consumer group, that another producer has taken over. There
-# they are not fatal, and no abort is needed first.
+# Error codes that mean, in a consumer group, that another producer has taken over. They are not
+# fatal there, and the producer need not abort first.
 FENCES_IN_GROUP: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -109,8 +109,8 @@ FENCES_IN_GROUP: Final = frozenset(
     }
 )
 
-# Error codes of Produce that come before anything is appended. Others may follow an append, such
-# as NOT_LEADER_OR_FOLLOWER if a leader loses its partition while it waits for the followers.
+# Error codes of Produce that are raised before the append. Others may follow an append, such as
+# NOT_LEADER_OR_FOLLOWER if a leader loses its partition while it waits for the followers.
 NOT_WRITTEN: Final = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

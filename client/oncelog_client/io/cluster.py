@@ -46,11 +46,11 @@ log = logging.getLogger(__name__)
 
 
 class CoordinatorType(IntEnum):
-    """Key types of FindCoordinator."""
+    """The key types of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
-    # Ours: where the transactions of a consumer group are.
+    # A key type of oncelog: the coordinator of a consumer group's transactions.
     TRANSACTION_GROUP = 2
 
 
@@ -64,14 +64,14 @@ def _is_lasting(error: RetriableError) -> bool:
 
 
 class Cluster:
-    """What producer, consumer and admin client stand on. `auto_create`: may asking for a topic
-    create it?"""
+    """The cluster connection that producer, consumer and admin client share. `auto_create`: whether
+    a Metadata request may create a topic."""
 
     def __init__(self, config: ClientConfig, *, auto_create: bool) -> None:
         self.config = config
         self.metadata = Metadata()
         self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        # Called after every change of the picture.
+        # Called after every change of the metadata.
         self.on_metadata: list[Callable[[], None]] = []
         self.all_topics = False
         self._auto_create = auto_create
@@ -82,17 +82,18 @@ class Cluster:
         self._soon = False
         self._failed_refreshes = 0
         self._refreshed_ms = -math.inf
-        # In the order of their starts, in which they are cancelled: a set has that of addresses.
+        # A dict keeps the order of the starts, and `close` cancels in that order. A set would order
+        # by address.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._closed = False
 
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Reach any broker within `timeout_ms`, by default twice the request timeout.
 
-        Raises RetriableError with its `failures`: why each bootstrap server was not reached. With
-        `fail_fast` it raises ConnectError as soon as every one of them has said no (connection
-        refused, no such host, another protocol), as a retry would not help. Without, a broker that
-        is just starting is waited for.
+        Raise RetriableError otherwise: its `failures` have the reason for each bootstrap server.
+        With `fail_fast`, raise ConnectError as soon as every address has refused (connection
+        refused, no such host, another protocol), because a retry would not help. Without
+        `fail_fast`, the call waits for a broker that is starting.
         """
         if timeout_ms is None:
             timeout_ms = 2 * self.config.request_timeout_ms
@@ -115,11 +116,11 @@ class Cluster:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._connections.close()
-        # One turn of the loop, in which the transports close.
+        # The transports close in the next turn of the loop.
         await asyncio.sleep(0)
 
     def spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
-        """Background work that ends with the client."""
+        """Start background work that ends with the client."""
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
@@ -140,9 +141,9 @@ class Cluster:
     def ready_connection(
         self, node_id: int, lane: str, callback: Callable[[], None]
     ) -> Connection | None:
-        """Return the connection to a broker if it is open. Else open it in the background and call
-        `callback` when that has succeeded or failed; None also for a broker that the metadata do
-        not know."""
+        """Return the connection to a broker if it is open, else None. If it is not open, open it in
+        the background and call `callback` after the success or failure. Return None also for a
+        broker that the metadata do not have."""
         node = self.metadata.brokers.get(node_id)
         if node is None:
             return None
@@ -150,17 +151,17 @@ class Cluster:
 
     @property
     def features(self) -> Mapping[str, int]:
-        """The finalized features of the broker that was connected to last, with their levels."""
+        """Return the finalized features of the last connected broker, with their levels."""
         return self._connections.features
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """The last failure of each address whose last attempt failed."""
+        """Return the last failure of each address that cannot be connected to now."""
         return self._connections.failures
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """`failures` while no connection to any broker is open; else empty."""
+        """Return `failures` if no connection to a broker is open, else nothing."""
         return self._connections.outage
 
     def address(self, node_id: int) -> Address:
@@ -182,18 +183,18 @@ class Cluster:
         timeout_ms: float | None = None,
         versions: range = ANY_VERSION,
     ) -> R:
-        """One attempt at one broker."""
+        """Call one broker, with one attempt."""
         try:
             connection = await self.connection(self.address(node_id), lane)
         except ConnectError:
-            # Its address may have changed: any broker has the new one.
+            # Its address may have changed: any broker has the current metadata.
             self.refresh_soon()
             raise
         return await connection.call(request, response, timeout_ms=timeout_ms, versions=versions)
 
     async def call_any(self, request: object, response: type[R]) -> R:
-        """One attempt at whichever broker can be reached: open connections first, those to known
-        brokers before that of the start, then known brokers, then the bootstrap servers."""
+        """Call any broker, with one attempt at each. Open connections come first (those to known
+        brokers before those to bootstrap servers), then known brokers, then bootstrap servers."""
         failures: list[ConnectFailure] = []
         failure: KafkaError | None = None
         for address in self._candidates():
@@ -206,7 +207,7 @@ class Cluster:
         raise failure or ConnectError(*failures)
 
     async def call_controller(self, request: object, response: type[R]) -> R:
-        """One attempt at the broker that takes changes of the cluster."""
+        """Call the broker that accepts changes of the cluster, with one attempt."""
         if self.metadata.controller_id in self.metadata.brokers:
             return await self.call(self.metadata.controller_id, request, response)
         return await self.call_any(request, response)
@@ -220,7 +221,7 @@ class Cluster:
     # -- metadata
 
     async def refresh(self) -> None:
-        """Ask for the brokers and the topics of interest: an answer from after this call."""
+        """Request the brokers and the topics of interest. The response is newer than this call."""
         called_ms = monotonic_ms()
         async with self._refreshing:
             if self._refreshed_ms >= called_ms:
@@ -265,13 +266,13 @@ class Cluster:
             await self._refresh_quietly(self.config.metadata_max_age_ms)
 
     def watch(self, topics: Iterable[str]) -> None:
-        """Topics that every refresh asks for from now on."""
+        """Add topics to every later refresh."""
         self._topics.update(topics)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicInfo:
-        """What is known of a topic, asking until it is usable.
+        """Return the metadata of a topic, and retry until the topic is usable.
 
-        Raises the broker's error where waiting cannot help, TimedOutError otherwise.
+        Raise the broker's error if waiting cannot help, TimedOutError otherwise.
         """
         info = self.metadata.topics.get(name)
         if info is not None and info.usable:
@@ -297,7 +298,8 @@ class Cluster:
     # -- coordinators
 
     async def coordinator(self, kind: CoordinatorType, key: str) -> int:
-        """The node that coordinates a group or a transactional id; one attempt."""
+        """Return the node id of the coordinator of a group or a transactional id, with one
+        attempt."""
         found = self._coordinators.get((kind, key))
         if found is not None and found in self.metadata.brokers:
             return found
@@ -316,7 +318,7 @@ class Cluster:
         return node_id
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """Look it up again next time."""
+        """Forget the coordinator, so that the next call looks it up."""
         self._coordinators.pop((kind, key), None)
 
     async def call_coordinator(
@@ -330,7 +332,8 @@ class Cluster:
         timeout_ms: float | None = None,
         versions: range = ANY_VERSION,
     ) -> R:
-        """One attempt at the coordinator; it is looked up again after a broken connection."""
+        """Call the coordinator, with one attempt. A broken connection makes the next call look it
+        up again."""
         connection = await self.coordinator_connection(kind, key, lane)
         try:
             return await connection.call(
@@ -350,7 +353,7 @@ class Cluster:
         except RetriableError as error:
             self.forget_coordinator(kind, key)
             if isinstance(error, ConnectError):
-                # It may be somewhere else by now; any broker tells, a bootstrap server too.
+                # The coordinator may have moved. Any broker knows it, a bootstrap server too.
                 self.refresh_soon()
             raise
 
@@ -361,7 +364,8 @@ class Cluster:
         attempt: Callable[[], Awaitable[R]],
         timeout_ms: float,
     ) -> R:
-        """`attempt` until it succeeds, looking the coordinator up again where an error says so."""
+        """Repeat `attempt` until it succeeds. Look the coordinator up again after an error that
+        says so."""
 
         async def once() -> R:
             try:
@@ -383,7 +387,7 @@ class Cluster:
     ) -> R:
         """Return the result of the first attempt that succeeds, as `retrying.retry`.
 
-        An error's `failures` say which addresses could not be connected to.
+        The `failures` of an error list the addresses that could not be connected to.
         """
         return await retry(
             attempt,

@@ -1,6 +1,6 @@
 """One socket to one broker: pipelined requests, deadlines, negotiated versions.
 
-Requests and answers are paired by `oncelog_protocol.requests`; this adds the transport and futures.
+`oncelog_protocol.requests` pairs requests and responses; this adds the transport and futures.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ R = TypeVar("R")
 
 SOFTWARE_NAME: Final = "oncelog-python"
 
-# Where the next version replaces names by topic ids or is for brokers only (KIP-516, 848, 890).
+# Not the newest versions: the next one replaces names by topic ids, or is for brokers only
+# (KIP-516, 848, 890).
 _NEWEST_USED: Final[dict[ApiKey, int]] = {
     ApiKey.PRODUCE: 12,
     ApiKey.FETCH: 12,
@@ -59,10 +60,11 @@ _NEWEST_USED: Final[dict[ApiKey, int]] = {
 }
 
 
-# A frame of an answer: fetch.max.bytes may be exceeded by one batch, so this only stops nonsense.
+# Maximum size of a response. One batch may exceed fetch.max.bytes, so this limit only stops
+# nonsense.
 _MAX_ANSWER_BYTES: Final = (1 << 31) - 1
 
-# Of missing rows, how many an error names.
+# Maximum number of missing rows in an error message.
 _ROWS_SHOWN: Final = 5
 
 
@@ -86,19 +88,20 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        # Callbacks for when it is writable again, each once and in this order.
+        # Callbacks of `ready`: each is called once, in this order, when the connection is writable
+        # again.
         self._held_back: dict[Callable[[], None], None] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = math.inf
         self._failure: KafkaError | None = None
-        # The peer's first bytes, until they show that it speaks Kafka's protocol.
+        # The first bytes of the peer, until they show whether it speaks Kafka's protocol.
         self._first: bytes | None = b""
         self._foreign: ConnectCause | None = None
 
     @classmethod
     async def open(cls, address: Address, config: ClientConfig) -> Connection:
-        """Connect and negotiate versions. Raises ConnectError, whatever the reason."""
+        """Connect and negotiate versions. Raise ConnectError for any failure."""
         connection = await cls.connect(address, config)
         await connection.negotiate()
         return connection
@@ -107,8 +110,8 @@ class Connection(asyncio.Protocol):
     async def connect(cls, address: Address, config: ClientConfig) -> Connection:
         """Connect within `socket_connection_setup_timeout_ms`; `negotiate` comes next.
 
-        Raises ConnectError, whatever the reason: an address comes from metadata too, and a port of
-        -1 or a NUL in a host is an OverflowError or a ValueError of the resolver.
+        Raise ConnectError for any failure. Metadata may hold any address: for a port of -1 or a NUL
+        in a host, the resolver raises OverflowError or ValueError.
         """
         host, port = address
         timeout_s = config.socket_connection_setup_timeout_ms / 1000
@@ -122,7 +125,8 @@ class Connection(asyncio.Protocol):
         return connection
 
     async def negotiate(self) -> None:
-        """Ask for the versions that the broker speaks. Raises ConnectError, and closes."""
+        """Request the versions that the broker speaks. Raise ConnectError and close if that
+        fails."""
         try:
             await self._negotiate()
         except BaseException as error:
@@ -151,11 +155,11 @@ class Connection(asyncio.Protocol):
         timeout_ms: float | None = None,
         versions: range = ANY_VERSION,
     ) -> R:
-        """Send a request and wait for its answer.
+        """Send a request and return its response.
 
-        Raises DisconnectedError, TimedOutError (the connection is closed then: later answers would
-        come too late as well), IncompleteResponseError if rows that were asked for are missing, or
-        UnsupportedVersionError if the broker speaks none of `versions`.
+        Raise DisconnectedError; TimedOutError, after which the connection is closed, because the
+        responses behind it would be late as well; IncompleteResponseError if requested rows are
+        missing; or UnsupportedVersionError if the broker speaks none of `versions`.
         """
         timeout_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = monotonic_ms() + timeout_ms
@@ -176,8 +180,8 @@ class Connection(asyncio.Protocol):
         return answer
 
     async def _room_for(self, api_name: str, timeout_ms: float) -> None:
-        """Wait until what was sent before has mostly left, or the connection has ended. Raises
-        TimedOutError, and closes, if the peer takes too little of it in `timeout_ms`."""
+        """Wait until most of the sent bytes have left, or the connection has ended. Raise
+        TimedOutError and close if the peer takes too few bytes in `timeout_ms`."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._writable.wait()
@@ -188,7 +192,7 @@ class Connection(asyncio.Protocol):
             raise error from None
 
     def start_unanswered(self, request: object) -> None:
-        """Send the one request that has no answer: Produce with acks=0."""
+        """Send Produce with acks=0, the one request without a response."""
         self._raise_if_closed()
         _, parts = self._core.send(request, self.version(request), answered=False)
         self.last_used_ms = monotonic_ms()
@@ -201,20 +205,20 @@ class Connection(asyncio.Protocol):
         timeout_ms: float | None = None,
         versions: range = ANY_VERSION,
     ) -> asyncio.Future[Any]:
-        """Send a request now, behind those sent before; the future gets the answer."""
+        """Send a request now, behind earlier ones. The future gets the response."""
         return self._send(request, self.version(request, versions), timeout_ms)
 
     @property
     def writable(self) -> bool:
-        """Whether what was sent before has mostly left."""
+        """Return True if most of the sent bytes have left."""
         return self._writable.is_set()
 
     def when_writable(self, ready: Callable[[], None]) -> None:
-        """`ready` is called once: when more may be sent, or the connection has ended."""
+        """Otherwise `ready` is called once: when more may be sent, or the connection has ended."""
         self._held_back[ready] = None
 
     def version(self, request: object, versions: range = ANY_VERSION) -> int:
-        """The version of a request to use here: the newest that both sides speak."""
+        """Return the newest version of a request that both sides speak."""
         api = api_of(type(request))
         spoken = self._versions.get(api.key)
         if spoken is not None:
@@ -295,7 +299,7 @@ class Connection(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not an isinstance: other loops bring transports of their own.
+        # No isinstance check: other event loops have transports of their own.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -340,11 +344,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether answers are outstanding."""
+        """Return True if a response is outstanding."""
         return bool(self._pending)
 
     def close(self) -> None:
-        """Close at once; what waits for an answer gets ClosedError."""
+        """Close at once. Outstanding requests fail with ClosedError."""
         self._fail(ClosedError("the client was closed"))
 
     def _fail(self, error: KafkaError) -> None:
@@ -362,7 +366,7 @@ class Connection(asyncio.Protocol):
                     if isinstance(error, DisconnectedError)
                     else type(error)(error.message, error.code)
                 )
-                # Mark it as retrieved: the caller may have been cancelled meanwhile.
+                # Mark the exception as retrieved: the caller may have been cancelled.
                 pending.answer.exception()
         self._pending.clear()
         if self._transport is None:
@@ -381,25 +385,26 @@ _CAUSES: Final[dict[int, ConnectCause]] = {
     errno.ENETUNREACH: ConnectCause.UNREACHABLE,
     errno.EADDRNOTAVAIL: ConnectCause.UNREACHABLE,
 }
-# Causes for which the text of the system's error adds nothing.
+# For these causes, the text of the system's error adds no information.
 _COMPLETE: Final = (ConnectCause.REFUSED, ConnectCause.TIMED_OUT)
 _ERRNO: Final = r"\[Errno (\d+)\]"
 
 
 def _connect_failure(address: Address, error: Exception, timeout_s: float) -> ConnectFailure:
-    """Return why a connect failed by what the event loop raised."""
+    """Return the reason of a failed connect, from the exception of the event loop."""
     if isinstance(error, socket.gaierror):
         known = error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None))
         detail = "" if known else error.strerror or str(error)
         return ConnectFailure(address, ConnectCause.NO_SUCH_HOST, detail)
     if isinstance(error, OSError):
-        # A name of several addresses: the loop raises one error of all, with their numbers as text.
+        # For a name with several addresses the loop raises one error, with the error numbers as
+        # text.
         numbers = [error.errno] if error.errno else map(int, re.findall(_ERRNO, str(error)))
         causes = [_CAUSES.get(number, ConnectCause.FAILED) for number in numbers]
         if isinstance(error, TimeoutError) and not causes:
             detail = f"tried for {timeout_s:g} s"
             return ConnectFailure(address, ConnectCause.TIMED_OUT, detail)
-        # A refusal by a host explains more than a route that is missing to another address.
+        # A refusal by a host explains more than a missing route to another address.
         cause = next((c for c in _CAUSES.values() if c in causes), ConnectCause.FAILED)
         return ConnectFailure(address, cause, "" if cause in _COMPLETE else str(error))
     return ConnectFailure(address, ConnectCause.BAD_ADDRESS, str(error))

@@ -17,11 +17,11 @@ from .connection import Connection
 from .peer_probe import negotiate_or_tell
 from .randomness import fraction
 
-# Logged as the cluster's: an application filters by this name.
+# The logger has the cluster's name, because applications filter by it.
 log = logging.getLogger("oncelog_client.io.cluster")
 
-# Requests that may wait at the broker use a connection of their own: the broker answers those of
-# a connection in their order.
+# Requests that may wait at the broker have a connection of their own, because a broker responds in
+# the order of requests.
 FETCH_LANE: Final = "fetch"
 COORDINATOR_LANE: Final = "coordinator"
 JOIN_LANE: Final = "join"
@@ -30,8 +30,8 @@ JOIN_LANE: Final = "join"
 class Connections:
     """Opens connections on demand, at most one for each (address, lane).
 
-    `spawn` starts background work that `close` does not end; `on_failed` is called when a
-    connection that `ready` opens in the background has failed.
+    `spawn` starts background work that `close` does not end. `on_failed` is called after a failed
+    connect that `ready` started.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Connections:
         spawn: Callable[[Awaitable[None]], object],
         on_failed: Callable[[], None],
     ) -> None:
-        # Whether to diagnose a silent or foreign peer at once, at the price of one more connect.
+        # Whether to find out at once what a silent peer speaks. It costs one more connect.
         self.fail_fast = False
-        # The finalized features of the broker that was connected to last, with their levels.
+        # The finalized features of the last connected broker, with their levels.
         self.features: dict[str, int] = {}
         self._config = config
         self._spawn = spawn
@@ -53,9 +53,9 @@ class Connections:
         # The callbacks of `ready` that wait for a connection: each is called once.
         self._notified: set[tuple[tuple[Address, str], Callable[[], None]]] = set()
         self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
-        # By address: failures in a row, and the time before which there is no further attempt.
+        # By address: the number of failures in a row, and the time of the next attempt.
         self._delays: dict[Address, tuple[int, float]] = {}
-        # The last failure of each address whose last attempt failed.
+        # The last failure of each address that cannot be connected to now.
         self._unreachable: dict[Address, ConnectFailure] = {}
         self._closed = False
 
@@ -63,7 +63,7 @@ class Connections:
         return iter(self._open_ones.values())
 
     async def get(self, address: Address, lane: str = "") -> Connection:
-        """Return an open connection; open one, after the backoff, if there is none.
+        """Return an open connection. Open it, after the backoff, if there is none.
 
         Raises ConnectError, and ClosedError after `close`.
         """
@@ -94,15 +94,15 @@ class Connections:
             return opened
 
     def ready(self, address: Address, lane: str, callback: Callable[[], None]) -> Connection | None:
-        """Return an open connection, or None while it is opened in the background: `callback` is
-        called once when that has succeeded or failed."""
+        """Return an open connection, or None: then open it in the background and call `callback`
+        once after the success or failure."""
         if self._closed:
             return None
         key = (address, lane)
         found = self._usable(key)
         if found is not None:
             return found
-        # Also while another call opens it: that call does not call `callback`.
+        # Needed even if another call is opening it, because that call does not call `callback`.
         if (key, callback) not in self._notified:
             self._notified.add((key, callback))
             self._spawn(self._open_quietly(key, callback))
@@ -110,12 +110,12 @@ class Connections:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """The last failure of each address whose last attempt failed."""
+        """Return the last failure of each address that cannot be connected to now."""
         return tuple(self._unreachable.values())
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """`failures` while no connection to any broker is open; else empty."""
+        """Return `failures` if no connection to a broker is open, else nothing."""
         return self.failures if all(connection.closed for connection in self) else ()
 
     def addresses(self) -> list[Address]:
@@ -127,7 +127,7 @@ class Connections:
         ]
 
     def refuse(self) -> None:
-        """Open no further connection."""
+        """Refuse to open further connections."""
         self._closed = True
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Connections:
             return None
         idle_ms = monotonic_ms() - connection.last_used_ms
         if idle_ms > self._config.connections_max_idle_ms >= 0 and not connection.busy:
-            # The broker is about to close it, perhaps just when the next request is sent.
+            # The broker is about to close it, and might do so while the next request is sent.
             connection.close()
             return None
         return connection

@@ -1,4 +1,4 @@
-"""One call to a coordinator on behalf of a transaction, repeated until its answer is clear."""
+"""A call to a coordinator for a transaction, repeated until the outcome is known."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from .randomness import fraction
 
 R = TypeVar("R")
 
-# The coordinator is about to finish the transaction before: that takes no 100 ms.
+# The coordinator is about to finish the previous transaction, in less than 100 ms.
 _CONCURRENT_BACKOFF: Final = Backoff(5, 100)
 
 
 class Unanswered(Exception):
-    """Time ran out. `maybe_done`: an attempt left for the coordinator and was never answered."""
+    """The deadline has expired. `maybe_done`: an attempt was sent to the coordinator and got no
+    response."""
 
     def __init__(self, message: str, *, maybe_done: bool) -> None:
         super().__init__(message)
@@ -35,7 +36,7 @@ class Unanswered(Exception):
 
 
 class Refused(Exception):
-    """The coordinator gave an answer that ends the call. `maybe_done` as in Unanswered."""
+    """The coordinator's response ends the call without success. `maybe_done` as in Unanswered."""
 
     def __init__(
         self, api: ApiKey, code: int, message: str, *, maybe_done: bool, answer: object = None
@@ -64,12 +65,12 @@ async def ask(
     *,
     implicit: bool = False,
 ) -> R:
-    """Ask until the answer is success. `codes` are the error codes in an answer. `implicit`: the
-    transaction is one of transaction version 2, where brokers add to it by themselves and its end
-    brings a new epoch; otherwise the epoch stays as it is.
+    """Repeat the request until the response is a success. `codes` returns the error codes in a
+    response. `implicit`: the transaction has version 2, so brokers add partitions to it and EndTxn
+    bumps the epoch; otherwise the epoch stays.
 
-    Raises Unanswered at `deadline_ms`, also where an attempt is under way then, and Refused for an
-    answer that is neither success nor a reason to ask again.
+    Raise Unanswered at `deadline_ms`, even during an attempt, and Refused for a response that is
+    neither success nor a reason to retry.
     """
     api = api_of(type(request)).key
     if not implicit:
@@ -85,7 +86,7 @@ async def ask(
             unsent = isinstance(error, DisconnectedError) and not error.sent
             maybe_done = maybe_done or not unsent
         except KafkaError as error:
-            # Not even the coordinator could be found.
+            # The coordinator could not be found.
             api = ApiKey.FIND_COORDINATOR
             raise Refused(api, error.code, str(error), maybe_done=maybe_done) from error
         else:
@@ -117,8 +118,8 @@ async def _attempt(
     versions: range,
     deadline_ms: float,
 ) -> R:
-    """One attempt that ends at `deadline_ms`. Raises RetriableError: a DisconnectedError with
-    `sent` False where the request has not left, TimedOutError where its response has not come."""
+    """Make one attempt that ends at `deadline_ms`. Raise RetriableError: a DisconnectedError with
+    `sent` False if the request was not sent, TimedOutError without a response."""
     try:
         async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
             connection = await cluster.coordinator_connection(kind, key)
@@ -136,8 +137,8 @@ async def _attempt(
 
 
 def _refusal(request: object, code: int, what: str) -> str:
-    """What was refused, and what to look at where the code alone does not lead there: KIP-939 has
-    one code for a setting that is off and for a right that is missing."""
+    """Return what was refused and what to check, if the code alone does not say it. KIP-939 has one
+    code for a disabled setting and for a missing right."""
     if (
         code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         and isinstance(request, InitProducerIdRequest)
@@ -151,13 +152,14 @@ def _refusal(request: object, code: int, what: str) -> str:
 
 
 def _worst(api: ApiKey, codes: Iterable[int]) -> int:
-    """The code that decides the answer: one that ends the call before one that asks for another."""
+    """Return the code that decides the outcome: a code that ends the call before a code that asks
+    for a retry."""
     order = (Verdict.DONE, Verdict.RETRY, Verdict.FIND_COORDINATOR, Verdict.ABORTABLE)
 
     def rank(code: int) -> int:
         outcome = verdict(api, code)
         if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
-            # Only says that another partition is the reason.
+            # This code only says that another partition is the cause.
             return 1
         return order.index(outcome) if outcome in order else len(order)
 
@@ -165,7 +167,7 @@ def _worst(api: ApiKey, codes: Iterable[int]) -> int:
 
 
 def known_code(code: int) -> ErrorCode:
-    """The error code of a number, UNKNOWN_SERVER_ERROR for one of the future."""
+    """Return the ErrorCode of a number, UNKNOWN_SERVER_ERROR for an unknown number."""
     try:
         return ErrorCode(code)
     except ValueError:

@@ -1,6 +1,6 @@
 """Why a producer was fenced or its transaction timed out, as oncelog's coordinator remembers it.
 
-Apache Kafka has one error code for all causes and no more; its message stays as it is.
+Apache Kafka has one error code for all causes, and its message is unchanged.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from oncelog_protocol.messages.describe_transactions import (
 from .clock import wall_ms
 from .cluster import Cluster, CoordinatorType
 
-# Only the message depends on it: an error is not held up for longer.
+# The look-up only improves the message, so an error waits no longer for it.
 _TIMEOUT_S: Final = 1.0
 
-# Causes as the broker names them (`oncelog transactions describe` shows the same).
+# Causes as the broker names them (the same as in `oncelog transactions describe`).
 _TIMED_OUT: Final = "timed out"
 _SENTENCES: Final[dict[str, str]] = {
     _TIMED_OUT: "the coordinator aborted the transaction of {id}, which had timed out",
@@ -42,8 +42,8 @@ async def fence_reason(
     transactional_id: str,
     identity: ProducerIdAndEpoch,
 ) -> str | None:
-    """Return by what, by which client and when this producer was fenced; None if that is not
-    known. `kind` and `key` are those of its coordinator."""
+    """Return the cause, client and time of this producer's fence; None if they are unknown. `kind`
+    and `key` are those of its coordinator."""
     if GROUP_TRANSACTIONS not in cluster.features:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The consumer's hands: keeps a fetch under way at every leader, ahead of what is polled."""
+"""The consumer's fetches: one in flight at every leader, ahead of what the application polls."""
 
 from __future__ import annotations
 
@@ -39,15 +39,16 @@ from .randomness import fraction
 
 log = logging.getLogger(__name__)
 
-# One answer being read by the application, one waiting: so the broker works while we decode.
+# The application reads one response while another waits, so that the broker works during decoding.
 _AHEAD: Final = 2
 _FULL_FETCH_EPOCH: Final = -1
 
 
 class _FetchedPartition(NamedTuple):
-    """One partition of a request: from `offset` on, behind what was read in leader epoch `epoch`.
+    """A partition in a Fetch request: from `offset` on. `epoch` is the leader epoch of the record
+    before it.
 
-    `jumps` are its state's at that time."""
+    `jumps` are those of the partition's state when the request was made."""
 
     state: Assigned
     jumps: int
@@ -56,7 +57,7 @@ class _FetchedPartition(NamedTuple):
 
 
 class Fetcher:
-    """Fetches all that is assigned and has a position; `on_data` is called when there is news."""
+    """Fetches all assigned partitions with a position. `on_data` is called after a change."""
 
     def __init__(
         self,
@@ -78,20 +79,20 @@ class Fetcher:
         self._closed = False
 
     def raise_failure(self) -> None:
-        """Raise what a broker refused for good, once."""
+        """Raise an error that no retry resolves, once."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def close(self) -> None:
-        """No further fetches."""
+        """Start no further fetches."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._busy = {node: frozenset() for node in self._cluster.metadata.brokers}
 
     def pump(self) -> None:
-        """Start a fetch at every leader that has none under way and something to fetch."""
+        """Start a fetch at every leader without one in flight, if there is something to fetch."""
         if self._failure is not None:
             return
         if self.records.readable_bytes() > self._config.fetch_max_bytes:
@@ -173,8 +174,8 @@ class Fetcher:
         if response.error_code:
             self._failed(asked, error_for(response.error_code))
             return
-        # A partition that is not in the response is asked for again, as one that was refused. In
-        # the order of the request: each draws the length of its pause.
+        # A partition that is missing in the response is retried like a refused one. The partitions
+        # are in the order of the request, because each draws a random pause.
         refused = dict.fromkeys(asked)
         out_of_range: list[TopicPartition] = []
         for topic in response.responses:
@@ -198,7 +199,7 @@ class Fetcher:
                 else:
                     self._accept(state, offset, data)
         self._pause(refused)
-        # The reset that follows mends it, as a rule.
+        # The reset that follows usually resolves it.
         self._pause(out_of_range, free=1)
         self.pump()
 
@@ -231,7 +232,7 @@ class Fetcher:
             self._cluster.refresh_soon()
         elif isinstance(error, OffsetOutOfRangeError):
             if self.records.count(state):
-                # What was fetched before comes first; then this offset is asked for again.
+                # Records that were fetched before come first. Then this offset is requested again.
                 return
             if self._config.auto_offset_reset == "none":
                 message = f"{state.partition} at {offset}"
@@ -244,11 +245,13 @@ class Fetcher:
             self._fail(error)
 
     def _diverged(self, state: Assigned, offset: int, at: EpochEndOffset) -> None:
-        """The log was truncated below `offset`, and may have grown beyond it since (KIP-320): what
-        is there now was never read. As in the Java client, go on where the log differs from what
-        was read. With auto_offset_reset "none" the application gets an error instead."""
+        """The log was truncated below `offset`, and may have grown beyond it since (KIP-320). The
+        application has not read the records that are there now. As in the Java client, continue at
+        the offset from which the log differs. With auto_offset_reset "none" the application gets an
+        error instead."""
         if offset != state.position:
-            # It was only fetched ahead, never returned. The next fetch asks for the position.
+            # The record was fetched ahead, and never returned. The next fetch requests the position
+            # again.
             state.jump(state.position, state.leader_epoch)
             return
         message = (
@@ -273,8 +276,8 @@ class Fetcher:
         self._pause(asked)
 
     def _pause(self, partitions: Iterable[TopicPartition], *, free: int = 0) -> None:
-        """Leave the partitions alone for a while, each for longer the more often it has failed in a
-        row; not at all the first `free` times."""
+        """Pause the partitions, each for longer with each failure in a row; the first `free`
+        failures cause no pause."""
         now_ms = monotonic_ms()
         for partition in partitions:
             self._pauses.failed(partition, now_ms, fraction(), free=free)

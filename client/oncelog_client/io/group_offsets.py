@@ -1,4 +1,5 @@
-"""Committed offsets of a group: write and read them at its coordinator. For consumer and admin."""
+"""Committed offsets of a group: write and read them at its coordinator. Used by consumer and
+admin."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _STABLE_VERSIONS = versions_with(OffsetFetchRequest, "require_stable")
 async def commit_offsets(
     cluster: Cluster, group: ConsumerGroupMetadata, offsets: CommittedOffsets, timeout_ms: float
 ) -> None:
-    """Commit for a group, as the member that `group` says.
+    """Commit offsets for a group. `group` names the member.
 
     Raises CommitFailedError, RebalanceInProgressError, FencedInstanceError, AuthorizationError or
     another KafkaError; RetriableError when time is up.
@@ -83,8 +84,9 @@ async def fetch_offsets(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The committed offsets of the partitions (all of the group for None), those without one left
-    out. With `require_stable` an offset pending in a transaction is waited for (KIP-447).
+    """Return the committed offsets of the partitions (None: all of the group). A partition without
+    an offset is left out. With `require_stable`, wait for an offset that is pending in a
+    transaction (KIP-447).
     """
 
     async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
@@ -101,8 +103,8 @@ async def ask_offsets(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """One attempt at what `fetch_offsets` does. Raises KafkaError, of which RetriableError may go
-    away."""
+    """One attempt at what `fetch_offsets` does. Raise KafkaError; a RetriableError may succeed
+    later."""
     try:
         response = await cluster.call_coordinator(
             CoordinatorType.GROUP,

@@ -1,7 +1,7 @@
-"""A consumer's life in its group: what `membership` decides, carried out.
+"""A consumer's membership in its group: carries out what `membership` decides.
 
-As in the Java client a rebalance happens inside poll: listeners run there, never beside the
-application's own work. Only heartbeats, and the wait for the coordinator, go on between polls.
+As in the Java client, a rebalance runs inside poll: listeners never run beside the application's
+own work. Between polls, only heartbeats and the search for the coordinator run.
 """
 
 from __future__ import annotations
@@ -31,42 +31,44 @@ from .randomness import fraction
 
 log = logging.getLogger(__name__)
 
-# A join is answered when all have joined: at the latest after the rebalance time-out, and a little.
+# The response to JoinGroup comes when all members have joined: after the rebalance timeout, and a
+# little more, at the latest.
 _JOIN_GRACE_MS = 5_000
 
-# A new member is asked once to come again with its id, and a rebalance that begins while a member
-# synchronises has it join at once: the others wait for it.
+# A new member has to join again with its id. A member whose sync meets a new rebalance joins again
+# too. Both are immediate, because the other members wait.
 _FREE_ROUNDS: Final[dict[int, int]] = {
     ErrorCode.MEMBER_ID_REQUIRED: 1,
     ErrorCode.REBALANCE_IN_PROGRESS: 2,
 }
 
-# The longest wait for the response of LeaveGroup.
+# Maximum wait for the response to LeaveGroup.
 _LEAVE_S = 2.0
 
 
 class RebalanceListener:
-    """What a consumer wants to know of rebalances; override what matters.
+    """The callbacks of a rebalance; override those that matter.
 
-    The methods are awaited inside `poll`; positions may be committed or changed in them. An
-    exception of theirs comes out of poll once the rebalance is complete.
+    They are awaited inside `poll`, and may commit or change positions. Their exceptions are raised
+    by poll after the rebalance is complete.
     """
 
     async def on_partitions_assigned(
         self, partitions: Sequence[TopicPartition], generation_id: int
     ) -> None:
-        """These partitions are new here, since this generation of the group."""
+        """These partitions were assigned in this generation of the group."""
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are about to be another member's: commit what was done of them."""
+        """These partitions are about to be revoked: commit the processed offsets."""
 
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions may be another member's already; nothing can be committed."""
+        """These partitions may belong to another member already; their offsets cannot be
+        committed."""
         await self.on_partitions_revoked(partitions)
 
 
 class GroupSession:
-    """One consumer's membership in the group of its configuration."""
+    """The consumer's membership in its group."""
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class GroupSession:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether poll has something to do here before records may be handed out."""
+        """Return True if poll has to handle the group before it returns records."""
         membership = self.membership
         return (
             self._failure is not None
@@ -107,9 +109,9 @@ class GroupSession:
     # -- inside poll
 
     async def poll(self) -> None:
-        """Take the rebalance as far as it goes without waiting for others.
+        """Advance the rebalance as far as possible without waiting for other members.
 
-        Raises what makes membership impossible, and what listeners raise.
+        Raise the errors that make membership impossible, and those of listeners.
         """
         self._raise_failure()
         while self.needs_attention:
@@ -121,15 +123,15 @@ class GroupSession:
                 return
             finished, self._round = self._round, None
             assigned = finished.result()
-            # A heartbeat may have ended the generation meanwhile.
+            # A heartbeat may have ended the generation since.
             if assigned is not None and self.membership.state is MemberState.STABLE:
                 await self._complete(assigned)
 
     def _round_done(self, finished: asyncio.Future[tuple[TopicPartition, ...] | None]) -> None:
         if not finished.cancelled():
-            # The next poll raises it; there may be none before close.
+            # The next poll raises it. Close may come without a poll.
             finished.exception()
-        # From now on heartbeats keep the member alive, however long it is to the next poll.
+        # From now on heartbeats keep the member alive, however late the next poll is.
         self._heartbeat.set()
         self._wake()
 
@@ -170,7 +172,7 @@ class GroupSession:
     # -- between polls
 
     async def _join_and_sync(self) -> tuple[TopicPartition, ...] | None:
-        """One round. None: the next one has to be begun."""
+        """Run one round of join and sync. Return None if a new round is needed."""
         membership = self.membership
         timeout_ms = self._config.max_poll_interval_ms + _JOIN_GRACE_MS
         topics = self._joined_topics = self._subscription.topics
@@ -224,8 +226,8 @@ class GroupSession:
         await self._pause(free=_FREE_ROUNDS.get(code, 0))
 
     async def _pause(self, *, free: int = 0) -> None:
-        """Wait before the next round, for longer the more of them have failed in a row; not at all
-        after the first `free` ones."""
+        """Wait before the next round, for longer with each failure in a row; the first `free`
+        failures cause no wait."""
         self._failed_rounds += 1
         delay_ms = self._cluster.backoff.delay_ms(self._failed_rounds - free, fraction())
         await asyncio.sleep(delay_ms / 1000)
@@ -250,7 +252,7 @@ class GroupSession:
         return ASSIGNORS[self.membership.protocol_name].assign(counts, members)
 
     def metadata_changed(self) -> None:
-        """Other topics match the pattern, or there are more partitions to assign: join again."""
+        """Rejoin if other topics match the pattern, or the topics have more partitions."""
         changed = self._subscription.match(self._topics_to_match())
         if changed:
             self.membership.require_rejoin("other topics match the pattern")
@@ -270,7 +272,7 @@ class GroupSession:
         ]
 
     async def heartbeats(self) -> None:
-        """Stay alive in the group until cancelled."""
+        """Send heartbeats until cancelled."""
         membership = self.membership
         while True:
             self._heartbeat.clear()
@@ -310,7 +312,7 @@ class GroupSession:
             )
             code = response.error_code
         except RetriableError:
-            # The next heartbeat, after its interval, is the retry.
+            # The next heartbeat, one interval later, is the retry.
             pass
         except KafkaError as error:
             self._failure = error
@@ -330,7 +332,7 @@ class GroupSession:
     # -- leaving
 
     async def leave(self, reason: str) -> None:
-        """Give the partitions back and leave, as far as the coordinator can be reached."""
+        """Give up the partitions and leave the group, if the coordinator can be reached."""
         try:
             if self._round is not None:
                 self._round.cancel()
@@ -346,7 +348,8 @@ class GroupSession:
             await self._send_leave(reason)
 
     async def _send_leave(self, reason: str) -> None:
-        """Also for a caller whose own time is up: the others wait a whole session otherwise."""
+        """Leave even if the caller's deadline has expired: the other members would wait for a
+        session timeout."""
         request = self.membership.leave_request(reason)
         if request is None:
             return

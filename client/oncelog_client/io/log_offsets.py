@@ -1,4 +1,4 @@
-"""Offsets of the logs themselves, by time or at their ends: ListOffsets at the leaders."""
+"""Offsets of partitions by time, or at their start and end: ListOffsets at the leaders."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ async def ask_leaders(
     *,
     read_committed: bool,
 ) -> None:
-    """Ask all known leaders at once, and call `found` with each result as it comes.
+    """Request all known leaders at once, and call `found` with each result as it arrives.
 
-    If there is no result for some partition, raise afterwards: rather an error that no retry can
-    repair than a RetriableError.
+    If a partition has no result, raise at the end: preferably an error that no retry resolves, else
+    a RetriableError.
     """
     topics = {partition.topic for partition in timestamps}
     cluster.watch(topics)

@@ -1,6 +1,7 @@
-"""What a peer speaks that gave no answer in Kafka's protocol: one more connection, one question.
+"""Find out what a peer speaks that does not respond in Kafka's protocol: one more connection, one
+request.
 
-Only for a caller that waits at a prompt (`fail_fast`): a broker never needs it.
+Used only for an interactive command (`fail_fast`), never with a healthy broker.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from oncelog_client.errors import ConnectError
 
 from .connection import Connection
 
-# After this a peer counts as silent: a broker answers ApiVersions in a few ms.
+# After this time without a response a peer counts as silent: a broker responds to ApiVersions in a
+# few ms.
 _PATIENCE_S: Final = 0.3
-# A local peer answers within a few ms, and a prompt's user should not wait for the message.
+# A local peer responds within a few ms, and the user waits at a prompt.
 _TIMEOUT_S: Final = 0.4
 _HTTP_REQUEST: Final = b"GET / HTTP/1.0\r\n\r\n"
 
 
 async def negotiate_or_tell(connection: Connection) -> None:
-    """Negotiate; where the peer closes or keeps silent, find out what it speaks instead.
+    """Negotiate versions. If the peer closes the connection or is silent, find out what it speaks.
 
-    Raises ConnectError, with the cause TLS or HTTP if it is that.
+    Raise ConnectError, with the cause TLS or HTTP if the peer speaks that.
     """
     address = connection.address
     negotiating = asyncio.ensure_future(connection.negotiate())
@@ -52,12 +54,14 @@ async def negotiate_or_tell(connection: Connection) -> None:
 
 
 async def speaks_tls(address: Address) -> bool:
-    """Return whether the peer answers a TLS hello: it closes what is not one, without a word."""
+    """Return True if the peer responds to a TLS hello: a TLS server closes any other connection
+    without a response."""
     return await _answer(address, _client_hello()) is ConnectCause.TLS
 
 
 async def speaks_http(address: Address) -> bool:
-    """Return whether the peer answers an HTTP request: it waits for the end of a line."""
+    """Return True if the peer responds to an HTTP request: an HTTP server waits for the end of a
+    line."""
     return await _answer(address, _HTTP_REQUEST) is ConnectCause.HTTP
 
 

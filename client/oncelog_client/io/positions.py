@@ -1,4 +1,4 @@
-"""Where a consumer goes on: committed offsets, resets, and commits as the member it is."""
+"""Positions of a consumer: committed offsets, resets, and commits as a member of the group."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ class Positions:
     # -- finding
 
     def find_soon(self) -> None:
-        """Begin to look for the positions that are missing, in the background: a partition that has
-        no leader holds up no other. `on_news` is called as they are found, and when an attempt has
-        failed; then the next call tries again."""
+        """Start to look for missing positions in the background, so that a partition without a
+        leader does not block the others. `on_news` is called for each position that is found, and
+        after a failed attempt, which the next call repeats."""
         states = [s for s in self._subscription.without_position() if s not in self._looking]
         if states:
             self._looking.update(states)
             self._cluster.spawn(self._look(states))
 
     def raise_failure(self) -> None:
-        """Raise what looking in the background met and trying again cannot mend, once."""
+        """Raise an error of the background work that no retry resolves, once."""
         failure, self._failure = self._failure, None
         if failure is not None and any(self._subscription.without_position()):
             raise failure
@@ -90,15 +90,15 @@ class Positions:
         self._on_news()
 
     async def find(self, states: Iterable[Assigned], timeout_ms: float) -> None:
-        """The positions of these partitions, those that have none yet. Raises
+        """Return the positions of these partitions. Look for missing ones. Raises
         NoOffsetForPartitionError, another error of the brokers, RetriableError when time is up."""
         wanted = list(states)
         await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
 
     async def _attempt(self, states: Iterable[Assigned]) -> None:
-        """Committed offsets first, then `auto_offset_reset`: once, for those without a position.
+        """Look once for missing positions: committed offsets first, then `auto_offset_reset`.
 
-        A partition that is moved meanwhile, or is not this consumer's any more, is left alone.
+        Skip a partition that was moved or revoked meanwhile.
         """
         asked = {state: state.jumps for state in states if state.position is None}
         await self._take_committed([state for state in asked if state.reset is None])
@@ -166,7 +166,7 @@ class Positions:
     # -- committing
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Every position as it is now, to be committed."""
+        """Return every current position, for a commit."""
         return {
             partition: OffsetAndMetadata(
                 state.position, "", None if state.leader_epoch < 0 else state.leader_epoch
@@ -178,7 +178,7 @@ class Positions:
     async def commit_quietly(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float
     ) -> None:
-        """Commit where a failure is mended by the next interval, or the rebalance."""
+        """Commit. A failure is only logged: the next interval or the rebalance commits again."""
         with suppress(KafkaError):
             await self.commit(offsets, timeout_ms)
 
@@ -186,7 +186,7 @@ class Positions:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None
     ) -> None:
         """Commit the offsets of the *next* records to read, within `default_api_timeout_ms` unless
-        `timeout_ms` is given. Raises as `Consumer.commit`."""
+        `timeout_ms` is given. Raise as `Consumer.commit` does."""
         membership = self.membership
         if membership is None:
             raise IllegalStateError("commit needs a group: pass group_id=… to Consumer")
@@ -215,7 +215,7 @@ class Positions:
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The group's committed offsets, those partitions without one left out."""
+        """Return the group's committed offsets. A partition without one is left out."""
         if self._config.group_id is None:
             raise IllegalStateError("committed needs a group: pass group_id=… to Consumer")
         return await fetch_offsets(

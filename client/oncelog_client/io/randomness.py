@@ -1,7 +1,7 @@
-"""The randomness of the client's edges: that of the operating system.
+"""Random numbers of the client, from the operating system.
 
-The generator of the module `random` is the application's. It may be seeded for repeatable numbers,
-while the client draws from other threads (in Spark) and in forked processes.
+The generator of module `random` belongs to the application. The application may seed it, while the
+client draws from other threads (in Spark) and in forked processes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ drawn = SystemRandom()
 
 
 def fraction() -> float:
-    """At least 0, less than 1: how much of a delay's jitter is taken."""
+    """Return a number from 0 to below 1, for the jitter of a delay."""
     return drawn.random()
 
 
 def below(n: int) -> int:
-    """A number in 0..n-1."""
+    """Return a number in 0..n-1."""
     return drawn.randrange(n)
 
 
 def shuffled(items: list[T]) -> list[T]:
-    """The same list, in any order."""
+    """Return the list in random order."""
     drawn.shuffle(items)
     return items

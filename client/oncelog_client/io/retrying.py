@@ -31,9 +31,9 @@ async def retry(
 ) -> R:
     """Return the result of the first attempt that succeeds within `timeout_ms`.
 
-    Raises what an attempt raises if it is no RetriableError, or if `hopeless` returns True for it;
-    the last RetriableError if the next attempt would start after the deadline; TimedOutError, with
-    the `failures` of that moment, if the deadline expires during an attempt.
+    Raise the exception of an attempt if it is no RetriableError, or if `hopeless` returns True for
+    it. Raise the last RetriableError if the next attempt would start after the deadline, and
+    TimedOutError, with the `failures` of that moment, if the deadline expires during an attempt.
     """
     deadline_ms = monotonic_ms() + timeout_ms
     failed = 0
@@ -58,7 +58,7 @@ async def retry(
 def _timed_out(
     timeout_ms: float, failures: tuple[ConnectFailure, ...], last: RetriableError | None
 ) -> TimedOutError:
-    """Return the error of an attempt that the deadline has cut off, with the likely reason."""
+    """Return the error of an attempt that the deadline ended, with its likely reason."""
     reason = described(failures) if failures else str(last or "")
     error = TimedOutError(
         f"no success within {timeout_ms:g} ms" + (f": {reason}" if reason else "")

@@ -1,7 +1,7 @@
-"""The producer's hands: sends what the accumulator lets go, and tells the records' futures.
+"""The producer's sender: sends the accumulator's due batches, and completes the records' futures.
 
-One task per producer; requests are pipelined and answered through callbacks, so that a connection's
-order is the order in which batches were drained.
+There is one task per producer. Requests are pipelined and completed by callbacks, so that each
+connection keeps the order in which batches were drained.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ _EXPLICIT = explicit_versions(ApiKey.PRODUCE)
 
 log = logging.getLogger(__name__)
 
-# Refusals that a new leader does not end: a user has to know of them at once.
+# Errors that a new leader does not resolve: the user has to see them at once.
 _LASTING = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
-# So many records of a batch are named in an error.
+# Maximum number of a batch's records in an error message.
 NAMED_RECORDS = 3
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
 class Sender:
-    """Drains the accumulator to the partition leaders until cancelled."""
+    """Sends due batches to the partition leaders until cancelled."""
 
     def __init__(
         self,
@@ -84,19 +84,19 @@ class Sender:
         self._identifying: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
         self._progress: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # What is refused now and tried again, by partition; `refusals` shows it.
+        # Current errors of batches that are retried, by partition; `refusals` shows them.
         self._refusals: dict[TopicPartition, KafkaError] = {}
-        # Why nothing will ever be sent again.
+        # The error after which no batch is sent any more.
         self.failure: FatalError | None = None
-        # Adds partitions to the transaction, where that is the client's business (before KIP-890).
+        # Adds partitions to the transaction if the client has to (before KIP-890).
         self.add_partitions: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
-        """Something changed: look again at what may leave."""
+        """Look for due batches again, after a change."""
         self._awake.set()
 
     async def progressed(self) -> None:
-        """Wait until some batch is done, or something else has changed."""
+        """Wait until some batch is done, or another change."""
         await asyncio.shield(self._progress)
 
     def wake_progressed(self) -> None:
@@ -105,7 +105,7 @@ class Sender:
         self._progress = asyncio.get_running_loop().create_future()
 
     async def flush(self) -> None:
-        """Send everything now, and wait until every record sent before has its outcome."""
+        """Send everything now, and wait for the outcome of every record that was sent before."""
         accumulator = self._accumulator
         mark = accumulator.last_serial
         accumulator.flushes_in_progress += 1
@@ -124,7 +124,7 @@ class Sender:
             for batch in self._accumulator.expire(now_ms):
                 self._fail(batch, self._too_late(batch))
             if self._has_identity():
-                # One and the same time for both: what falls due between would be in neither.
+                # Both use the same time: a batch that falls due in between would be missed by both.
                 now_ms = monotonic_ms()
                 self._send_ready(now_ms)
             timeout_ms = self._idle_ms(now_ms)
@@ -145,14 +145,14 @@ class Sender:
         return error
 
     def _obstacle(self, batch: Batch[Delivery]) -> str:
-        """Return why a batch is not written yet; empty where nothing is known to be wrong."""
+        """Return why a batch is not written yet; an empty text if no cause is known."""
         if self._cluster.metadata.leader(batch.partition) is None:
             return str(self._cluster.metadata.no_leader(batch.partition))
         return described(self._cluster.outage) or str(batch.refusal or "")
 
     def obstacle(self) -> str:
-        """Return why the oldest batch that is not done is not written yet, with its partition;
-        empty where nothing is known to be wrong."""
+        """Return why the oldest unfinished batch is not written yet, with its partition; an empty
+        text if no cause is known."""
         for batch in sorted(self._accumulator.batches(), key=lambda batch: batch.serial):
             reason = self._obstacle(batch)
             if reason:
@@ -161,7 +161,7 @@ class Sender:
         return ""
 
     def ended(self, work: asyncio.Task[None]) -> None:
-        """`run`, or a part of it, has ended. With an error that is a defect: all there is fails."""
+        """`run` or a part of it has ended. An exception there is a defect: all batches fail."""
         cause = None if work.cancelled() else work.exception()
         if cause is None:
             return
@@ -174,9 +174,9 @@ class Sender:
     # -- identity
 
     def _has_identity(self) -> bool:
-        """Return whether batches have a producer id to leave with; ask for one if not.
+        """Return True if there is a producer id for the batches; request one if not.
 
-        Without waiting: batches expire meanwhile.
+        It does not wait, because batches expire meanwhile.
         """
         if not self._config.enable_idempotence or self._accumulator.identity != NO_IDENTITY:
             return True
@@ -187,7 +187,7 @@ class Sender:
         return False
 
     async def _identify(self) -> None:
-        """Get a producer id; wait a little where it cannot be had now."""
+        """Get a producer id; wait a little after a failure."""
         try:
             response = await self._cluster.call_any(
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1),
@@ -217,7 +217,7 @@ class Sender:
         transaction = self._transaction
         if transaction is not None:
             if transaction.is_over and transaction.error is not None:
-                # Nothing of it will ever be sent, so its deliveries fail now.
+                # The batch will never be sent, so its deliveries fail now.
                 self.fail_all(transaction.error)
                 return
             if transaction.partitions_to_add():
@@ -299,7 +299,8 @@ class Sender:
         )
 
     def _idle_ms(self, now_ms: float) -> float | None:
-        """For how long after `now_ms`, when all that was due has been sent, nothing falls due."""
+        """Return the time from `now_ms` until the next batch falls due, after all due batches were
+        sent."""
         accumulator, transaction = self._accumulator, self._transaction
         times = [
             self._cluster.backoff.initial_ms + now_ms
@@ -308,8 +309,8 @@ class Sender:
             for partition in accumulator.partitions()
             if transaction is None or transaction.may_send(partition)
         ]
-        # What was due already waits for a connection, for room in it or for a place in flight: each
-        # wakes this up.
+        # Batches that are due wait for a connection, for room in it or for a place in flight: each
+        # of these wakes the sender.
         times = [time for time in times if time is not None and time > now_ms]
         times.append(accumulator.next_expiry_ms())
         due = min((time for time in times if time is not None), default=None)
@@ -337,7 +338,7 @@ class Sender:
 
     def _taken_up(self, batch: Batch[Delivery], row: PartitionProduceResponse | None) -> None:
         if row is None:
-            # Perhaps it was written: as after a connection that broke before the response.
+            # It may have been written, as after a connection that broke before the response.
             message = f"{batch.partition}: the response to PRODUCE lacks this partition"
             self._refused(batch, IncompleteResponseError(message, ErrorCode.NETWORK_EXCEPTION))
         elif row.error_code in _WRITTEN:
@@ -348,7 +349,7 @@ class Sender:
     def _each(
         self, batches: list[Batch[Delivery]], take: Callable[[Batch[Delivery]], None]
     ) -> None:
-        """What an answer says, for every batch: a defect at one is no reason to forget others."""
+        """Apply a response to every batch. A defect in one batch must not skip the others."""
         for batch in batches:
             try:
                 take(batch)
@@ -403,7 +404,7 @@ class Sender:
         base_offset: int,
         log_append_time_ms: int,
     ) -> None:
-        """Complete the one delivery of an encoded batch, with the offset of its last record."""
+        """Complete the single delivery of an encoded batch, with the offset of its last record."""
         (delivery,) = batch.deliveries
         if batch.completes_delivery and not delivery.done():
             offset = -1 if base_offset < 0 else base_offset + encoded.records_count - 1
@@ -420,7 +421,7 @@ class Sender:
 
     @property
     def refusals(self) -> tuple[KafkaError, ...]:
-        """Why brokers refuse records that are sent again, for each partition."""
+        """Return the error of each partition with batches that are retried."""
         return tuple(self._refusals.values())
 
     def fail_deliveries(self, batch: Batch[Delivery], error: KafkaError) -> None:
@@ -429,20 +430,21 @@ class Sender:
             if not delivery.done():
                 delivery.set_exception(error)
                 if self._transaction is not None:
-                    # The commit raises it as well: the application need not look at each future.
+                    # The commit raises the error as well, so the application need not check each
+                    # future.
                     delivery.exception()
         self.wake_progressed()
 
     def fail_all(self, error: KafkaError, *, in_flight: bool = False) -> None:
-        """Fail all batches that are not in flight; with `in_flight` those as well."""
+        """Fail all batches that are not in flight, with `in_flight` also the others."""
         accumulator = self._accumulator
         for batch in accumulator.drop_all() if in_flight else accumulator.drop_unsent():
             self.fail_deliveries(batch, error)
 
 
 def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:
-    """Return the partition and why it was refused. What is said of single records is said once;
-    the sentence for all of them repeats it."""
+    """Return the partition and the reason of its refusal. Errors of single records are listed once:
+    the message for the whole batch repeats them."""
     reasons: dict[str, list[str]] = {}
     for error in row.record_errors:
         if error.batch_index_error_message:
@@ -453,7 +455,7 @@ def _message(batch: Batch[Delivery], row: PartitionProduceResponse) -> str:
 
 
 def _of_records(numbers: list[str], reason: str) -> str:
-    """Return for which records of a batch the reason holds, and the reason."""
+    """Return the reason for a batch's refusal, and the records that it applies to."""
     named = ", ".join(numbers[:NAMED_RECORDS])
     more = len(numbers) - NAMED_RECORDS
     which = f"{named} and {more} more" if more > 0 else named

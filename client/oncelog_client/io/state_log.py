@@ -1,8 +1,9 @@
-"""A partition as the durable state of several processes. It is read to its end, with open
-transactions and markers, and appended to by whole transactions of a producer that they share.
+"""A partition that stores the state of several processes durably. It is read to its end, with open
+transactions and markers. It is written in whole transactions of a producer that the processes
+share.
 
-The producer speaks transaction version 1, so that its epoch stays from one process to the next. The
-caller gives the sequence number of an append: it is read from the log.
+The producer uses transaction version 1, so that all processes can use the same epoch. The caller
+passes the sequence number of an append, which it has read from the log.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ from .log_offsets import EARLIEST, list_offsets
 R = TypeVar("R")
 
 _FETCH_BYTES: Final = 1 << 22
-# Otherwise brokers would add the partition by themselves, and the epoch would not stay.
+# From version 2 on, brokers add the partition and the epoch changes.
 _EXPLICIT: Final = explicit_versions(ApiKey.PRODUCE)
 _WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
 class StateLog:
-    """One partition. Made by `Admin.state_log`."""
+    """One partition. Use `Admin.state_log` to get one."""
 
     def __init__(self, cluster: Cluster, partition: TopicPartition, timeout_ms: float) -> None:
         self._cluster = cluster
@@ -83,8 +84,8 @@ class StateLog:
     # -- reading
 
     async def read(self, offset: int = 0) -> list[LoggedBatch]:
-        """All batches from `offset` to the high watermark of now; where the log has no such offset,
-        from its beginning. Raises KafkaError, RetriableError when time is up."""
+        """Return all batches from `offset` to the current high watermark; from the beginning if the
+        log has no such offset. Raises KafkaError, RetriableError when time is up."""
         found: list[LoggedBatch] = []
         end_offset = -1
         begun_anew = False
@@ -102,7 +103,7 @@ class StateLog:
                 message = f"{self._partition} at {offset}: {error}"
                 raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error
             found += batches
-            # Without batches only gaps are left, by compaction.
+            # If there are no batches, compaction has left only gaps.
             offset = batches[-1].next_offset if batches else end_offset
             if offset >= end_offset:
                 return found
@@ -147,12 +148,13 @@ class StateLog:
         group_id: str | None = None,
         offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]] = (),
     ) -> None:
-        """One transaction of `parent`: the records (keys and values) as one batch from that
-        sequence number on, and offsets of a group. What was left open before becomes part of it.
+        """Write one transaction of `parent`: the records (keys and values) as one batch with that
+        sequence number, and offsets of a group. A transaction that was left open becomes part of
+        it.
 
-        Raises ProducerFencedError (nothing is committed) if the parent has another producer id or
-        epoch, CommitOutcomeUnknown if the last response did not come, and KafkaError or
-        RetriableError otherwise, with nothing committed.
+        Raise ProducerFencedError (nothing is committed) if the parent has another producer id or
+        epoch, CommitOutcomeUnknown without a response to the commit, and KafkaError or
+        RetriableError in all other cases, with nothing committed.
         """
         deadline_ms = monotonic_ms() + self._timeout_ms
         rows = list(offsets)
@@ -283,7 +285,7 @@ class StateLog:
     # -- calls
 
     async def _call(self, request: object, response: type[R], versions: range = ANY_VERSION) -> R:
-        """One attempt at the leader. Raises RetriableError."""
+        """Make one attempt at the leader. Raises RetriableError."""
         cluster = self._cluster
         leader = cluster.metadata.leader(self._partition)
         if leader is None:
@@ -294,7 +296,7 @@ class StateLog:
         return await cluster.call(leader, request, response, versions=versions)
 
     def _check_leader(self, code: int) -> None:
-        """Raises StaleLeaderError, after which the leader is looked up anew."""
+        """Raise StaleLeaderError, after which the leader is looked up again."""
         error = error_for(code, str(self._partition)) if code else None
         if isinstance(error, StaleLeaderError):
             self._cluster.refresh_soon()
@@ -331,7 +333,7 @@ class StateLog:
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """All at once; raises the first error after all have ended."""
+    """Run all at once. Raise the first error after all have ended."""
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

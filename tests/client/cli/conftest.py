@@ -52,6 +52,7 @@ class CommandLine:
             return said is not None and promise(said)
 
         wait_until(holds, f"the promise of {arguments}", SETTLE_TIMEOUT_S)
+        assert said is not None
         return said
 
     def create(self, topic: str, *, partitions: int = 1) -> None:

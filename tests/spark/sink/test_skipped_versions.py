@@ -85,7 +85,7 @@ def test_so_is_one_that_another_process_has_written_meanwhile(
     assert not slow.commit(message)
     (said,) = warnings(caplog)
     assert said == (
-        f"sink {name}: txnVersion 7 of txnAppId app is skipped, and its rows are aborted:"
+        "txnVersion 7 of txnAppId app is skipped, and its rows are aborted:"
         " another write of it was committed first"
     )
     assert "batch 7: skipped, " in caplog.text
