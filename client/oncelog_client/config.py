@@ -1,8 +1,8 @@
 """Settings of the clients: Kafka's names in snake case, Kafka's defaults, Kafka's conflicts.
 
-A `...Settings` says what the caller wrote, a `...Config` what holds; the difference matters for
-idempotence, which is given up without an error only if the caller did not ask for it (KIP-679).
-The names are loaded when first asked for: a client needs those of its own kind alone.
+A `...Settings` holds what the caller set, a `...Config` the effective values. Idempotence needs
+both: another setting may turn it off silently only if the caller did not set it (KIP-679). A name
+is loaded at first use: a client needs only the settings of its own kind.
 """
 
 from __future__ import annotations

@@ -30,13 +30,13 @@ class ConnectCause(Enum):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the peer, or the system, has said no. A timeout or silence is no answer yet."""
+        """Return True if the peer or the system has refused. A timeout or silence is no refusal."""
         return self not in (ConnectCause.TIMED_OUT, ConnectCause.SILENT)
 
 
 class ConnectFailure(NamedTuple):
-    """One failed connect: `address` as (host, port), its `cause`, and in `detail` what the system
-    or the peer said beyond the cause (may be empty)."""
+    """A failed connect: `address` as (host, port), its `cause`, and in `detail` the text of the
+    system or the peer (may be empty)."""
 
     address: Address
     cause: ConnectCause
@@ -51,15 +51,15 @@ class ConnectFailure(NamedTuple):
 
 
 def shown(address: Address) -> str:
-    """Return an address as host:port, an IPv6 host in brackets. Metadata may name any host: what
-    cannot be printed is escaped."""
+    """Return an address as host:port, an IPv6 host in brackets. Metadata may hold any host, so
+    characters that cannot be printed are escaped."""
     host, port = address
     host = "".join(c if c.isprintable() else repr(c)[1:-1] for c in host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def described(failures: Iterable[ConnectFailure]) -> str:
-    """Return one sentence for several failures, each once."""
+    """Return one sentence for several failures, without repetitions."""
     return "; ".join(dict.fromkeys(map(str, failures)))
 
 
@@ -77,7 +77,8 @@ _OTHERS: Final[dict[bytes, ConnectCause]] = {
 # Content types of TLS records: change_cipher_spec, alert, handshake; then the major version 3.
 _TLS_TYPES: Final = (0x14, 0x15, 0x16)
 _TLS_MAJOR: Final = 3
-# The response to ApiVersions: an error code at least, and some hundred rows of six bytes at most.
+# Plausible sizes of a response to ApiVersions: an error code at least, and some hundred rows of six
+# bytes at most.
 _LEAST_RESPONSE: Final = 6
 _MOST_RESPONSE: Final = 1 << 20
 

@@ -35,8 +35,8 @@ class Consumer:
     """Reads records. Use as `async with Consumer(servers, group_id=...) as consumer`.
 
     Settings are those of Kafka's consumer in snake case (each is described in
-    `help(ConsumerSettings)` of `oncelog_client.config`); raises
-    ConfigError for those that exclude each other. Not for two tasks at once, `close` excepted.
+    `help(ConsumerSettings)` of `oncelog_client.config`); raises ConfigError for those that exclude
+    each other. Only one task at a time may use it, except for `close`.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Consumer:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
         default twice `request_timeout_ms`); its `failures` say why, for each address.
 
-        With `fail_fast` raises ConnectError as soon as every bootstrap server has said no: a broker
-        that is just starting is not waited for.
+        With `fail_fast`, raise ConnectError as soon as every bootstrap server has refused, instead
+        of waiting for a broker that is starting.
         """
         await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
         self._opened = True
@@ -95,7 +95,7 @@ class Consumer:
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Why each broker cannot be reached, while none can; empty as long as one is connected."""
+        """Return why each broker cannot be reached; nothing while one is connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -126,9 +126,10 @@ class Consumer:
         topics: Iterable[str] | str | TopicPattern,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read topics (or all whose whole name matches a compiled pattern) as a group's member.
+        """Subscribe, as a member of the group, to topics or to all topics with a name that matches
+        a compiled pattern.
 
-        Replaces the subscription before. A plain string is one topic. Joining happens in `poll`.
+        Replace the earlier subscription. A plain string is one topic. `poll` joins the group.
         """
         self._check_open()
         if self._group is None:
@@ -147,13 +148,14 @@ class Consumer:
                 return
             self._subscription.subscribe_topics(names)
             self._cluster.watch(names)
-            # A topic that does not exist yet is created, or waited for; that is no error here.
+            # A topic that does not exist yet is no error here: it is created, or the consumer waits
+            # for it.
             with suppress(RetriableError):
                 await self._cluster.refresh()
         self._group.membership.require_rejoin("the subscription changed")
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without the group handing them out."""
+        """Read exactly these partitions, without assignment by a group."""
         self._check_open()
         chosen = [TopicPartition(*partition) for partition in partitions]
         self._subscription.assign(chosen)
@@ -163,7 +165,7 @@ class Consumer:
         self._fetcher.pump()
 
     async def unsubscribe(self) -> None:
-        """Read nothing; leave the group."""
+        """Remove the subscription and leave the group."""
         self._check_open()
         await self._leave("the consumer unsubscribed")
         self._subscription.unsubscribe()
@@ -183,7 +185,7 @@ class Consumer:
         return self._subscription.partitions
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This consumer's place in its group, for `Producer.send_offsets_to_transaction`."""
+        """Return this member of the group, for `Producer.send_offsets_to_transaction`."""
         if self._group is None:
             raise IllegalStateError("group_metadata needs a group: pass group_id=… to Consumer")
         return self._group.membership.metadata
@@ -193,8 +195,8 @@ class Consumer:
     async def poll(
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> list[ConsumerRecord]:
-        """The next records, at most `max_poll_records` (or `max_records`), as soon as there are
-        any; none after `timeout_ms`. Rebalances happen in here, and may take longer.
+        """Return the next records, at most `max_poll_records` (or `max_records`), as soon as there
+        are any; none after `timeout_ms`. Rebalances run in here, and may take longer.
 
         Raises what listeners raise, AuthorizationError, OffsetOutOfRangeError or
         NoOffsetForPartitionError under `auto_offset_reset="none"`, FencedInstanceError, and
@@ -217,7 +219,8 @@ class Consumer:
             self._fetcher.raise_failure()
             now_ms = monotonic_ms()
             if now_ms >= deadline_ms:
-                # A turn for what is under way, or polls without a time-out would never see it.
+                # Background tasks get a turn of the loop: without it, polls with timeout 0 would
+                # never see their results.
                 await asyncio.sleep(0)
                 return []
             wait_ms = min(deadline_ms, self._auto_commit.due_ms) - now_ms
@@ -236,7 +239,8 @@ class Consumer:
         self._positions.find_soon()
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Records one by one, for ever; the position moves with each. Ends when closed."""
+        """Iterate over records, without end; the position moves with each. The iteration ends when
+        the consumer is closed."""
         while not self._closed:
             group = self._group if self._subscription.uses_group else None
             quiet = (
@@ -258,18 +262,18 @@ class Consumer:
     # -- positions
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on at `offset` with the next poll."""
+        """Move the position: the next poll returns the record at `offset`."""
         to = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
         if to.offset < 0:
             raise IllegalStateError(f"{partition} has no offset {to.offset}: offsets begin at 0")
         self._subscription[partition].jump(to.offset, to.known_epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on at the first offset of the partitions (of all without arguments)."""
+        """Move to the first offset of the partitions (of all without arguments)."""
         await self._reset(partitions, "earliest")
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on at the end of the partitions: under read_committed the last stable offset."""
+        """Move to the end of the partitions: under read_committed the last stable offset."""
         await self._reset(partitions, "latest")
 
     async def _reset(self, partitions: Iterable[TopicPartition], reset: OffsetReset) -> None:
@@ -281,8 +285,8 @@ class Consumer:
         await self._positions.find(states, self.config.default_api_timeout_ms)
 
     async def reset_to_last_committed(self, *partitions: TopicPartition) -> None:
-        """Go back to the committed offsets, after a transaction was aborted: what was read in it is
-        read again. A partition without one starts by `auto_offset_reset`."""
+        """Go back to the committed offsets after an aborted transaction, to read its input again.
+        `auto_offset_reset` applies to a partition without one."""
         self._check_open()
         states = self._subscription.chosen(partitions)
         for state in states:
@@ -290,7 +294,8 @@ class Consumer:
         await self._positions.find(states, self.config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record `poll` will give. Raises TimedOutError while unknown."""
+        """Return the offset of the next record that `poll` returns. Raise TimedOutError while it is
+        unknown."""
         self._check_open()
         return await self._position(partition, self.config.default_api_timeout_ms)
 
@@ -303,18 +308,18 @@ class Consumer:
         return state.position
 
     def count_uncommitted(self) -> UncommittedRecords:
-        """Count from now on the records of transactions that are open or aborted, as far as `poll`
-        has read. With read_committed the count stays 0. Call it before the first `poll`."""
+        """Count, from now on, the returned records of open and aborted transactions. With
+        read_committed the count stays 0. Call it before the first `poll`."""
         self._fetcher.uncommitted = uncommitted = UncommittedRecords()
         return uncommitted
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Give no records of the partitions (of all without arguments) until `resume`."""
+        """Return no records of the partitions (of all without arguments) until `resume`."""
         for state in self._subscription.chosen(partitions):
             state.paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Give records again."""
+        """Return records of the partitions again."""
         for state in self._subscription.chosen(partitions):
             state.paused = False
         self._fetcher.pump()
@@ -330,9 +335,9 @@ class Consumer:
     ) -> None:
         """Commit the positions, or the given offsets of the *next* records to read.
 
-        Raises CommitFailedError when the partitions are another member's by now,
-        RebalanceInProgressError (poll, then commit what is still assigned), FencedInstanceError,
-        RetriableError after `default_api_timeout_ms`.
+        Raise CommitFailedError if the partitions belong to another member, RebalanceInProgressError
+        (poll, then commit what is still assigned), FencedInstanceError, RetriableError after
+        `default_api_timeout_ms`.
         """
         self._check_open()
         self._auto_commit.give_way()
@@ -386,14 +391,15 @@ class Consumer:
         )
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How far the position is behind what can be read, as of the last fetch; None before one.
+        """Return the number of offsets from the position to the end that can be read, as of the
+        last fetch; None before a fetch.
 
         Under read_committed that end is the last stable offset.
         """
         return self._subscription[partition].lag(read_committed=self.config.read_committed)
 
     async def lag(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """As `current_lag`, but asking the brokers now."""
+        """Return the same as `current_lag`, from a request to the brokers."""
         deadline_ms = monotonic_ms() + self.config.default_api_timeout_ms
         chosen = [state.partition for state in self._subscription.chosen(partitions)]
         ends = await self.end_offsets(chosen)

@@ -1,4 +1,4 @@
-"""What can go wrong, as classes: retriable, abortable, fatal (KIP-1050's groups of errors).
+"""Errors as classes: retriable, abortable, fatal (the groups of KIP-1050).
 
 Every error carries Kafka's error code, and `error_for` is the one table from code to class.
 """
@@ -13,16 +13,16 @@ from .connect_failures import ConnectFailure, described
 
 
 class KafkaError(Exception):
-    """Any failure of the client. `code` is Kafka's: the broker's own, or the nearest one.
+    """Any failure of the client. `code` is the error code of the broker, or the nearest one.
 
-    A plain KafkaError is a refused call: repeating it as it is would be refused again, but nothing
-    else is affected.
+    A plain KafkaError is a refused call. The same call would be refused again; nothing else is
+    affected.
     """
 
     default_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
-    # Whether the client raises it without asking a broker: then its text has no broker's code.
+    # True if the client raises the error without a request: its text then shows no error code.
     is_local: ClassVar[bool] = False
-    # Whether it says of a record that no log has it. False: it may have been written.
+    # True if the record of the error is in no log. False: it may have been written.
     not_written: bool = False
 
     def __init__(self, message: str = "", code: ErrorCode | None = None) -> None:
@@ -31,13 +31,13 @@ class KafkaError(Exception):
         self.reword(message)
 
     def reword(self, message: str) -> None:
-        """Say it in other words, once more is known. The code stays."""
+        """Replace the message by a more precise one. The code stays."""
         self.message = message
         text = message if self.is_local else f"{self.code.name}: {message}"
         self.args = (text if message else self.code.name,)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By default the formatted text would come back as the message, without the code.
+        # Pickle would pass the formatted text as message, and lose the code.
         return (_restored, (type(self), self.args, self.__dict__))
 
 
@@ -51,9 +51,9 @@ def _restored(
 
 
 class RetriableError(KafkaError):
-    """May go away when tried again. The client has tried until its own deadline.
+    """A retry may succeed. The client has retried until its deadline.
 
-    `failures`: if no broker could be reached, why, for each address that was tried.
+    `failures`: if no broker could be reached, the reason for each address that was tried.
     """
 
     failures: tuple[ConnectFailure, ...] = ()
@@ -64,22 +64,23 @@ class AbortableError(KafkaError):
 
 
 class FatalError(KafkaError):
-    """The producer (or the static member) cannot go on: close it."""
+    """The producer (or the static member) cannot be used any more: close it."""
 
 
 class ConfigError(KafkaError, ValueError):
-    """A setting, or two together, that cannot be honoured; raised before anything is connected."""
+    """A setting, or a combination of two, that the client cannot honor; raised before any
+    connect."""
 
     default_code = ErrorCode.INVALID_CONFIG
 
 
 class SettingsWarning(UserWarning):
-    """A setting silently given up because another one excludes it."""
+    """A setting has no effect because another setting excludes it."""
 
 
 class IllegalStateError(KafkaError):
-    """A call that does not fit the state, such as a commit without a transaction. Its message says
-    what to call first."""
+    """A call in the wrong state, such as a commit without a transaction. The message names the call
+    that must come first."""
 
     is_local = True
     default_code = ErrorCode.INVALID_TXN_STATE
@@ -92,13 +93,14 @@ class ClosedError(KafkaError):
 
 
 class TimedOutError(RetriableError):
-    """No answer within the deadline; whether it took effect is unknown unless said otherwise."""
+    """The deadline expired without a response; unless the message says otherwise, the request may
+    have taken effect."""
 
     default_code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class DisconnectedError(RetriableError):
-    """The connection could not be made or broke. `sent` tells whether the request had left."""
+    """The connection could not be opened, or broke. `sent`: True if the request was sent before."""
 
     default_code = ErrorCode.NETWORK_EXCEPTION
 
@@ -110,7 +112,7 @@ class DisconnectedError(RetriableError):
 
 
 class ConnectError(DisconnectedError):
-    """No connection could be made: to one broker, or to any. No request has been sent.
+    """No connection could be opened: to one broker, or to any. No request was sent.
 
     `failures` has a ConnectFailure (address, cause, detail) for each address that was tried; its
     `cause` is a ConnectCause: REFUSED, NO_SUCH_HOST, HTTP, TLS, SILENT and so on.
@@ -122,21 +124,21 @@ class ConnectError(DisconnectedError):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether every address has said no: a retry is of no use until one of them is mended."""
+        """True if every address has refused: a retry is of no use until one of them is fixed."""
         return all(failure.cause.is_lasting for failure in self.failures)
 
 
 class StaleLeaderError(RetriableError):
-    """The broker asked does not lead the partition (any more)."""
+    """The broker does not lead the partition (any more)."""
 
 
 class StaleCoordinatorError(RetriableError):
-    """The broker asked is not (yet, or any more) the coordinator."""
+    """The broker is not the coordinator (yet, or any more)."""
 
 
 class IncompleteResponseError(RetriableError):
-    """A response without error lacks rows that were asked for. Whether a change took effect for
-    those is unknown; the client has asked again until its deadline."""
+    """A response without error lacks rows that were asked for. For these rows, it is unknown
+    whether a change took effect. The client has retried until its deadline."""
 
     default_code = ErrorCode.CORRUPT_MESSAGE
 
@@ -154,7 +156,7 @@ class RecordTooLargeError(KafkaError):
 
 
 class UnsupportedVersionError(KafkaError):
-    """The broker does not speak any version of the request that could carry what was asked."""
+    """The broker speaks no version of the request with all requested fields."""
 
     default_code = ErrorCode.UNSUPPORTED_VERSION
 
@@ -166,7 +168,8 @@ class AuthorizationError(KafkaError):
 
 
 class OffsetOutOfRangeError(KafkaError):
-    """A position outside the log, or in what it has lost, with `auto_offset_reset="none"`."""
+    """A position outside the log, or in a part that the log has lost, with
+    `auto_offset_reset="none"`."""
 
     default_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -178,7 +181,7 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class CommitFailedError(KafkaError):
-    """Offsets were refused: the group has rebalanced and the partitions are another member's."""
+    """The commit was refused: after a rebalance, the partitions belong to another member."""
 
     default_code = ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -202,16 +205,17 @@ class ProducerFencedError(FatalError):
 
 
 class FencedInGroupError(AbortableError):
-    """A newer generation of the producer's consumer group, or another producer in it, has taken its
-    input partitions. Its transaction is aborted: poll, to be in the group's generation, and call
-    `init_transactions` with the new assignment. Nothing has to be closed."""
+    """A newer generation of the producer's consumer group, or another producer of the group, has
+    taken over its input partitions. Its transaction is aborted. Poll until the consumer is in the
+    new generation, and call `init_transactions` with the new assignment. The producer need not be
+    closed."""
 
     default_code = ErrorCode.ILLEGAL_GENERATION
 
 
 class GroupCommitError(AbortableError):
-    """Nothing was decided, because of one member, or of the parent where that was not initialised
-    with the group. `member` is its transactional id."""
+    """Nothing was decided, because of one member, or of a parent that was not initialized with the
+    group. `member` is its transactional id."""
 
     def __init__(
         self, message: str = "", code: ErrorCode | None = None, *, member: str = ""
@@ -221,8 +225,8 @@ class GroupCommitError(AbortableError):
 
 
 class TransactionGoneError(KafkaError):
-    """The transaction to end is not open, nor was it ended this way: it timed out, was fenced, or
-    was ended the other way. Nothing has changed by the call."""
+    """The transaction is not open and was not ended this way: it timed out, was fenced, or had the
+    other outcome. This call has changed nothing."""
 
     default_code = ErrorCode.PRODUCER_FENCED
 
@@ -234,11 +238,11 @@ class TransactionAbortedError(AbortableError):
 
 
 class CommitOutcomeUnknown(KafkaError):
-    """A commit was sent, and no response gave its outcome.
+    """A commit was sent, and its outcome is unknown: there was no response.
 
-    The transaction may be committed or not; the client never aborts then. Unless `fatal`, calling
-    `commit_transaction()` again asks on, and is the only call allowed. When `fatal`, this producer
-    cannot learn the outcome any more (it was fenced while waiting): look at the committed offsets.
+    The transaction may be committed or not, so the client never aborts it. Unless `fatal`, the only
+    allowed call is `commit_transaction()`, which asks again. If `fatal`, this producer cannot learn
+    the outcome any more (it was fenced meanwhile): read the committed offsets.
     """
 
     default_code = ErrorCode.REQUEST_TIMED_OUT
@@ -304,7 +308,8 @@ ERROR_CLASSES: Final[dict[ErrorCode, type[KafkaError]]] = {
 
 
 def error_for(code: int, message: str | None = "") -> KafkaError:
-    """The exception for an error code of an answer; an unknown code is UNKNOWN_SERVER_ERROR."""
+    """Return the exception for the error code of a response; an unknown code is
+    UNKNOWN_SERVER_ERROR."""
     try:
         known = ErrorCode(code)
     except ValueError:

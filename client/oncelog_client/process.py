@@ -1,8 +1,8 @@
-"""The process of a command line. Ctrl-C ends it with a word and exit code 130 from its first line
-on, while its modules are being imported, too.
+"""The process of a command line. From its first line on, also during imports, Ctrl-C ends the
+process with a message and exit code 130.
 
-A short command makes no garbage worth a search. The collector is off until the command is imported
-(`collect_from_now` in `cli`), and the interpreter's last collections find an empty heap.
+A short command creates too little garbage to collect. The collector is off until the command is
+imported (`collect_from_now` in `cli`). The last collections of the interpreter find an empty heap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 def run(command_line: Callable[[], None]) -> None:
     """Run a command line, which imports what it needs, and exit with its code."""
-    # As Python does: a program that is started in the background leaves SIGINT ignored.
+    # As in Python itself: a program that was started in the background ignores SIGINT.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end_at_once)
     gc.disable()
@@ -36,29 +36,30 @@ def run(command_line: Callable[[], None]) -> None:
         # The exit code is known: Ctrl-C must not end the interpreter with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if left.code == INTERRUPTED:
-            # The interpreter would flush standard output, and wait for a reader that does not read.
+            # The interpreter would flush standard output, and might wait for a reader that does not
+            # read.
             os._exit(INTERRUPTED)
-        # The interpreter looks for garbage at its end, which takes a sixth of a short command.
+        # At exit the interpreter collects garbage, which takes a sixth of a short command.
         gc.freeze()
         raise
 
 
 def unwind_when_interrupted() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt from now on, for a command that has to put something back;
-    nothing changes for a command line in another program."""
+    """From now on Ctrl-C raises KeyboardInterrupt, for a command that has to restore something. Has
+    no effect if another program runs the command line."""
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def end_at_once(number: int = signal.SIGINT, _: object = None) -> NoReturn:
-    """End the process where it is, as a handler of `number`. No exception is raised: where none can
-    pass, in a finalizer or in the callback of an import, it would be printed and forgotten."""
+    """End the process at once, as the handler of signal `number`. It raises no exception: in a
+    finalizer or in the callback of an import, an exception would be printed and ignored."""
     last_words("interrupted")
     os._exit(128 + number)
 
 
 def last_words(text: str) -> None:
-    """Print a line on standard error unless that would wait for its reader."""
+    """Print a line on standard error, unless its reader would make that wait."""
     try:
         _, ready, _ = select.select([], [2], [], 0)
         if ready:
@@ -69,8 +70,9 @@ def last_words(text: str) -> None:
 
 
 def _open_standard_streams() -> None:
-    """Put something in the place of standard streams that were closed before the start, so that no
-    other file gets their numbers: input and output that fail, an error output that takes all."""
+    """Open replacements for standard streams that were closed before the start, so that no other
+    file gets their numbers. Standard input and output then fail; standard error accepts
+    everything."""
     for number, name, mode, flags in (
         (0, "stdin", "r", os.O_WRONLY),
         (1, "stdout", "w", os.O_RDONLY),

@@ -69,7 +69,7 @@ class Producer:
         self._lifecycle: TransactionLifecycle | None = None
         if self.config.transactional_id is not None:
             self._lifecycle = TransactionLifecycle(self._cluster, self.config, self._accumulator)
-        # At hand for every record.
+        # Stored as attributes, because every record uses them.
         self._transaction = None if self._lifecycle is None else self._lifecycle.transaction
         self._sender: Sender | None = None
         self._running: asyncio.Task[None] | None = None
@@ -81,8 +81,8 @@ class Producer:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
         default twice `request_timeout_ms`); its `failures` say why, for each address.
 
-        With `fail_fast` raises ConnectError as soon as every bootstrap server has said no: a broker
-        that is just starting is not waited for.
+        With `fail_fast`, raise ConnectError as soon as every bootstrap server has refused, instead
+        of waiting for a broker that is starting.
         """
         self._loop = asyncio.get_running_loop()
         self._sender = Sender(self._cluster, self.config, self._accumulator, self._transaction)
@@ -109,12 +109,12 @@ class Producer:
                     await sender.flush()
         sender.fail_all(ClosedError("the producer was closed"))
         await self._cluster.close()
-        # Also what a connection that broke just now has given back.
+        # Including the batches of a connection that has just broken.
         sender.fail_all(ClosedError("the producer was closed"), in_flight=True)
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Why each broker cannot be reached, while none can; empty as long as one is connected."""
+        """Return why each broker cannot be reached; nothing while one is connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -149,9 +149,9 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Buffer a record; the future tells where it was written, or why not.
+        """Buffer a record. The future gets its place in the log, or the error.
 
-        Waits, for at most `max_block_ms`, only for metadata of a new topic or room in
+        Wait, for at most `max_block_ms`, only for metadata of a new topic or for room in
         `buffer_memory`. Raises BufferExhaustedError, RecordTooLargeError, the topic's error, or the
         transaction's error when it can only be aborted; TypeError or ValueError for what no record
         can hold.
@@ -187,22 +187,22 @@ class Producer:
         if first or closed:
             sender.wake()
         if closed:
-            # Let the sender have its turn: a loop of sends may otherwise never give it one.
+            # Give the sender a turn: a loop of sends might never yield otherwise.
             await asyncio.sleep(0)
         return delivery
 
     async def send_encoded(
         self, partition: TopicPartition, records: EncodedRecords
     ) -> asyncio.Future[RecordMetadata]:
-        """Buffer a whole batch that the caller has encoded, for many records. The future has the
-        place of its last record, or the error if not all of them were written.
+        """Buffer a complete batch that the caller has encoded, for many records. The future gets
+        the place of its last record, or the error if a record was not written.
 
-        What is compressed, retried, split and numbered, and how, is as with `send`; partitions are
-        the caller's choice (`partitioner`). In a transaction, committing it and handing it over
-        raise what the future would: it need not be looked at.
+        Compression, retries, splits and sequences are those of `send`. The caller chooses the
+        partition (`partitioner`). In a transaction, the commit and the hand-over raise the same
+        error, so the future need not be awaited.
 
-        Waits and raises as `send` does; IllegalStateError without idempotence, as then a retry may
-        write a half of a batch after the other.
+        Wait and raise as `send` does; raise IllegalStateError without idempotence, because a retry
+        could then write one half of a batch after the other.
         """
         sender = self._open()
         if not self.config.enable_idempotence:
@@ -227,7 +227,7 @@ class Producer:
             self._transaction.want_partition(partition)
         self._accumulator.append_encoded(partition, records, delivery, monotonic_ms())
         sender.wake()
-        # Let the sender have its turn: a loop of sends may otherwise never give it one.
+        # Give the sender a turn: a loop of sends might never yield otherwise.
         await asyncio.sleep(0)
         return delivery
 
@@ -257,7 +257,7 @@ class Producer:
             ) from None
         finally:
             self._accumulator.flushes_in_progress -= 1
-        # Closing gives room as well.
+        # Closing also ends the wait for room.
         self._open()
 
     async def flush(self) -> None:
@@ -266,12 +266,12 @@ class Producer:
 
     @property
     def refusals(self) -> tuple[KafkaError, ...]:
-        """Why brokers refuse records that are sent again, for each partition: a full disk, too few
-        replicas. A change of the leader is not among them."""
+        """Return the error of each partition with batches that are retried, such as a full disk or
+        too few replicas. A change of the leader is not reported."""
         return () if self._sender is None else self._sender.refusals
 
     def topic_failure(self, topic: str) -> KafkaError | None:
-        """What the brokers last said of a topic that cannot be used, None if nothing."""
+        """Return the brokers' last error for a topic that cannot be used, None without an error."""
         info = self._cluster.metadata.topics.get(topic)
         return None if info is None or not info.error else error_for(info.error, topic)
 
@@ -281,9 +281,9 @@ class Producer:
         return list((await self._topic(topic)).partitions)
 
     async def _topic(self, name: str) -> TopicInfo:
-        # Every later refresh would ask for it again, so that it has to be one.
+        # Check the name first, because every later refresh would request the topic again.
         info = await self._cluster.topic(topic_name(name), self.config.max_block_ms)
-        # Others may have closed it while this waited.
+        # Another task may have closed the producer meanwhile.
         self._open()
         return info
 
@@ -321,21 +321,21 @@ class Producer:
         *,
         keep_prepared_txn: bool = False,
     ) -> None:
-        """Take the transactional id: fence its older producers, wait until what they left open has
-        been committed or aborted. Once, before the first transaction.
+        """Initialize the transactional id: fence its older producers, and wait until their open
+        transaction is committed or aborted. Call it once, before the first transaction.
 
-        With `keep_prepared_txn` what they left open stays open, to be ended by
-        `complete_transaction`, `commit_transaction` or `abort_transaction` (KIP-939). What was
-        begun with a group is only kept with that group: otherwise INVALID_TXN_STATE, a FatalError.
+        With `keep_prepared_txn` an open transaction stays open. End it with `complete_transaction`,
+        `commit_transaction` or `abort_transaction` (KIP-939). A transaction that began with a group
+        is only kept with that group: otherwise INVALID_TXN_STATE, a FatalError.
 
-        With a consumer, offsets are sent in its name: `send_offsets_to_transaction(offsets)`
-        (KIP-447, revised).
+        With a consumer, `send_offsets_to_transaction(offsets)` commits as that member (KIP-447,
+        revised).
 
-        With all input partitions, group and generation (KIP-447, early draft): after every
-        rebalance, and after a FencedInGroupError. Producers of the group that have one of the
-        partitions are fenced and what they left open is aborted before this returns; requests of
-        older generations are refused. Raises FencedInGroupError in an older generation, and
-        UnsupportedVersionError where the broker does not announce `oncelog.group.transactions`.
+        With all input partitions, group and generation (KIP-447, early draft): call it after every
+        rebalance, and after a FencedInGroupError. It fences the group's other producers of these
+        partitions, aborts their open transactions before it returns, and makes the broker refuse
+        requests of older generations. Raise FencedInGroupError in an older generation, and
+        UnsupportedVersionError if the broker lacks the feature `oncelog.group.transactions`.
 
         Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
         """
@@ -353,26 +353,28 @@ class Producer:
     async def adopt_transactions(
         self, member: TransactionMember, group: TransactionGroup | None = None
     ) -> None:
-        """Go on as a producer that another process has initialised, with `Admin.init_producer` or
-        `init_transactions`, and that has sent nothing yet; no other process may send in its
-        name. `group` is the group that it was initialised with, if any. Raises
-        IllegalStateError if the transactional id is not this producer's."""
+        """Continue as a producer that another process has initialized, with `Admin.init_producer`
+        or `init_transactions`, and that has sent nothing yet. No other process may use it. `group`:
+        the group that it was initialized with, if any. Raises IllegalStateError if the
+        transactional id is not this producer's."""
         self._transactional().adopt(member, group)
 
     async def hand_over_transaction(self) -> TransactionMember | None:
-        """Write what is buffered and leave the transaction open, for another process to commit it
-        (`Admin.end_transaction`; together with others `Admin.commit_group`). None if it is empty.
-        This producer needs another `init_transactions` or `adopt_transactions` then.
+        """Write the buffered records and leave the transaction open, so that another process can
+        commit it (`Admin.end_transaction`; together with other transactions `Admin.commit_group`).
+        Return None if the transaction is empty. Afterwards this producer needs another
+        `init_transactions` or `adopt_transactions`.
 
         Raises AbortableError, FatalError, or TimedOutError (call again).
         """
         return await self._transactional().hand_over(self._open())
 
     async def begin_transaction(self) -> None:
-        """Start a transaction. Raises IllegalStateError inside another one.
+        """Start a transaction. Raise IllegalStateError inside another transaction.
 
-        The first one after the cluster's `transaction.version` has come to 2 gets a new epoch: may
-        raise a FatalError, or TimedOutError (call `abort_transaction`, and begin again).
+        After the cluster's `transaction.version` has changed to 2, the first transaction needs a
+        new epoch. Then this may raise a FatalError, or TimedOutError (call `abort_transaction`, and
+        begin again).
         """
         await self._transactional().begin(self._open())
 
@@ -383,48 +385,49 @@ class Producer:
     ) -> None:
         """Make consumed offsets part of the transaction: the offsets of the *next* records to read.
 
-        With `consumer.group_metadata()` a consumer that has lost its partitions is refused
-        (KIP-447); a plain group id is only protected by the transactional id, and by the generation
-        of `init_transactions`. Without a group it is that of `init_transactions`. Raises
+        With `consumer.group_metadata()`, the broker refuses a consumer that has lost its partitions
+        (KIP-447). A plain group id is only protected by the transactional id, and by the generation
+        of `init_transactions`. Without a group, it is the group of `init_transactions`. Raises
         AbortableError or FatalError.
         """
         await self._transactional().send_offsets(self._open(), offsets, group)
 
     async def prepare_transaction(self) -> PreparedTxnState:
-        """Write what is buffered. From now on the transaction stays open, over crashes too, until
-        it is committed, aborted or completed: store the state with the decision (KIP-939).
+        """Write the buffered records and prepare the transaction. It then stays open, over crashes
+        too, until it is committed, aborted or completed. Store the returned state together with the
+        decision (KIP-939).
 
         Raises AbortableError, FatalError, or TimedOutError (call again).
         """
         return await self._transactional().prepare(self._open())
 
     async def complete_transaction(self, state: PreparedTxnState) -> None:
-        """Commit the prepared transaction if it is the one of `state`, which was stored when it was
-        decided to commit; abort it otherwise. Does nothing after `init_transactions` that found no
-        open transaction: then it has been ended already.
+        """Commit the prepared transaction if `state`, which the application stored with its
+        decision to commit, names it; else abort it. Do nothing if `init_transactions` found no open
+        transaction: it has ended already.
 
-        Raises as `commit_transaction` and `abort_transaction` do; may then be called again.
+        Raise as `commit_transaction` and `abort_transaction` do; the call may be repeated.
         """
         await self._transactional().complete(self._open(), state)
 
     async def commit_transaction(self) -> None:
-        """Write what is buffered, then commit: both within `max_block_ms`.
+        """Write the buffered records, then commit, within `max_block_ms`.
 
-        Raises AbortableError (abort, and do the work again), FatalError (close), or
-        CommitOutcomeUnknown: then only calling this again is allowed, it asks on.
+        Raise AbortableError (abort, and do the work again), FatalError (close), or
+        CommitOutcomeUnknown: then the only allowed call is this one, which asks again.
         """
         await self._transactional().commit(self._open())
 
     async def abort_transaction(self) -> None:
-        """Drop what is buffered and abort. Raises TimedOutError (call again) or FatalError."""
+        """Drop the buffered records and abort. Raises TimedOutError (call again) or FatalError."""
         await self._transactional().abort(self._open())
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
         """`async with producer.transaction():` commits at the end, aborts on an exception.
 
-        Never aborts after a commit without a known outcome: CommitOutcomeUnknown goes to the
-        caller, which may call `commit_transaction()` again.
+        After a commit with an unknown outcome it does not abort. The caller gets
+        CommitOutcomeUnknown and may call `commit_transaction()` again.
         """
         await self.begin_transaction()
         try:

@@ -1,7 +1,7 @@
 """The values that cross the client's public API. Names as in the Java client.
 
-Named tuples: their constructor and hash run in C, and they are defined in a fifth of the time that
-a dataclass takes.
+They are named tuples, because constructor and hash run in C and the definition takes a fifth of a
+dataclass's time.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class OffsetAndMetadata(NamedTuple):
 
     @property
     def known_epoch(self) -> int:
-        """The leader epoch as it goes on the wire: -1 for none."""
+        """Return the leader epoch as the wire has it: -1 for none."""
         return -1 if self.leader_epoch is None else self.leader_epoch
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Answer of a look-up by time: the first record at or after it."""
+    """The result of a look-up by time: the first record at or after it."""
 
     offset: int
     timestamp_ms: int
@@ -61,8 +61,9 @@ class ConsumerRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. `offset` is -1 when the broker did not say (acks=0, or an old
-    duplicate); `timestamp_ms` is the broker's under LogAppendTime, otherwise the record's own."""
+    """The place of a written record. `offset` is -1 if the broker did not return it (acks=0, or an
+    old duplicate). `timestamp_ms` is the broker's time under LogAppendTime, otherwise the record's
+    own."""
 
     topic: str
     partition: int
@@ -75,8 +76,8 @@ class RecordMetadata(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition as the metadata show it. `leader` is None while there is none;
-    `offline_replicas` are the brokers that cannot use their log of it."""
+    """A partition in the cluster's metadata. `leader` is None if there is none. `offline_replicas`
+    are the brokers that cannot use their log of it."""
 
     topic: str
     partition: int
@@ -88,7 +89,7 @@ class PartitionInfo(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A broker as clients reach it."""
+    """A broker and the address for clients."""
 
     node_id: int
     host: str
@@ -97,8 +98,8 @@ class Node(NamedTuple):
 
 
 class TransactionMember(NamedTuple):
-    """A transaction that another process may decide: the transactional id, and the producer id and
-    epoch that have it."""
+    """A transaction that another process may decide: its transactional id, producer id and
+    epoch."""
 
     transactional_id: str
     producer_id: int
@@ -106,7 +107,7 @@ class TransactionMember(NamedTuple):
 
 
 class TransactionGroup(NamedTuple):
-    """The place of a transactional producer in a consumer group (KIP-447, early draft): the
+    """A transactional producer's membership in a consumer group (KIP-447, early draft): the
     generation, and the input partitions that the group has assigned to its process."""
 
     group_id: str
@@ -115,10 +116,10 @@ class TransactionGroup(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A consumer's place in its group, for `Producer.send_offsets_to_transaction` (KIP-447).
+    """A consumer's membership in its group, for `Producer.send_offsets_to_transaction` (KIP-447).
 
-    With the generation and member id the group coordinator refuses offsets of a zombie; the
-    defaults stand for "not a member", which is only checked against the transactional id.
+    By generation and member id, the group coordinator refuses offsets of a zombie. The defaults
+    mean "not a member": then only the transactional id is checked.
     """
 
     group_id: str

@@ -1,6 +1,6 @@
-"""The admin client and the values it takes and gives.
+"""The admin client with its arguments and results.
 
-The names are loaded when first asked for: a command line needs few of them.
+A name is loaded at first use: a command line needs few of them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from oncelog_client.values import Node, TopicPartition
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster: `controller` is None while there is none."""
+    """The cluster; `controller` is None if there is none."""
 
     cluster_id: str | None
     controller: Node | None
@@ -26,8 +26,8 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """One data directory of a broker. -1 bytes: the broker did not say. `error`: why the broker
-    cannot use it."""
+    """One data directory of a broker; a size of -1 means that the broker did not report it.
+    `error`: why the broker cannot use it."""
 
     path: str
     total_bytes: int

@@ -1,4 +1,4 @@
-"""The admin client: one method per thing an operator does."""
+"""The admin client, with one method for each task of an operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oncelog_client.core.client_config import (
 from oncelog_client.errors import IllegalStateError
 from oncelog_client.io.cluster import Cluster
 
-# Each method imports what it needs: a command line calls one or two of them.
+# Each method imports what it needs, because a command line calls one or two of them.
 if TYPE_CHECKING:
     from oncelog_client.admin.broker_descriptions import ClusterDescription, LogDirDescription
     from oncelog_client.admin.config_descriptions import AlterConfigOp, ConfigEntry, ConfigResource
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 OffsetSpec = int | Literal["earliest", "latest", "max_timestamp"]
 
-# As timestamps of ListOffsets (KIP-79, KIP-734).
+# Timestamps of ListOffsets (KIP-79, KIP-734).
 _SPECS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
 
 
 class Admin:
     """Changes and describes a cluster. Use as `async with Admin(bootstrap_servers) as admin`.
 
-    Every method raises the first refusal as a KafkaError after all that it was given has been
-    tried, and RetriableError when `default_api_timeout_ms` is over.
+    Every method processes all its arguments and then raises the first error as a KafkaError. It
+    raises RetriableError after `default_api_timeout_ms`.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Admin:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
         default twice `request_timeout_ms`); its `failures` say why, for each address.
 
-        With `fail_fast` raises ConnectError as soon as every bootstrap server has said no: a broker
-        that is just starting is not waited for.
+        With `fail_fast`, raise ConnectError as soon as every bootstrap server has refused, instead
+        of waiting for a broker that is starting.
         """
         await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
 
@@ -74,7 +74,7 @@ class Admin:
 
     @property
     def outage(self) -> tuple[ConnectFailure, ...]:
-        """Why each broker cannot be reached, while none can; empty as long as one is connected."""
+        """Return why each broker cannot be reached; nothing while one is connected."""
         return self._cluster.outage
 
     async def __aenter__(self) -> Self:
@@ -94,7 +94,7 @@ class Admin:
     async def create_topics(
         self, new_topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> None:
-        """Create topics; a plain name takes the broker's defaults."""
+        """Create topics; a plain name gets the broker's defaults."""
         from oncelog_client.admin import topic_changes
         from oncelog_client.admin.topic_descriptions import NewTopic
 
@@ -104,7 +104,7 @@ class Admin:
         )
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics with all they hold."""
+        """Delete topics with all their records."""
         from oncelog_client.admin import topic_changes
 
         await topic_changes.delete_topics(self._cluster, names, self._timeout_ms)
@@ -118,7 +118,7 @@ class Admin:
         )
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        """Topics with their partitions. Raises KafkaError for one that does not exist."""
+        """Topics with their partitions. Raise KafkaError for a topic that does not exist."""
         from oncelog_client.admin import topics
 
         return await topics.describe_topics(self._cluster, names, self._timeout_ms)
@@ -126,7 +126,7 @@ class Admin:
     async def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> None:
-        """Give topics more partitions: topic -> how many it should have in the end."""
+        """Add partitions to topics: topic -> the new number of partitions."""
         from oncelog_client.admin import topic_changes
 
         await topic_changes.create_partitions(
@@ -136,8 +136,8 @@ class Admin:
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Delete all records before an offset (-1: before the high watermark). Answers the first
-        offsets that are left."""
+        """Delete all records before an offset (-1: before the high watermark). Return the first
+        offsets that remain."""
         from oncelog_client.admin import records
 
         return await records.delete_records(self._cluster, before, self._timeout_ms)
@@ -147,7 +147,7 @@ class Admin:
     async def describe_configs(
         self, resources: Iterable[ConfigResource]
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """All settings of topics, brokers or groups, by name."""
+        """Return all settings of topics, brokers or groups, by name."""
         from oncelog_client.admin import configs
 
         return await configs.describe_configs(self._cluster, resources, self._timeout_ms)
@@ -174,7 +174,7 @@ class Admin:
         return await groups.list_groups(self._cluster, states, self._timeout_ms)
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """Groups with their members; one that does not exist is in the state `Dead`."""
+        """Describe groups with their members; a group that does not exist has the state `Dead`."""
         from oncelog_client.admin import groups
 
         return await groups.describe_groups(self._cluster, group_ids, self._timeout_ms)
@@ -192,7 +192,8 @@ class Admin:
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group: all, or those of the partitions that have one."""
+        """Return the committed offsets of a group: all, or those of the given partitions that have
+        one."""
         from oncelog_client.io.group_offsets import fetch_offsets
 
         return await fetch_offsets(
@@ -200,8 +201,8 @@ class Admin:
         )
 
     async def describe_group_lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
-        """What the group has still to read of each partition with a committed offset, and what is
-        held back from it by open transactions."""
+        """Return the group's lag in each partition with a committed offset, and the records that
+        open transactions hold back."""
         from oncelog_client.admin.group_lag import group_lag
 
         committed = await self.list_group_offsets(group_id)
@@ -222,7 +223,7 @@ class Admin:
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Forget committed offsets. Refused while members subscribe to the topic."""
+        """Delete committed offsets. The broker refuses while members subscribe to the topic."""
         from oncelog_client.admin import groups
 
         await groups.delete_group_offsets(self._cluster, group_id, partitions, self._timeout_ms)
@@ -232,7 +233,7 @@ class Admin:
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """The producers that partitions know, as their leaders (or one broker) know them."""
+        """Return the producers of partitions, as their leaders (or one broker) know them."""
         from oncelog_client.admin import transactions
 
         return await transactions.describe_producers(
@@ -248,9 +249,9 @@ class Admin:
         transactional_id_pattern: str | None = None,
         group_id: str | None = None,
     ) -> list[TransactionListing]:
-        """All transactional ids of the cluster, or those in one of the states (`Ongoing`, `Empty`
-        ...), of one of the producers, open for longer than so many ms, matching a pattern of RE2.
-        With a group only its coordinator is asked, which has all ids of its transactions.
+        """List the transactional ids of the cluster. Filters: states (`Ongoing`, `Empty` ...),
+        producer ids, a minimum duration in ms, a pattern of RE2. With a group, only its coordinator
+        is asked: it has all ids of the group's transactions.
         """
         from oncelog_client.admin import transactions
         from oncelog_protocol.messages.list_transactions import ListTransactionsRequest
@@ -265,8 +266,8 @@ class Admin:
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """Transactional ids with state and partitions. Raises KafkaError
-        (TRANSACTIONAL_ID_NOT_FOUND) for one that does not exist."""
+        """Transactional ids with state and partitions. Raise KafkaError
+        (TRANSACTIONAL_ID_NOT_FOUND) for an id that does not exist."""
         from oncelog_client.admin import transactions
 
         return await transactions.describe_transactions(
@@ -274,17 +275,17 @@ class Admin:
         )
 
     async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
-        """Write an ABORT marker past the coordinator, for a transaction that the coordinator does
-        not know (KIP-664). It does not check that: a transaction that the coordinator knows is
-        torn, and may be committed in its other partitions. For such a transaction there is
-        `force_terminate_transaction`."""
+        """Write an ABORT marker without the coordinator, for a transaction that the coordinator
+        does not know (KIP-664). This is not checked: a transaction that the coordinator knows would
+        be split, and might be committed in its other partitions. Use `force_terminate_transaction`
+        for such a transaction."""
         from oncelog_client.admin import transactions
 
         await transactions.abort_transaction(self._cluster, spec, self._timeout_ms)
 
     async def fence_producers(self, transactional_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Abort what they have open and refuse their producers from now on; the producer id and
-        epoch that each has then. An id that does not exist is made."""
+        """Abort the ids' open transactions and fence their producers. Return the new producer id
+        and epoch of each. An id that does not exist is created."""
         from oncelog_client.admin import transactions
 
         return dict(
@@ -292,7 +293,7 @@ class Admin:
         )
 
     async def force_terminate_transaction(self, transactional_id: str) -> None:
-        """Abort what a transactional id has open, also one that is prepared (KIP-939)."""
+        """Abort the open transaction of a transactional id, also a prepared one (KIP-939)."""
         await self.fence_producers([transactional_id])
 
     # -- transactions that processes share
@@ -305,15 +306,16 @@ class Admin:
         transaction_timeout_ms: int = 60_000,
         two_phase_commit: bool = False,
     ) -> TransactionMember:
-        """Initialise a transactional producer for another process, which goes on with
-        `Producer.adopt_transactions`; fences as `Producer.init_transactions` does, in a group those
-        of its older generations too. With a group it is initialised *with that group*: a member of
-        generation `group.generation_id`, whose transactions `commit_group` can decide.
+        """Initialize a transactional producer for another process, which calls
+        `Producer.adopt_transactions`. It fences as `Producer.init_transactions` does, in a group
+        also the producers of older generations. With a group, the producer is initialized *with
+        that group*, as a member of generation `group.generation_id`: `commit_group` can then decide
+        its transactions.
 
-        With `two_phase_commit` its transactions have no timeout (KIP-939); raises
-        UnsupportedVersionError or AuthorizationError where the broker does not have or allow it.
-        Raises FencedInGroupError in an older generation, UnsupportedVersionError where the broker
-        does not announce `oncelog.group.transactions`.
+        With `two_phase_commit` its transactions have no timeout (KIP-939). Raise
+        UnsupportedVersionError or AuthorizationError if the broker lacks or forbids it. Raise
+        FencedInGroupError in an older generation, UnsupportedVersionError if the broker lacks the
+        feature `oncelog.group.transactions`.
         """
         from oncelog_client.transaction import group_transactions, shared_transactions
 
@@ -336,12 +338,13 @@ class Admin:
         )
 
     async def end_transaction(self, member: TransactionMember, *, committed: bool = True) -> None:
-        """Commit or abort what another process has left open
+        """Commit or abort a transaction that another process has left open
         (`Producer.hand_over_transaction`, without a group).
 
-        May be repeated, by any process, until the transactional id is used again: succeeds once it
-        is ended this way. Raises TransactionGoneError where it is not open and was not ended this
-        way, CommitOutcomeUnknown (call again) or TimedOutError without an answer.
+        Any process may repeat the call until the transactional id is used again: it succeeds if the
+        transaction was ended this way. Raise TransactionGoneError if the transaction is not open
+        and was not ended this way; CommitOutcomeUnknown (call again) or TimedOutError without a
+        response.
         """
         from oncelog_client.transaction import shared_transactions
 
@@ -350,7 +353,8 @@ class Admin:
         )
 
     def state_log(self, partition: TopicPartition) -> StateLog:
-        """A partition as the durable state of processes that share a producer; no call yet."""
+        """Return a partition as the durable state of processes that share a producer. Sends nothing
+        yet."""
         from oncelog_client.io.state_log import StateLog
 
         return StateLog(self._cluster, partition, self._timeout_ms)
@@ -361,9 +365,9 @@ class Admin:
         parent: TransactionMember,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> None:
-        """The first half of `commit_group`: put offsets of the group into the parent's transaction.
-        `commit_group` without offsets is the other one. Raises FencedInGroupError, or
-        GroupCommitError where the parent was not initialised with the group."""
+        """Add offsets of the group to the parent's transaction: the first half of `commit_group`.
+        `commit_group` without offsets is the second half. Raise FencedInGroupError, or
+        GroupCommitError if the parent was not initialized with the group."""
         from oncelog_client.transaction import group_transactions
 
         await group_transactions.stage_offsets(
@@ -379,17 +383,17 @@ class Admin:
     ) -> None:
         """Commit open transactions of a group by one decision: all of them, or none.
 
-        The parent and all members must have been initialised with the group, in its newest
-        generation: by `init_producer` or `init_transactions` with a TransactionGroup's values. The
+        The parent and all members must have been initialized with the group in its newest
+        generation, by `init_producer` or `init_transactions` with a TransactionGroup's values. The
         parent first commits `offsets` for the group in its own transaction, which must not be
-        empty; it keeps its epoch. The members' producers need another `init_transactions` or
-        `init_producer` then.
+        empty; it keeps its epoch. Afterwards the members' producers need another
+        `init_transactions` or `init_producer`.
 
-        Nothing is committed by this call where it raises GroupCommitError (because of a member,
-        which it names, or of a parent that was not initialised with the group), FencedInGroupError
-        (the parent), RecordTooLargeError (too many members) or IllegalStateError (the parent has
-        nothing open, or was decided with other members). After CommitOutcomeUnknown the same call
-        *without offsets* asks again.
+        After GroupCommitError (because of a member, which it names, or of a parent that was not
+        initialized with the group), FencedInGroupError (the parent), RecordTooLargeError (too many
+        members) or IllegalStateError (the parent has nothing open, or was decided with other
+        members), this call has committed nothing. After CommitOutcomeUnknown, repeat the call
+        *without offsets* to learn the outcome.
         """
         from oncelog_client.transaction import group_transactions
 
@@ -405,8 +409,8 @@ class Admin:
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets at the ends of partitions, or of the first record at or after a time (ms since
-        1970). Under read_committed "latest" is the last stable offset."""
+        """Return the offsets at the ends of partitions, or of the first record at or after a time
+        (ms since 1970). Under read_committed, "latest" is the last stable offset."""
         from oncelog_client.io.log_offsets import list_offsets
 
         return await list_offsets(
@@ -418,7 +422,7 @@ class Admin:
 
     @property
     def features(self) -> Mapping[str, int]:
-        """The features that the broker connected to last has announced, with their levels."""
+        """Return the features that the last connected broker announced, with their levels."""
         return self._cluster.features
 
     async def describe_cluster(self) -> ClusterDescription:
@@ -430,7 +434,7 @@ class Admin:
     async def describe_log_dirs(
         self, broker_ids: Iterable[int] | None = None
     ) -> dict[int, list[LogDirDescription]]:
-        """What lies in the data directories of the brokers (of all without ids)."""
+        """Return the contents of the brokers' data directories (of all brokers without ids)."""
         from oncelog_client.admin import brokers
 
         return await brokers.describe_log_dirs(self._cluster, broker_ids, self._timeout_ms)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class ResourceType(IntEnum):
-    """What a setting belongs to."""
+    """The kinds of owners of settings."""
 
     TOPIC = 2
     BROKER = 4
@@ -17,14 +17,14 @@ class ResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """One owner of settings; a broker's name is its id."""
+    """An owner of settings; a broker's name is its id."""
 
     type: ResourceType
     name: str
 
 
 class ConfigSource(IntEnum):
-    """Where a setting's value comes from."""
+    """The sources of a setting's value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -38,7 +38,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigSynonym(NamedTuple):
-    """Another place the setting could come from, best first."""
+    """Another source of the setting, in the order of precedence."""
 
     name: str
     value: str | None
@@ -46,7 +46,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting. The value of a sensitive one is None."""
+    """One setting. The value of a sensitive setting is None."""
 
     name: str
     value: str | None

@@ -139,7 +139,7 @@ async def alter_configs(
 
 
 def _check(code: int, resource: str, message: str | None) -> None:
-    """Raise the error of a resource. A topic that does not exist is not waited for: Kafka's Admin
+    """Raise the error of a resource. Do not wait for a topic that does not exist: Kafka's Admin
     does not retry this error either."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise KafkaError(f"there is no topic {resource}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -147,7 +147,7 @@ def _check(code: int, resource: str, message: str | None) -> None:
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-    """Settings of one broker are that broker's to tell; all others any broker's."""
+    """Only the broker itself reports its settings; any broker reports the others."""
     nodes: dict[int | None, list[ConfigResource]] = {}
     for resource in resources:
         own = resource.type in _OF_ONE_BROKER and resource.name

@@ -17,7 +17,7 @@ class GroupListing(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member of a classic group, with the partitions the last rebalance gave it."""
+    """A member of a classic group, with its partitions of the last rebalance."""
 
     member_id: str
     group_instance_id: str | None
@@ -27,7 +27,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A classic group. `partition_assignor` is empty while the group has none."""
+    """A classic group. `partition_assignor` is empty if the group has none."""
 
     group_id: str
     state: str

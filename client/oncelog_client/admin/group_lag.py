@@ -1,4 +1,5 @@
-"""What a consumer group has still to read: by the last stable offset, and what is held back."""
+"""The lag of a consumer group, by the last stable offset, and the records that open transactions
+hold back."""
 
 from __future__ import annotations
 
@@ -26,9 +27,10 @@ _VERSIONS = versions_with(ListOffsetsRequest, "isolation_level")
 
 class PartitionLag(NamedTuple):
     """The lag of a group in one partition. oncelog counts records: `lag` is what a read_committed
-    reader still gets now, `held_back` what follows behind open transactions, neither with markers
-    or aborted records. Other brokers count nothing, and oncelog no lag of more than about a million
-    batches: then both are differences of offsets (`is_exact` is false), which are never less."""
+    reader can read now, `held_back` what open transactions hold back. Markers and aborted records
+    do not count. Other brokers do not count, and oncelog does not count a lag of more than about a
+    million batches. Then both are differences of offsets (`is_exact` is false), which are never too
+    small."""
 
     committed_offset: int
     last_stable_offset: int
@@ -64,7 +66,8 @@ async def group_lag(
 async def _existing(
     cluster: Cluster, committed: Mapping[TopicPartition, int], timeout_ms: float
 ) -> dict[TopicPartition, int]:
-    """The offsets of partitions that exist: those of a deleted topic may outlive it for a while."""
+    """Keep the offsets of existing partitions: those of a deleted topic may outlive it for a
+    while."""
     cluster.watch({partition.topic for partition in committed})
     await cluster.retry(cluster.refresh, timeout_ms)
     return {
@@ -77,7 +80,7 @@ async def _existing(
 async def _counted(
     cluster: Cluster, committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-    """One attempt at all leaders. Raises RetriableError where a leader is unknown."""
+    """One attempt at all leaders. Raise RetriableError if a leader is unknown."""
     by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
     for place, offset in committed.items():
         leader = cluster.metadata.leader(place)

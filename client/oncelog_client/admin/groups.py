@@ -70,7 +70,7 @@ async def describe_groups(
             )
             group = next(row for row in response.groups if row.group_id == group_id)
             if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-                # From v6 on a group that is not there is an error, before it was a dead one.
+                # From v6 on a missing group is an error; before, it was a dead group.
                 group = DescribedGroup(group_id=group_id, group_state=_DEAD)
             check(group.error_code, group.error_message or group_id)
             node_id = await cluster.coordinator(CoordinatorType.GROUP, group_id)
@@ -91,7 +91,7 @@ async def describe_groups(
 
 
 def _member(protocol_type: str, member: DescribedGroupMember) -> MemberDescription:
-    # A list of groups needs none of what members do.
+    # A list of groups does not need the code for members.
     from oncelog_client.core.group_protocol import decode_assignment
     from oncelog_client.core.membership import PROTOCOL_TYPE
 
@@ -100,7 +100,8 @@ def _member(protocol_type: str, member: DescribedGroupMember) -> MemberDescripti
         try:
             assignment = decode_assignment(member.member_assignment)
         except ProtocolError:
-            # What members tell each other is their own; not every client keeps to the form.
+            # The coordinator does not check the members' metadata, and some clients have other
+            # formats.
             assignment = ()
     return MemberDescription(
         member.member_id,

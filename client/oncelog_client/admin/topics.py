@@ -62,5 +62,5 @@ async def _metadata(
 
 
 def no_topic(name: str) -> KafkaError:
-    # Retriable while a client waits for a topic, not where the caller names it to change it.
+    # Retriable while a client waits for a topic; not for a caller that changes a named topic.
     return KafkaError(f"there is no topic {name}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

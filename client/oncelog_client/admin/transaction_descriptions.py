@@ -1,6 +1,7 @@
-"""What the admin client tells of producers and transactions. Names as in the Java client (KIP-664).
+"""Producers and transactions as the admin client describes them. Names as in the Java client
+(KIP-664).
 
-Times are milliseconds since 1970. What only an oncelog broker tells is None of any other.
+Times are milliseconds since 1970. A value that only oncelog reports is None from any other broker.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from oncelog_client.values import TopicPartition
 
 
 class ProducerState(NamedTuple):
-    """A producer id as a partition knows it. `held_records` and `held_bytes`: what is in the
-    partition from the beginning of its open transaction on, and so kept from readers of committed
-    records."""
+    """A producer id in a partition. `held_records` and `held_bytes`: the contents of the partition
+    from the beginning of its open transaction on, which readers of committed records do not get
+    yet."""
 
     producer_id: int
     producer_epoch: int
@@ -27,7 +28,7 @@ class ProducerState(NamedTuple):
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id in one line. `state` under Kafka's name, such as `Ongoing`."""
+    """A transactional id in a list. `state` has Kafka's name, such as `Ongoing`."""
 
     transactional_id: str
     producer_id: int
@@ -37,7 +38,7 @@ class TransactionListing(NamedTuple):
 
 class Fence(NamedTuple):
     """A producer that was fenced, with all its earlier epochs. The client that fenced it is empty
-    if the coordinator did; `refusals` counts its requests that were refused since."""
+    if the coordinator did. `refusals` counts its refused requests since."""
 
     producer_id: int
     producer_epoch: int
@@ -49,9 +50,9 @@ class Fence(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id at its coordinator. `client_id` and `client_address` are the client
-    that opened it.
-    `time_left_ms`: until its transaction is aborted. `fences`: the oldest first."""
+    """A transactional id, as its coordinator knows it. `client_id` and `client_address` are the
+    client that opened it. `time_left_ms`: until its transaction is aborted. `fences`: the oldest
+    first."""
 
     transactional_id: str
     coordinator_id: int
@@ -68,12 +69,13 @@ class TransactionDescription(NamedTuple):
 
     @property
     def is_two_phase(self) -> bool:
-        """Whether it takes part in a two-phase commit. No timeout is how KIP-939 records it."""
+        """Return True if it takes part in a two-phase commit. KIP-939 records that as no
+        timeout."""
         return self.transaction_timeout_ms == INT32_MAX
 
 
 class AbortTransactionSpec(NamedTuple):
-    """Which transaction to abort in one partition. A `coordinator_epoch` below 0 is taken as 0."""
+    """The transaction to abort in one partition. A `coordinator_epoch` below 0 is taken as 0."""
 
     topic_partition: TopicPartition
     producer_id: int

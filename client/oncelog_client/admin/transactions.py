@@ -46,13 +46,12 @@ STATES: Final = (
 )
 _SPELLING: Final = {state.lower(): state for state in STATES}
 
-# So many partitions are asked for in one request, as in Kafka's tool.
+# Maximum number of partitions in one request, as in Kafka's tool.
 BATCH_SIZE: Final = 500
-# Of the transactional id that is fenced, until its next producer says how long it wants. The second
-# one for a broker whose transaction.max.timeout.ms is below the first; Kafka's own append may take
-# no longer, either.
+# Transaction timeouts in the InitProducerId that fences an id; the id's next producer sets its own.
+# The second one is for a broker with transaction.max.timeout.ms below the first.
 TIMEOUTS_MS: Final = (60_000, 100)
-# KIP-994 and KIP-1152: before them a broker would pass over the filter and list everything.
+# From KIP-994 and KIP-1152 on. Before, a broker would ignore the filter and list everything.
 _WITH_DURATION = versions_with(ListTransactionsRequest, "duration_filter")
 _WITH_PATTERN = versions_with(ListTransactionsRequest, "transactional_id_pattern")
 
@@ -154,7 +153,7 @@ async def list_transactions(
     cluster: Cluster, request: ListTransactionsRequest, group_id: str | None, timeout_ms: int
 ) -> list[TransactionListing]:
     versions = ANY_VERSION
-    # In any case: brokers know one spelling.
+    # Comparison ignores case, because brokers know only one spelling.
     request.state_filters = [_SPELLING.get(s.lower(), s) for s in request.state_filters]
     if request.transactional_id_pattern:
         versions = _WITH_PATTERN
@@ -271,7 +270,8 @@ async def abort_transaction(cluster: Cluster, spec: AbortTransactionSpec, timeou
         spec.producer_epoch,
         False,
         [WritableTxnMarkerTopic(partition.topic, [partition.partition])],
-        # A producer that never ended a transaction there has none: no coordinator's is below 0.
+        # -1 means that the producer has not ended a transaction there. The epochs of coordinators
+        # are 0 or more.
         max(spec.coordinator_epoch, 0),
     )
     cluster.watch([partition.topic])
@@ -305,7 +305,8 @@ async def fence_producers(
                 )
                 if response.error_code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                     break
-            # CONCURRENT_TRANSACTIONS, which is tried again, until what is open has been aborted.
+            # The broker responds with CONCURRENT_TRANSACTIONS, which is retried, until the open
+            # transaction is aborted.
             check(response.error_code, transactional_id)
             return response.producer_id, response.producer_epoch
 

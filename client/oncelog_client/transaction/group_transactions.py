@@ -1,4 +1,4 @@
-"""Transactions of a consumer group, as requests carry them, and those that another process decides
+"""Requests for the transactions of a consumer group, and for those that another process decides
 (feature `oncelog.group.transactions`)."""
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 
-# What TxnOffsetCommit is refused with while the group is not in the transaction.
+# Error codes of TxnOffsetCommit while the group is not in the transaction yet.
 _NOT_ADDED_YET: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
 
 
 def check_feature(cluster: Cluster) -> None:
-    """Raise UnsupportedVersionError if transactions cannot belong to a group: the broker would
-    skip the tagged fields that it does not know, and fence no producer."""
+    """Raise UnsupportedVersionError if transactions cannot belong to a group. Such a broker would
+    skip the unknown tagged fields, and fence no producer."""
     if cluster.features.get(GROUP_TRANSACTIONS, 0) < GROUP_TRANSACTIONS_LEVEL:
         raise UnsupportedVersionError(f"the broker does not announce {GROUP_TRANSACTIONS}")
 
@@ -64,7 +64,7 @@ async def init_producer(
     transaction_timeout_ms: int,
     timeout_ms: float,
 ) -> TransactionMember:
-    """InitProducerId for a producer of another process."""
+    """Send InitProducerId for a producer of another process."""
     check_feature(cluster)
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
@@ -88,7 +88,8 @@ async def commit_group(
     *,
     timeout_ms: float,
 ) -> None:
-    """AddOffsetsToTxn and TxnOffsetCommit by the parent if there are offsets, then one EndTxn."""
+    """Send AddOffsetsToTxn and TxnOffsetCommit for the parent if there are offsets, then one
+    EndTxn."""
     check_feature(cluster)
     deadline_ms = _deadline(timeout_ms)
     if offsets:
@@ -110,7 +111,7 @@ async def stage_offsets(
     *,
     timeout_ms: float,
 ) -> None:
-    """AddOffsetsToTxn and TxnOffsetCommit by the parent; its EndTxn is still to come."""
+    """Send AddOffsetsToTxn and TxnOffsetCommit for the parent; its EndTxn comes later."""
     check_feature(cluster)
     await _send_offsets(cluster, group_id, parent, offsets, _deadline(timeout_ms))
 
@@ -122,8 +123,9 @@ async def _send_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline_ms: float,
 ) -> None:
-    """Both requests at once, in this order: where one broker serves both it takes one round trip.
-    Where the second one comes to another broker sooner, that refuses it, and it is sent again."""
+    """Both requests are sent at once, in this order: if one broker serves both, that takes one
+    round trip. If the second request reaches another broker first, that broker refuses it, and it
+    is retried."""
     adding = AddOffsetsToTxnRequest(*parent, group_id=group_id, transaction_group_id=group_id)
     added, committed = await asyncio.gather(
         _ask(cluster, group_id, adding, AddOffsetsToTxnResponse, deadline_ms),

@@ -1,4 +1,4 @@
-"""What the transaction calls of a producer do, and in which order.
+"""The transaction calls of a producer as sequences of steps.
 
 `ProducerTransaction` holds the state, `TransactionSession` makes the calls to the coordinators.
 """
@@ -64,13 +64,14 @@ class TransactionLifecycle:
     # -- the transactional id
 
     async def init(self, consumer: GroupConsumer | None, *, keep_prepared: bool) -> None:
-        """InitProducerId without a group. Offsets are sent in the name of `consumer`."""
+        """Send InitProducerId without a group. Later offsets are committed as the member of
+        `consumer`."""
         await self._session.init(self._deadline(), keep_prepared=keep_prepared)
         self._consumer = consumer
         self._accumulator.adopt(self.transaction.identity)
 
     async def rejoin(self, sender: Sender, group: TransactionGroup, *, keep_prepared: bool) -> None:
-        """InitProducerId in a generation of the group, from any state."""
+        """Send InitProducerId in a generation of the group, from any state."""
         self._session.check_group_transactions()
         deadline_ms = self._deadline()
         self.transaction.rejoin(group)
@@ -95,7 +96,7 @@ class TransactionLifecycle:
         self._accumulator.adopt(self.transaction.identity)
 
     async def hand_over(self, sender: Sender) -> TransactionMember | None:
-        """Write what is buffered, and leave the transaction to another process."""
+        """Write the buffered records, and leave the transaction to another process."""
         self.transaction.apply(Event.PREPARE)
         await self._write_all(sender, self._deadline())
         identity, started = self.transaction.handed_over()
@@ -118,7 +119,7 @@ class TransactionLifecycle:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata | str | None,
     ) -> None:
-        """Add offsets of `group`; without it, of the group that `init` or `rejoin` was given."""
+        """Add offsets of `group`; without it, of the group of `init` or `rejoin`."""
         try:
             if group is None:
                 group = self._group()
@@ -127,7 +128,7 @@ class TransactionLifecycle:
             if offsets:
                 await self._session.send_offsets(offsets, group)
         finally:
-            # If this has failed the transaction, lingering records fail now.
+            # If this call has failed the transaction, the records that linger fail now.
             sender.wake()
 
     def _group(self) -> ConsumerGroupMetadata | str:
@@ -148,7 +149,8 @@ class TransactionLifecycle:
         return group
 
     async def prepare(self, sender: Sender) -> PreparedTxnState:
-        """Write what is buffered, and keep the transaction open until it is decided (KIP-939)."""
+        """Write the buffered records, and keep the transaction open until it is decided
+        (KIP-939)."""
         if not self._config.transaction_two_phase_commit_enable:
             raise IllegalStateError(
                 "prepare_transaction needs transaction_two_phase_commit_enable=True"
@@ -170,7 +172,7 @@ class TransactionLifecycle:
             await self.abort(sender)
 
     async def commit(self, sender: Sender) -> None:
-        """Write what is buffered, then commit."""
+        """Write the buffered records, then commit."""
         deadline_ms = self._deadline()
         self.transaction.apply(Event.PREPARE_COMMIT)
         if self.transaction.state is State.PREPARING_COMMIT:
@@ -179,10 +181,10 @@ class TransactionLifecycle:
         self._accumulator.adopt(self.transaction.identity)
 
     async def abort(self, sender: Sender) -> None:
-        """Drop what is buffered, then abort."""
+        """Drop the buffered records, then abort."""
         deadline_ms = self._deadline()
         if self.transaction.state is State.FENCED_IN_GROUP:
-            # The coordinator has aborted it; init_transactions is next.
+            # The coordinator has aborted the transaction; init_transactions comes next.
             await self._drop_all(sender, deadline_ms)
             return
         self.transaction.apply(Event.ABORT)

@@ -1,4 +1,4 @@
-"""The calls of a transactional producer to its coordinators, repeated until the outcome is clear.
+"""The calls of a transactional producer to its coordinators, repeated until the outcome is known.
 
 `verdicts` says what a response means, `transaction_requests` builds the requests; the deadlines and
 the order of the calls are here.
@@ -69,23 +69,23 @@ class TransactionSession:
         self._id = config.transactional_id
         self._transaction = transaction
         self._requests = TransactionRequests(self._id, config, transaction)
-        # The last error whose reason was looked up: the same error can be raised several times.
+        # The last error with a looked-up reason: the same error can be raised several times.
         self._explained: tuple[KafkaError, ...] = ()
 
     @property
     def cluster_version(self) -> int:
-        """The finalized `transaction.version` of the cluster, 0 where it has none."""
+        """Return the finalized `transaction.version` of the cluster, 0 without one."""
         return self._cluster.features.get(TRANSACTION_VERSION, 0)
 
     def check_group_transactions(self) -> None:
-        """Raise UnsupportedVersionError if the broker does not have transactions of groups."""
+        """Raise UnsupportedVersionError if the broker has no transactions of groups."""
         check_feature(self._cluster)
 
     # -- the calls
 
     async def init(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
-        """InitProducerId: fence every older producer of this id, and end the transaction that
-        it left open, or keep it if it is prepared.
+        """Send InitProducerId: fence every older producer of this id, and end its open transaction,
+        or keep it if it is prepared.
 
         Raises TimedOutError at `deadline_ms` (call again), or a FatalError.
         """
@@ -93,9 +93,9 @@ class TransactionSession:
         await self._take(deadline_ms, keep_prepared=keep_prepared)
 
     async def rejoin(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
-        """InitProducerId of a producer in its group's generation: producers that own one of its
-        input partitions are fenced, and their open transactions aborted. Call
-        `ProducerTransaction.rejoin` before.
+        """Send InitProducerId in the group's generation. It fences the producers that own one of
+        the input partitions, and aborts their open transactions. Call `ProducerTransaction.rejoin`
+        first.
 
         Raises FencedInGroupError if the group has a newer generation, TimedOutError (call again),
         or a FatalError.
@@ -130,7 +130,7 @@ class TransactionSession:
             raise
 
     async def add_partitions(self) -> None:
-        """AddPartitionsToTxn for the partitions sent to so far, and apply its outcome."""
+        """Send AddPartitionsToTxn for the partitions of the transaction, and apply the outcome."""
         partitions = self._transaction.partitions_to_add()
         deadline_ms = self._deadline()
 
@@ -160,7 +160,8 @@ class TransactionSession:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
     ) -> None:
-        """AddOffsetsToTxn (before KIP-890), TxnOffsetCommit. Raises AbortableError, FatalError."""
+        """Send AddOffsetsToTxn (before KIP-890) and TxnOffsetCommit. Raises AbortableError,
+        FatalError."""
         self._transaction.check_sendable()
         deadline_ms = self._deadline()
         identity = self._transaction.identity
@@ -194,7 +195,7 @@ class TransactionSession:
             raise await self._refused(refused, deadline_ms) from None
 
     async def commit(self, deadline_ms: float) -> None:
-        """EndTxn(commit), after all records have been written.
+        """Send EndTxn(commit), after all records were written.
 
         Raises CommitOutcomeUnknown at `deadline_ms`, AbortableError if the coordinator has not
         committed, FatalError otherwise.
@@ -220,7 +221,8 @@ class TransactionSession:
                     fatal=True,
                 )
                 if transaction.is_fence(refused.code):
-                    # The next generation starts from the committed offsets, whatever they are.
+                    # The next generation starts from the committed offsets, so the outcome does not
+                    # matter to it.
                     transaction.fenced_in_group(unknown)
                     raise unknown from None
                 raise transaction.fail_fatal(unknown) from None
@@ -232,7 +234,7 @@ class TransactionSession:
         transaction.ended(Event.COMMITTED, identity)
 
     async def abort(self, deadline_ms: float, *, bump: bool) -> None:
-        """EndTxn(abort) when nothing is in flight, and InitProducerId if the sequences have to
+        """Send EndTxn(abort) when nothing is in flight, and InitProducerId if the sequences have to
         restart at 0. Raises TimedOutError at `deadline_ms` (call again) or FatalError."""
         transaction = self._transaction
         bump = bump or transaction.bump_needed
@@ -243,13 +245,13 @@ class TransactionSession:
                     identity = await self._end(committed=False, deadline_ms=deadline_ms)
                 except Refused as refused:
                     if transaction.is_fence(refused.code):
-                        # The fencing has aborted it, or no producer can commit it any more.
+                        # The fencing has aborted the transaction, or prevents any commit of it.
                         self._applied(refused)
                         return
                     match refused.verdict:
                         case Verdict.FENCED | Verdict.ABORTABLE_BUMP:
-                            # The coordinator has timed it out, or a newer producer has fenced this
-                            # one: InitProducerId finds out.
+                            # The coordinator has aborted the transaction at its timeout, or a newer
+                            # producer has fenced this one: InitProducerId shows which.
                             bump = True
                         case _:
                             raise
@@ -307,7 +309,7 @@ class TransactionSession:
         )  # fmt: skip
 
     def _coordinator(self) -> tuple[CoordinatorType, str]:
-        """Return the coordinator that keeps the transactions: of the id, or of its group."""
+        """Return the coordinator of the transactions: that of the id, or that of its group."""
         if self._transaction.group is not None:
             return CoordinatorType.TRANSACTION_GROUP, self._transaction.group.group_id
         return CoordinatorType.TRANSACTION, self._id
@@ -331,8 +333,8 @@ class TransactionSession:
     async def _refused(self, refused: Refused, deadline_ms: float) -> KafkaError:
         """Apply an error code to the transaction, and return the error to raise.
 
-        For a fenced epoch InitProducerId first: if the coordinator has timed the transaction out,
-        this producer may go on with a new epoch."""
+        For a fenced epoch, send InitProducerId first: if the coordinator has aborted the
+        transaction at its timeout, this producer continues with a new epoch."""
         before = self._transaction.identity
         if refused.verdict is not Verdict.FENCED or self._transaction.is_fence(refused.code):
             return await self._explained_refusal(self._applied(refused), before)

@@ -1,10 +1,10 @@
-"""Transactions that processes share without a group: one process initialises the producer, another
-writes, a third decides. Any broker that has transactions will do.
+"""Transactions that processes share without a group: one process initializes the producer, another
+writes, a third decides. Every broker with transactions supports this.
 
-How the end of a transaction is seen depends on the `transaction.version` of the cluster. From 2 on
-(KIP-890) every end brings a new epoch, and EndTxn v5 recognises a repeated request by the epoch
-before, until the transactional id is initialised again or used. Before 2, the epoch stays, and a
-repeated EndTxn is recognised until the next transaction begins.
+The `transaction.version` of the cluster decides how a repeated EndTxn is recognized. From 2 on
+(KIP-890), every end bumps the epoch. EndTxn v5 recognizes a repeated request by the previous epoch,
+until the transactional id is initialized or used again. Before 2, the epoch stays, and a repeated
+EndTxn is recognized until the next transaction begins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest, In
 
 _EPOCH_BUMPS: Final = 2
 
-# What EndTxn is refused with where this very transaction is not open and was not ended this way.
+# Error codes of EndTxn for a transaction that is not open and was not ended this way.
 _GONE: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -50,7 +50,8 @@ async def init_producer(
     transaction_timeout_ms: int,
     timeout_ms: float,
 ) -> TransactionMember:
-    """InitProducerId for a producer of another process; waits until what was open is aborted."""
+    """Send InitProducerId for a producer of another process; wait until its open transaction is
+    aborted."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=transaction_timeout_ms,
@@ -77,7 +78,7 @@ async def init_producer(
 async def end_transaction(
     cluster: Cluster, member: TransactionMember, *, committed: bool, timeout_ms: float
 ) -> None:
-    """EndTxn in the name of a producer of another process."""
+    """Send EndTxn for a producer of another process."""
     request = EndTxnRequest(*member, committed=committed)
     try:
         await ask(
