@@ -1,11 +1,11 @@
 """The `.txnindex` files of a log (KIP-98), with a checksum of ours beside them.
 
-Kafka's rows carry none, and a lost row would show aborted records to a reader.
-`txn-index-checkpoint` keeps rows and CRC32C per segment in the form of Kafka's checkpoints; where
-they disagree with a file, or there is no checkpoint, the segment's rows are computed again from the
-log. Beside them it keeps how long the segment was, so that a start finds out when one is gone, or
-lost its end (`log/damage.py`). It is written when a segment is closed; what a clean stop knows of
-the last one is in `log/closed.py`.
+Kafka's rows have no checksum, and without a lost row a reader would get aborted records.
+`txn-index-checkpoint` has the number and CRC32C of the rows for each segment, in the form of
+Kafka's checkpoints. If they disagree with a file, or there is no checkpoint, the segment's rows are
+computed again from the log. It also has the size of each segment, so that a start finds out if a
+segment was deleted or has lost its end (`log/damage.py`). It is written when a segment is closed.
+`log/closed.py` has the last segment of a clean stop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oncelog_server.storage.layout import (
     segment_file,
 )
 
-# Of how many segments the rows stay in memory.
+# Number of segments with rows in memory.
 _SEGMENTS_KEPT: Final = 64
 _EMPTY: Final = (0, 0)
 _UNKNOWN: Final = (-1, 0)
@@ -41,7 +41,7 @@ Recompute = Callable[[int], list[AbortedTransaction]]
 
 
 class AbortedTransactions:
-    """Rows by segment, loaded when a reader needs them."""
+    """The rows of each segment, loaded when a reader needs them."""
 
     def __init__(
         self,
@@ -50,25 +50,26 @@ class AbortedTransactions:
         recompute: Recompute,
         names: Collection[str] = (TXN_INDEX_CHECKPOINT,),
     ) -> None:
-        """`names`: the files that may be in `directory`."""
+        """`names`: the files in `directory`, as far as they matter here."""
         self._files = files
         self._directory = directory
         self._recompute = recompute
         self._loaded: dict[int, TxnIndex] = {}
         self._growing: tuple[int, File] | None = None
-        # Rows that the file of the segment at the end lacks.
+        # Rows of the active segment that its file lacks.
         self._unwritten = bytearray()
-        # Base offset -> bytes of the segment when the checkpoint was written: it may have grown.
+        # Base offset -> size of the segment in bytes when the checkpoint was written. It may have
+        # grown since.
         self.sizes: dict[int, int] = {}
         self._sums = self._load_sums() if TXN_INDEX_CHECKPOINT in names else {}
-        # As in the checkpoint's file.
+        # The contents of the checkpoint's file.
         self._written = dict(self._sums)
 
     def _path(self, base_offset: int) -> str:
         return f"{self._directory}/{segment_file(base_offset, TXN_INDEX_SUFFIX)}"
 
     def _load_sums(self) -> dict[int, tuple[int, int]]:
-        """Base offset -> (rows, CRC); nothing is known of segments that are not named."""
+        """Base offset -> (number of rows, CRC). A segment without an entry is unknown."""
         try:
             data = read_whole(self._files, f"{self._directory}/{TXN_INDEX_CHECKPOINT}")
             rows = _decode(data or b"")
@@ -78,7 +79,7 @@ class AbortedTransactions:
         return {base: (count, crc) for base, count, crc, _ in rows if count >= 0}
 
     def after_clean_stop(self, last_base: int | None, closed: ClosedLog | None) -> None:
-        """Take over what the stop has remembered of the last segment, which grew after the
+        """Take the entry of the last segment from the clean stop: the segment grew after the
         checkpoint was written."""
         if last_base is not None:
             self._sums.pop(last_base, None)
@@ -87,7 +88,7 @@ class AbortedTransactions:
             self._sums[closed.base_offset] = closed.aborted, closed.rows_crc
 
     def start(self, base_offset: int) -> None:
-        """A segment with no rows yet: a new one, or one that recovery is about to scan."""
+        """Add a segment without rows: a new one, or one that recovery is about to scan."""
         self.close()
         self._unwritten.clear()
         self._loaded[base_offset] = TxnIndex()
@@ -95,18 +96,18 @@ class AbortedTransactions:
             write_whole(self._files, self._path(base_offset), b"")
 
     def append(self, base_offset: int, row: AbortedTransaction) -> None:
-        """Raises StorageError: the row is then here, and perhaps not in the file."""
+        """Raise StorageError: the row is then in memory, and perhaps not in the file."""
         self.add(base_offset, row)
         self.write(base_offset)
 
     def add(self, base_offset: int, row: AbortedTransaction) -> None:
-        """A row of the segment at the end, which `write` is to bring into the file."""
+        """Add a row of the active segment; `write` brings it into the file."""
         data = encode_row(row)
         self._index(base_offset).append(row, data)
         self._unwritten += data
 
     def write(self, base_offset: int) -> None:
-        """Append the rows that the file lacks. Raises StorageError, and the file is as it was."""
+        """Append the rows that the file lacks. Raise StorageError; the file is then unchanged."""
         if self._growing is None or self._growing[0] != base_offset:
             self._growing = (base_offset, self._files.open(self._path(base_offset), create=True))
         self._growing[1].append(self._unwritten)
@@ -115,9 +116,9 @@ class AbortedTransactions:
     def collect(
         self, base_offsets: Iterable[int], first_offset: int, end_offset: int
     ) -> list[AbortedTransaction]:
-        """Aborted transactions with records in `first_offset`..`end_offset` (exclusive).
-        `base_offsets`: the segments from the one with `first_offset` on, as the marker may be far
-        behind."""
+        """Return the aborted transactions with records in `first_offset`..`end_offset` (exclusive).
+        `base_offsets`: the segments from the one with `first_offset` on, because a marker may be in
+        a later segment."""
         found: list[AbortedTransaction] = []
         for base_offset in base_offsets:
             if self._index(base_offset).collect(first_offset, end_offset, found):
@@ -159,8 +160,8 @@ class AbortedTransactions:
         return index
 
     def checkpoint(self, sizes: Mapping[int, int]) -> None:
-        """Write the checksums, as far as they are known, and the sizes of these segments, which are
-        given by base offset. Raises StorageError."""
+        """Write the known checksums, and the sizes of these segments, by base offset. Raise
+        StorageError."""
         known = self._known(sizes)
         lines = []
         for base_offset, size in sizes.items():
@@ -171,12 +172,12 @@ class AbortedTransactions:
         self._written = known
 
     def is_checkpointed(self, base_offsets: Iterable[int]) -> bool:
-        """Whether the checkpoint's file has all that is known of these segments."""
+        """Return True if the checkpoint's file has everything that is known of these segments."""
         known = self._known(base_offsets)
         return all(self._written.get(base_offset) == known[base_offset] for base_offset in known)
 
     def _known(self, base_offsets: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Rows and CRC by base offset."""
+        """Return number of rows and CRC by base offset."""
         for base_offset, index in self._loaded.items():
             self._sums[base_offset] = (len(index.rows), index.crc)
         sums = self._sums
@@ -190,20 +191,20 @@ class AbortedTransactions:
         return len(index.rows), index.crc
 
     def close(self) -> None:
-        """Let the descriptor go."""
+        """Close the descriptor."""
         if self._growing is not None:
             self._growing[1].close()
             self._growing = None
 
     def forget(self, base_offset: int) -> None:
-        """The segment is not in the log any more."""
+        """Forget a segment that has left the log."""
         if self._growing is not None and self._growing[0] == base_offset:
             self.close()
         self._loaded.pop(base_offset, None)
         self._sums.pop(base_offset, None)
 
     def replace(self, base_offset: int, rows: Iterable[AbortedTransaction]) -> None:
-        """Compaction has written the segment and its index anew."""
+        """Replace the rows after compaction has rewritten the segment and its index."""
         index = TxnIndex()
         for row in rows:
             index.append(row, encode_row(row))
@@ -212,7 +213,7 @@ class AbortedTransactions:
 
 
 def _decode(data: bytes) -> list[tuple[int, ...]]:
-    """Base offset, rows, CRC of the rows, bytes of the segment. Older releases wrote no bytes, and
+    """Base offset, rows, CRC of the rows, bytes of the segment. Older releases wrote no sizes, and
     no CRC of the line. Raises MalformedCheckpoint."""
     lines = decode_lines(data)
     if lines and lines[0].count(" ") == 2:

@@ -13,8 +13,7 @@ _META_VERSION: Final = 1
 
 
 class MalformedCheckpoint(ValueError):
-    """The file is not what its name promises; what it held is rebuilt or starts from safe
-    values."""
+    """The file is not a valid checkpoint. Its values are rebuilt, or start from safe ones."""
 
 
 class MetaProperties(NamedTuple):
@@ -32,9 +31,9 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(data: bytes) -> list[str]:
-    """The lines of a checkpoint; an empty file has none, as in Kafka. Raises
-    MalformedCheckpoint, also where the last line does not end: of `7 247` a power loss may have
-    left `7 2`."""
+    """Return the lines of a checkpoint; an empty file has none, as in Kafka. Raise
+    MalformedCheckpoint, also if the last line has no end: a power loss may have left `7 2` of `7
+    247`."""
     if data and data[-1:] != b"\n":
         raise MalformedCheckpoint("cut off")
     try:
@@ -67,12 +66,12 @@ def decode_numbers(data: bytes, columns: int) -> list[tuple[int, ...]]:
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """recovery-point-offset-checkpoint and its like: (topic, partition) -> offset."""
+    """A checkpoint such as recovery-point-offset-checkpoint: (topic, partition) -> offset."""
     return encode_lines(map(offset_line, offsets, offsets.values()))
 
 
 def offset_line(name: tuple[str, int], offset: int) -> str:
-    """The line of one partition."""
+    """Return the line of one partition."""
     topic, partition = name
     return f"{topic} {partition} {offset}"
 
@@ -95,7 +94,7 @@ def encode_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def decode_partition_metadata(data: bytes) -> bytes:
-    """The topic id, 16 bytes. Raises MalformedCheckpoint."""
+    """Return the topic id, 16 bytes. Raises MalformedCheckpoint."""
     try:
         fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line)
         if fields["version"] != str(_VERSION):
@@ -113,7 +112,7 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(data: bytes) -> MetaProperties:
-    """Raises MalformedCheckpoint; its text follows the name of the file."""
+    """Raise MalformedCheckpoint; the message continues the name of the file."""
     if not data.strip():
         raise MalformedCheckpoint("is empty")
     try:

@@ -1,8 +1,8 @@
 """The last segment of every log at a clean stop, in a file of the data directory.
 
-A file in each log's own folder would do, but a stop after which 20,000 logs have their first
-records would write 20,000 files. The file counts only with the mark of a clean stop, and only as a
-whole: a log that is not in it is read instead.
+One file replaces a file in each log's folder: a stop after the first records of 20,000 logs would
+have to write 20,000 files. It counts only together with the mark of a clean stop, and only as a
+whole. A log without a line is read instead.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_lines, en
 
 
 class ClosedLog(NamedTuple):
-    """The last segment. `aborted`: rows of its txnindex, whose CRC32C is `rows_crc`. `producers`:
-    those in the snapshot at the log's end; with none there is no snapshot."""
+    """The last segment. `aborted`: number of rows in its txnindex; `rows_crc`: their CRC32C.
+    `producers`: number of producers in the snapshot at the log's end; 0 means that there is no
+    snapshot."""
 
     base_offset: int
     size: int
@@ -35,7 +36,8 @@ def closed_log_line(name: tuple[str, int], log: ClosedLog) -> str:
 
 
 def encode_closed_logs(lines: list[str]) -> bytes:
-    """Return the file in the form of Kafka's checkpoints. Its first line is the others' CRC32C."""
+    """Return the file in the form of Kafka's checkpoints. The first line is the CRC32C of the
+    others."""
     return encode_lines([str(_crc(lines)), *lines])
 
 

@@ -1,5 +1,4 @@
-"""What a topic may set about its log: Kafka's topic settings by their names, with Kafka's
-defaults."""
+"""The settings of a topic that concern its log: Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ LOG_APPEND_TIME: Final = "LogAppendTime"
 class LogConfig:
     """The settings of one log; sizes in bytes, times in ms (Kafka's LogConfig).
 
-    `validate_records` is ours (`oncelog.validate.records`): look into every record of a batch, not
-    only at its header and CRC. `preallocate` and `min_insync_replicas` mean nothing to the log
+    `validate_records` is ours (`oncelog.validate.records`): decode every record of a batch instead
+    of its header and CRC only. `preallocate` and `min_insync_replicas` have no effect on the log
     itself.
     """
 

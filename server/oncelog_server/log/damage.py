@@ -1,18 +1,19 @@
-"""What gives away that a log was damaged while nothing wrote to it: its segments are not what they
-were when they were closed.
+"""Detects that a log was damaged while no broker ran: its segments differ from those that were
+closed.
 
-A power loss takes ends of files that were not synced, and leaves zeros where a write did not reach
-the disk. Anything else that is missing, or different, was changed: it must not be passed over in
-silence, and a coordinator must not serve what is left.
+A power loss removes the ends of files that were not synced, and leaves zeros in place of lost
+writes. Any other difference is not from a power loss. It must be reported, and a coordinator must
+not serve the rest.
 
-Above the recovery point a closed segment may so end early, even within a batch, though a later one
-is there. A coordinator's log is then cut, loudly, and not refused. Without `oncelog.flush.on.ack`
-no response has promised more than that; with it none has left for what is lost, as a response waits
-for the syncs of all segments up to its own (`finish_flush` in `log.py`). A partition that refused
-would be offline after every such power failure, and nothing would have been saved.
+A power loss may shorten a closed segment above the recovery point, even within a batch, although a
+later segment exists. A coordinator's log is then cut, with a log event, and not refused. Without
+`oncelog.flush.on.ack` no response has promised that these records are durable. With it no response
+was sent for them, because a response waits for the syncs of all segments up to its own
+(`finish_flush` in `log.py`). If such a partition refused to open, it would be offline after every
+power failure, and nothing would be gained.
 
-A kill takes nothing: the page cache outlives the process. So all of that is an excuse only if the
-computer has been down since (`lost_nothing` is False).
+A kill loses nothing, because the page cache outlives the process. So all of this applies only if
+the computer has been down since (`lost_nothing` is False).
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.segment import Segment
 from oncelog_server.storage.layout import LOG_SUFFIX, segment_file
 
-# Disks write this much, or nothing of it.
+# Disks write this many bytes atomically.
 _SECTOR: Final = 512
 _HEADER: Final = 61
-# Offset and length of a batch come before what the length counts.
+# The length field of a batch does not count offset and length.
 _BEFORE_LENGTH: Final = 12
 
 
 def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Raise CorruptLog where a segment is gone, or shorter than it was when it was made durable.
+    """Raise CorruptLog if a segment is missing, or shorter than when it was made durable.
 
-    After a clean stop that is each one the checkpoint names, and for a coordinator after a kill,
-    too. After a power failure it is those wholly below the recovery point. At the front retention
-    may have been faster than the checkpoint.
+    After a clean stop this applies to each segment in the checkpoint; for a coordinator after a
+    kill, too. After a power failure it applies to the segments wholly below the recovery point. At
+    the start of the log, retention may have deleted segments after the checkpoint.
     """
     _check_front(loaded, log_start_offset)
     sizes = loaded.aborted.sizes
@@ -56,8 +57,8 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _check_front(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Raise CorruptLog for a coordinator's log without its first segment: compaction never takes
-    that name away, and the others are no prefix of what was written."""
+    """Raise CorruptLog for a coordinator's log without its first segment. Compaction keeps that
+    name, and the other segments are not a prefix of what was written."""
     if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
         return
     first = loaded.segments[0].base_offset
@@ -82,8 +83,8 @@ def _may_be_deleted(loaded: LoadedLog, base_offset: int, log_start_offset: int) 
 
 
 def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment) -> bool:
-    """Is there less of the segment, or of those up to the following one, than there was? Not all of
-    it was durable: a power failure took it."""
+    """Return True if the segment, or those up to `following`, are smaller than at the checkpoint.
+    A power failure has taken the bytes that were not durable."""
     if segment.size < sizes.get(segment.base_offset, 0):
         return True
     between = range(segment.base_offset + 1, following.base_offset)
@@ -93,9 +94,9 @@ def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment)
 def lost_the_end_of_a_batch(
     sizes: Mapping[int, int], segment: Segment, position: int, data: bytes
 ) -> bool:
-    """Does the file end within the batch at `position`, which begins with `data`, and is it not
-    known to have been as long as that? The segment was closed and not yet durable: a power failure
-    took its end, though of a later segment more was written."""
+    """Return True if the file ends within the batch at `position`, which begins with `data`, and
+    the checkpoint knows no larger size. The segment was closed, but not durable: a power failure
+    has taken its end, while bytes of a later segment survived."""
     if segment.base_offset in sizes and segment.size >= sizes[segment.base_offset]:
         return False
     left = segment.size - position
@@ -103,8 +104,8 @@ def lost_the_end_of_a_batch(
 
 
 def was_written(data: bytes, position: int) -> bool:
-    """Whether all of `data`, which is no batch, reached the disk once: no part of it that a disk
-    writes at once is all zeros. `position`: where it is in its file."""
+    """Return True if all of `data`, which is no batch, was written once: no sector of it is all
+    zeros. `position`: its place in the file."""
     if not any(data[:_HEADER]):
         return False
     first = -position % _SECTOR

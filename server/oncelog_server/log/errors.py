@@ -1,4 +1,4 @@
-"""What a log raises, beside StorageError of the disk below it."""
+"""The errors of a log, besides StorageError of the disk."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from oncelog_server.refusal import Refused
 
 
 class AppendError(Refused):
-    """The batch or marker is not appended and nothing has changed; `code` goes to the client."""
+    """The batch or marker was refused, and nothing has changed; `code` goes to the client."""
 
 
 class RecordError(msgspec.Struct, frozen=True):
-    """A record that made its batch be refused: its place in the batch, and why (KIP-467)."""
+    """A record that caused the refusal of its batch: its index in the batch, and the reason
+    (KIP-467)."""
 
     index: int
     message: str
 
 
 class InvalidRecords(AppendError):
-    """Records inside the batch are not as the topic wants them; `errors` names them in their
-    order, or none where they are too many."""
+    """The topic's settings refuse records of the batch. `errors` lists them in order, or none if
+    there are too many."""
 
     def __init__(self, code: ErrorCode, message: str, errors: Sequence[RecordError]) -> None:
         super().__init__(code, message)
@@ -31,12 +32,12 @@ class InvalidRecords(AppendError):
 
 
 class UnexpectedBatch(Exception):
-    """A batch of the leader does not continue the follower's log: nothing of it is appended
+    """A batch of the leader does not continue the follower's log. Nothing of it is appended
     (Kafka's UnexpectedAppendOffsetException, OffsetsOutOfOrderException)."""
 
 
 class OffsetOutOfRange(Exception):
-    """No record has `offset`, nor will the next one: it is below the start or past the end."""
+    """`offset` is below the start or past the end of the log."""
 
     def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(f"offset {offset} is not in {log_start_offset}..{log_end_offset}")
@@ -46,7 +47,7 @@ class OffsetOutOfRange(Exception):
 
 
 class CorruptLog(Exception):
-    """Bytes that were once durable are not a valid batch any more: the partition goes offline."""
+    """Bytes that were durable are not a valid batch any more: the partition goes offline."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(f"{path} at byte {position}: {reason}")

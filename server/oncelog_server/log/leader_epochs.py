@@ -1,4 +1,5 @@
-"""Where each leader epoch began in the log (KIP-101, KIP-279; Kafka's LeaderEpochFileCache)."""
+"""The start offset of each leader epoch in the log (KIP-101, KIP-279; Kafka's
+LeaderEpochFileCache)."""
 
 from __future__ import annotations
 
@@ -10,20 +11,20 @@ from oncelog_server.log.checkpoints import decode_numbers, encode_lines
 
 
 class EpochStart(NamedTuple):
-    """`start_offset` is that of the first batch a leader of `epoch` appended."""
+    """`start_offset` is that of the first batch that a leader of `epoch` has appended."""
 
     epoch: int
     start_offset: int
 
 
 class LeaderEpochs:
-    """Epochs and their start offsets, both growing."""
+    """Epochs and their start offsets; both increase."""
 
     __slots__ = ("_entries", "latest_epoch")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._entries: list[EpochStart] = []
-        # Of the last entry, -1 for none: what an append compares with.
+        # The last epoch, -1 for none. Every append compares with it.
         self.latest_epoch = -1
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
@@ -35,7 +36,8 @@ class LeaderEpochs:
         return len(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """`epoch` begins at `start_offset`; True if that is news. Entries that contradict it go."""
+        """Start `epoch` at `start_offset`. Return True if the entries change. Contradicting entries
+        are removed."""
         last = self._entries[-1] if self._entries else None
         if last is not None and last.epoch == epoch and last.start_offset <= start_offset:
             return False
@@ -48,12 +50,12 @@ class LeaderEpochs:
         return True
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch `offset` was written in, -1 if not known."""
+        """Return the epoch in which `offset` was written, -1 if it is unknown."""
         slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
         return self._entries[slot].epoch if slot >= 0 else -1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
-        """The largest epoch at or below `epoch` and where it ends; None if that cannot be known
+        """Return the largest epoch at or below `epoch` and its end offset; None if they are unknown
         (OffsetForLeaderEpoch)."""
         if epoch < 0:
             return None
@@ -66,7 +68,7 @@ class LeaderEpochs:
         return (self._entries[slot - 1].epoch if slot else epoch), end_offset
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget what begins at or after `end_offset`; True if there was something."""
+        """Remove the epochs that begin at or after `end_offset`. Return True if there were any."""
         before = len(self._entries)
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
@@ -74,7 +76,8 @@ class LeaderEpochs:
         return len(self._entries) != before
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """The log now begins at `start_offset`: so does its first epoch. True if that is news."""
+        """Move the start of the log to `start_offset`, and with it the start of its first epoch.
+        Return True if the entries change."""
         slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
         if slot < 0 or self._entries[slot].start_offset == start_offset:
             return False

@@ -1,4 +1,5 @@
-"""Files that a crash left between two names (Kafka's LogLoader: deletions, compaction, swaps)."""
+"""Files that a crash has left between two names (Kafka's LogLoader: deletions, compaction,
+swaps)."""
 
 from __future__ import annotations
 
@@ -29,11 +30,13 @@ _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFF
 
 
 def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
-    """Finish or undo what was under way among `names`, all that are there; the names concerned.
+    """Complete or undo interrupted changes of files. `names` are all files of the directory; return
+    the names concerned.
 
-    Deleted and temporary files go. Compaction that had not finished writing (`.cleaned`) goes, with
-    the swaps from it on. A finished one (`.swap`) takes its name, and the segments it was made from
-    go. Indexes without a log go. Safe to be interrupted and done again.
+    Deleted and temporary files are removed. Files of a compaction that was not complete
+    (`.cleaned`) are removed, with the swaps from its offset on. A complete one (`.swap`) gets its
+    final name, and the segments that it replaces are removed. Indexes without a log are removed. An
+    interruption is safe: the next start repeats it.
     """
     if not any(name.endswith(_UNDER_WAY) for name in names):
         orphans = sorted(_orphans(set(names)))
@@ -54,7 +57,7 @@ def sweep(files: Files, directory: str, names: list[str]) -> list[str]:
     kept |= {name.removesuffix(SWAP_SUFFIX) for name in finished}
     gone += sorted(_orphans(kept))
     _rename_away(files, directory, gone)
-    # The log first: an index without its log would not outlive the next sweep.
+    # The log file first: the next start removes an index without a log.
     for name in sorted(finished, key=lambda name: finished[name].suffix != LOG_SUFFIX):
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
     return [*gone, *finished]
@@ -66,8 +69,8 @@ def _replaced(
     finished: dict[str, SegmentFile],
     in_use: dict[str, SegmentFile],
 ) -> list[str]:
-    """Files of the segments that finished swaps were made from: those from the first swapped offset
-    up to the next segment after the swaps that they do not cover."""
+    """Return the files of the segments that complete swaps replace: from the first swapped offset
+    up to the next segment, without those of the swaps."""
     logs = sorted(file.offset for file in finished.values() if file.suffix == LOG_SUFFIX)
     if not logs:
         return []
@@ -83,7 +86,7 @@ def _replaced(
 
 
 def _orphans(names: set[str]) -> set[str]:
-    """Indexes whose log is not there."""
+    """Return the indexes without a log file."""
     return {
         name
         for name in names
@@ -94,7 +97,7 @@ def _orphans(names: set[str]) -> set[str]:
 
 
 def _rename_away(files: Files, directory: str, names: list[str]) -> None:
-    """Unlinking comes later, off the loop: until then the names must not be in the way."""
+    """The files are unlinked later and off the loop, so their names must be free before that."""
     paths = []
     for name in names:
         path = f"{directory}/{name}"
@@ -107,12 +110,13 @@ def _rename_away(files: Files, directory: str, names: list[str]) -> None:
 
 
 def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
-    """Segments that compaction had made one with those before them, and that a power loss brought
-    back, as it may undo one renaming and keep a later one (S17): their records would be there
+    """Return segments that compaction had merged into those before them, and that a power loss has
+    restored: it may undo one rename and keep a later one (S17). Their records would be in the log
     twice.
 
-    `sizes`: by base offset, at the last checkpoint. A segment that had its size beside the next one
-    was not made one with it: the offset of a batch, which no checksum covers, was changed.
+    `sizes`: by base offset, at the last checkpoint. If the checkpoint has the segment next to the
+    one before, they were not merged. Then the offset of a batch, which no checksum covers, was
+    changed.
     """
     found: list[Segment] = []
     before: Segment | None = None
@@ -129,7 +133,8 @@ def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
 
 
 def _reaches(segment: Segment, offset: int) -> bool:
-    """Has it a batch with `offset` or a later one? Damage is not found here, but by recovery."""
+    """Return True if the segment has a batch with `offset` or a later one. Damage is left to
+    recovery."""
     position = segment.position_near(offset)
     scan = Scan(segment.log, position, next_offset=segment.base_offset, chunk_size=WALK_CHUNK)
     return any(header.last_offset >= offset for _, header in scan)

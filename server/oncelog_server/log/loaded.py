@@ -1,4 +1,4 @@
-"""What is on the disk of one log, as a start finds it, and what the start did about it."""
+"""The state of a log on disk at a start, and what the start did to it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from oncelog_server.storage.files import File, Files
 
 
 class RecoveryReport(msgspec.Struct):
-    """What loaded a log found and did; the caller logs it."""
+    """The findings and actions of the load; the caller logs them."""
 
     clean_shutdown: bool = True
     segments_scanned: int = 0
     bytes_scanned: int = 0
-    # The first byte that is gone, and why; bytes of later segments count too.
+    # The first lost offset or byte, and the reason; bytes of later segments count too.
     cut_path: str = ""
     cut_position: int = 0
     cut_bytes: int = 0
@@ -33,12 +33,12 @@ class RecoveryReport(msgspec.Struct):
 
     @property
     def is_loud(self) -> bool:
-        """Must a person hear of this?"""
+        """Return True if an operator must be informed."""
         return self.cut_bytes > 0 or bool(self.rebuilt)
 
 
 class LoadedLog(msgspec.Struct):
-    """What is on the disk: all that a PartitionLog starts with."""
+    """The state on disk, with all that a PartitionLog starts from."""
 
     files: Files
     directory: str
@@ -51,17 +51,17 @@ class LoadedLog(msgspec.Struct):
     recovery_point: int
     log_start_offset: int
     leader_epochs: LeaderEpochs = msgspec.field(default_factory=LeaderEpochs)
-    # What the file of the leader epochs holds.
+    # The contents of the file of leader epochs.
     epochs_in_file: list[EpochStart] = msgspec.field(default_factory=list)
-    # What the last clean stop has remembered.
+    # The entry of the last clean stop.
     closed: ClosedLog | None = None
-    # Whether that file may be newer than what is durable of it.
+    # True if the file of leader epochs may be newer than its durable version.
     epochs_unsynced: bool = False
     report: RecoveryReport = msgspec.field(default_factory=RecoveryReport)
-    # Rather refuse than cut off what was written and is damaged: a coordinator's log.
+    # True for a coordinator's log: refuse to open it instead of cutting off damaged bytes.
     refuses_damage: bool = False
-    # No power failure since the last stop: nothing that was written can be missing.
+    # No power failure since the last stop: written bytes cannot be missing.
     lost_nothing: bool = False
     closed_at: int = -1
-    # Files of older segments that a stop without a sync may have left in the page cache alone.
+    # Files of older segments that a stop without a sync may have left in the page cache only.
     unsynced: list[File] = msgspec.field(default_factory=list)

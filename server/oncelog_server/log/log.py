@@ -1,5 +1,5 @@
-"""The log of one partition: append, read, and what its records say about producers and transactions
-(Kafka's UnifiedLog). Storage is behind `Files`, time is an argument; nothing here waits.
+"""The log of one partition: append, read, and the producers and transactions of its records
+(Kafka's UnifiedLog). Storage is behind `Files`, time is an argument, and no call waits.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from oncelog_server.storage.layout import (
 class PartitionLog:
     """Offsets `log_start_offset`..`log_end_offset` (exclusive) in segments, the last one growing.
 
-    Once `failure` is set (an fsync failed), every append raises it again. What a full disk refuses
-    is in `refusals`, and is tried again; where it interrupts a change of the segments' names,
-    `failure` lasts until that is undone. Only this module writes the attributes.
+    Once `failure` is set (an fsync failed), every append raises it. `refusals` has the writes that
+    a full disk refused, and retries them. If the disk refuses in the middle of renaming segments,
+    `failure` lasts until that is undone. Only this module sets the attributes.
     """
 
     def __init__(
@@ -60,23 +60,24 @@ class PartitionLog:
         self.producers: Final = loaded.producers
         self.snapshots: Final = loaded.snapshots
         self.leader_epochs: Final = loaded.leader_epochs
-        # The latest in its file, of those with records: a leader that appends nothing writes none.
+        # The latest leader epoch with records in its file: a leader that appends nothing writes no
+        # epoch.
         self._written_epoch = loaded.leader_epochs.latest_epoch
-        # Whether their file may be older on the disk than in the page cache.
+        # True if the file of leader epochs may be older on disk than in the page cache.
         self._epochs_unsynced = loaded.epochs_unsynced
-        # These three are attributes because each append or read looks at them.
+        # These three are attributes, because every append or read uses them.
         self.log_start_offset = loaded.log_start_offset
         end_offset = self.segments.active.end_offset
         self.recovery_point = min(loaded.recovery_point, end_offset)
         self.config = config
         self.recovery: Final = loaded.report
         self.refusals: Final = Refusals()
-        # Where the log was when it was opened: what was appended since follows from it.
+        # The end of the log when it was opened: the bytes appended since follow from it.
         self.opened_at_offset = end_offset
         self._last_flush_ms = now_ms
         self._jitter = jitter
         self._reader = LogReader(self.segments, self.producers)
-        # A log that still ends there has nothing to write when it is closed.
+        # If the log still ends here, a close has nothing to write.
         self._closed_at = loaded.closed_at
         self.reconfigure(config)
         self.segments.active.jitter_ms = jitter(config.segment_jitter_ms)
@@ -100,15 +101,15 @@ class PartitionLog:
         closed: ClosedLog | None = None,
         jitter: Callable[[int], int] = lambda most: 0,
     ) -> PartitionLog:
-        """The log in `directory`, made if it is not there; `recovery` says what was found.
-        `refuses_damage` is for a coordinator's, which must never be served half. `lost_nothing`:
-        the computer has run since the last stop, so that what is not there was removed.
-        `topic_id_checked`: partition.metadata was read, and has `topic_id`.
+        """Open the log in `directory`, or create it; `recovery` has the findings. `refuses_damage`
+        is for a coordinator's log, which must never be served in part. `lost_nothing`: the computer
+        has run since the last stop, so that a missing file was removed by other means.
+        `topic_id_checked`: partition.metadata was read already, and has `topic_id`.
 
-        `recovery_point` and `log_start_offset` are those of the checkpoints, 0 where there are
-        none; `closed` is what the last stop has remembered, if that was clean.
-        `jitter(segment_jitter_ms)` draws how much earlier a segment is rolled. Raises CorruptLog,
-        InconsistentTopicId and StorageError.
+        `recovery_point` and `log_start_offset` are those of the checkpoints, 0 without one.
+        `closed` is the entry of the last stop, if that was clean. `jitter(segment_jitter_ms)` draws
+        how much earlier a segment is rolled. Raises CorruptLog, InconsistentTopicId and
+        StorageError.
         """
         loaded = load(
             files,
@@ -128,7 +129,7 @@ class PartitionLog:
         return cls(loaded, config, now_ms, jitter)
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Settings that hold from now on. Raises ValueError for an unknown compression type."""
+        """Apply new settings. Raises ValueError for an unknown compression type."""
         self._rules = BatchRules(config, self.directory.rpartition("/")[2])
         self.config = config
 
@@ -142,7 +143,7 @@ class PartitionLog:
 
     @property
     def failure(self) -> StorageError | None:
-        """The storage error that every append raises again; None if there is none."""
+        """The storage error that every append raises, None without one."""
         return self.refusals.failure
 
     # Append.
@@ -158,9 +159,9 @@ class PartitionLog:
         """Append exactly one batch; its offsets, leader epoch and perhaps time are patched in
         place.
 
-        `records` must be writable and is not kept. A batch that repeats one of the producer's last
-        five is not appended again: the answer has its first place and `duplicate`. Raises
-        AppendError and StorageError; nothing has changed then.
+        `records` must be writable; the log keeps no reference. A duplicate of one of the producer's
+        last five batches is not appended again: the result has its first offset and `duplicate`.
+        Raise AppendError and StorageError; then nothing has changed.
         """
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
@@ -196,9 +197,9 @@ class PartitionLog:
     def append_decided(
         self, records: bytearray, count: int, *, leader_epoch: int, now_ms: int
     ) -> int:
-        """Append a batch of `count` records of now that a coordinator has just made, outside of any
-        transaction; the base offset. Nothing of it needs to be looked at but its size. Raises
-        AppendError and StorageError."""
+        """Append a batch of `count` records that a coordinator has just made, outside of any
+        transaction. Return the base offset. Only its size needs a check. Raises AppendError and
+        StorageError."""
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
         rules = self._rules
@@ -223,7 +224,7 @@ class PartitionLog:
     ) -> Appended:
         """Append the COMMIT or ABORT marker of a transaction, and for an abort its txnindex row.
 
-        A retried marker is appended once more and changes nothing else. Raises AppendError with
+        A repeated marker is appended again and changes nothing else. Raises AppendError with
         INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED, and StorageError.
         """
         if self.refusals.failure is not None:
@@ -256,16 +257,16 @@ class PartitionLog:
         return Appended(offset, offset, NO_TIMESTAMP, False, position, size, start)
 
     def append_replicated(self, batches: Batches, *, now_ms: int) -> int:
-        """Append batches of the leader to a follower's log, with the offsets and leader epochs that
-        they have; return the new log end offset. A last batch that is cut off is left out.
+        """Append batches of the leader to a follower's log, with their offsets and leader epochs.
+        Return the new log end offset. A last batch that is cut off is left out.
 
-        Raises CorruptRecords and UnexpectedBatch, and nothing has changed, or StorageError: the
-        batches before the refused one are appended.
+        Raise CorruptRecords and UnexpectedBatch, after which nothing has changed, or StorageError:
+        the batches before the refused one are then appended.
         """
         self.refusals.raise_failure()
         epochs = self.leader_epochs
         if epochs.truncate_from_end(self.log_end_offset):
-            # This broker led in an epoch, and appended nothing.
+            # This broker was leader in an epoch without an append.
             self._written_epoch = epochs.latest_epoch
         for batch, header in check_replicated(
             batches, self.log_end_offset, epochs.latest_epoch, may_skip=self.config.is_compacted
@@ -283,8 +284,8 @@ class PartitionLog:
         return self.log_end_offset
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
-        """The marker is in the log: readers are given the row from memory, whether or not the
-        txnindex takes it now."""
+        """The marker is in the log: readers get the row from memory, even if the txnindex cannot be
+        written now."""
         active, aborted = self.segments.active, self.segments.aborted
         base_offset = active.base_offset
         aborted.add(base_offset, row)
@@ -300,8 +301,8 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
     ) -> int:
-        """Write the batch, which has its offset and leader epoch, at the end of the log; its
-        position in the active segment."""
+        """Write the batch, with its final offset and leader epoch, at the end of the log. Return
+        its position in the active segment."""
         if leader_epoch > self._written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
             self.write_leader_epochs()
@@ -322,20 +323,20 @@ class PartitionLog:
             raise
 
     def try_again(self, now_ms: int) -> None:
-        """Write what the disk has refused; nothing if it refuses nothing. Raises StorageError while
-        it still does."""
+        """Retry the writes that the disk has refused, if any. Raise StorageError if it refuses them
+        again."""
         refusals = self.refusals
         refusals.undo_interrupted()
         refusals.raise_failure()
         refusals.try_again(self.segments.active.log, lambda: self.roll(now_ms))
 
     def assign_leader_epoch(self, epoch: int) -> None:
-        """A leader of `epoch` appends from here on. The file is written with its first append: a
-        start forgets an epoch without records."""
+        """Start `epoch`: this broker leads and appends from here on. The file is written with the
+        first append: a start forgets an epoch without records."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
     def write_leader_epochs(self) -> None:
-        """Write the leader epochs, or owe their file."""
+        """Write the leader epochs, now or at the next retry."""
         path = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"
         self._written_epoch = self.leader_epochs.latest_epoch
 
@@ -350,17 +351,18 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, limit: int, at_least_one: bool = False
     ) -> LogRead:
-        """Batches from `offset` on, none with an offset of `limit` (high watermark or last stable
-        offset) or above, at most `max_bytes`, or one batch if `at_least_one` and it is larger.
+        """Read batches from `offset` on, all below `limit` (high watermark or last stable offset):
+        at most `max_bytes`, or one larger batch with `at_least_one`.
 
-        Never crosses into the next segment. Raises OffsetOutOfRange, StorageError and CorruptLog.
+        A read never crosses into the next segment. Raises OffsetOutOfRange, StorageError and
+        CorruptLog.
         """
         if not self.log_start_offset <= offset <= self.segments.active.end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         return self._reader.read(offset, max_bytes, limit, at_least_one)
 
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
-        """Return headers of at most `most` batches of one segment, from the batch with `offset` on,
+        """Return headers of at most `most` batches of one segment: from the batch with `offset` on,
         those that begin below `end_offset`. Raises StorageError and CorruptLog."""
         return self._reader.headers_from(offset, end_offset, most)
 
@@ -370,21 +372,21 @@ class PartitionLog:
         return self._reader.size_from(offset)
 
     def offset_for_timestamp(self, timestamp: int, limit: int) -> TimestampOffset | None:
-        """The first record below `limit` with `timestamp` (ms) or later (ListOffsets)."""
+        """Return the first record below `limit` with `timestamp` (ms) or later (ListOffsets)."""
         return self._timestamps().first_at(timestamp, limit)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """The record with the latest timestamp (ListOffsets -3, KIP-734)."""
+        """Return the record with the latest timestamp (ListOffsets -3, KIP-734)."""
         return self._timestamps().latest()
 
     def _timestamps(self) -> Timestamps:
         return Timestamps(self.segments, self.log_start_offset, decompressed_limit(self.config))
 
-    # What transactions allow to be read.
+    # Visibility by transactions.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of any transaction undecided, or decided at or above `high_watermark`:
-        the last stable offset is the smaller of the two."""
+        """Return the first offset of any transaction that is undecided, or was decided at or above
+        `high_watermark`. The last stable offset is the smaller of this and the high watermark."""
         first = self.producers.first_unstable_offset(high_watermark)
         if first is None or first >= self.log_start_offset:
             return first
@@ -393,8 +395,8 @@ class PartitionLog:
     def aborted_transactions(
         self, first_offset: int, last_offset_exclusive: int
     ) -> list[AbortedTransaction]:
-        """Aborted transactions with records in the range, by their markers' order (KIP-98). Raises
-        StorageError and CorruptLog."""
+        """Return the aborted transactions with records in the range, in the order of their markers
+        (KIP-98). Raises StorageError and CorruptLog."""
         segments = self.segments
         bases: Iterable[int] = (segments.active.base_offset,)
         if first_offset < segments.active.base_offset:
@@ -402,14 +404,16 @@ class PartitionLog:
         return segments.aborted.collect(bases, first_offset, last_offset_exclusive)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """The largest epoch at or below `epoch` and where it ends (OffsetForLeaderEpoch)."""
+        """Return the largest epoch at or below `epoch` and its end offset
+        (OffsetForLeaderEpoch)."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Rolling and durability.
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the end of the log; nothing if the last one is empty. The old one
-        is made durable in the background. Raises StorageError, and nothing has changed."""
+        """Begin a new segment at the end of the log; do nothing if the last one is empty. The
+        closed segment is made durable in the background. Raise StorageError; then nothing has
+        changed."""
         if not self.segments.active.size:
             return
         self.refusals.write_owed()
@@ -419,8 +423,8 @@ class PartitionLog:
         self.files.sync(flush.files, lambda error: self.finish_flush(flush, error))
 
     def take_snapshot(self) -> None:
-        """Write the producers' state at the log's end, or owe it: without it the next start takes
-        longer, and no more."""
+        """Write the producers' state at the log's end, now or at the next retry. Without it the
+        next start only takes longer."""
         self.refusals.write_or_owe(
             f"{self.directory}/{SNAPSHOT_SUFFIX}",
             lambda: self.snapshots.take(self.log_end_offset, self.producers),
@@ -428,7 +432,7 @@ class PartitionLog:
         )
 
     def flush_due(self, now_ms: int) -> bool:
-        """Do `flush.messages` or `flush.ms` ask for a flush?"""
+        """Return True if `flush.messages` or `flush.ms` require a flush."""
         unflushed = self.log_end_offset - self.recovery_point
         return unflushed > 0 and (
             unflushed >= self.config.flush_messages
@@ -436,15 +440,16 @@ class PartitionLog:
         )
 
     def begin_flush(self) -> Flush:
-        """What to sync, for a caller that syncs many logs at once and then calls `finish_flush`."""
+        """Return the files to sync. The caller syncs many logs at once and then calls
+        `finish_flush`."""
         return self.segments.begin_flush(growing=True)
 
     def flush_requested(self, now_ms: int) -> None:
-        """Count the time to the next flush by `flush.ms` from now on."""
+        """Restart the interval of `flush.ms`."""
         self._last_flush_ms = now_ms
 
     def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
-        """Move the recovery point up to the end of `flush`; with an error, refuse all appends."""
+        """Move the recovery point to the end of `flush`; after an error, refuse all appends."""
         if error is not None:
             self.refusals.fail(error)
         elif self.refusals.failure is None and self.segments.finish_flush(flush):
@@ -454,22 +459,23 @@ class PartitionLog:
         """Move the recovery point to the log end: all appended records are durable."""
         self.recovery_point = self.log_end_offset
 
-    # What goes.
+    # Truncation and deletion.
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Move the recovery point below what `truncate_to(offset)` is to drop. Before that the
-        caller writes the checkpoint: a start refuses a log that ends below it. Raises StorageError
-        and CorruptLog."""
+        """Move the recovery point below the offset of the next `truncate_to`. The caller writes the
+        checkpoint before it truncates: a start refuses a log that ends below its recovery point.
+        Raises StorageError and CorruptLog."""
         if offset < self.log_end_offset:
             end_offset = self.segments.cut_at(offset).end_offset
             self.recovery_point = min(self.recovery_point, end_offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop every batch with a record at or above `offset`, for a follower whose leader has
-        others (KIP-101); nothing if there is none. Call `lower_recovery_point` before.
+        """Drop every batch with a record at or above `offset`, in a follower's log that differs
+        from the leader's (KIP-101); do nothing without such a batch. Call `lower_recovery_point`
+        first.
 
-        Raises OffsetOutOfRange if the log would end below its start, and StorageError: nothing is
-        dropped, or the log has failed and a restart finds a part of it dropped.
+        Raise OffsetOutOfRange if the log would end below its start. Raise StorageError: nothing is
+        dropped, or the log has failed and a restart finds some batches dropped.
         """
         end_before = self.log_end_offset
         if offset >= end_before:
@@ -481,7 +487,7 @@ class PartitionLog:
         if cut.end_offset < self.log_start_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, end_before)
         refusals.write_owed()
-        # What a start would believe of the dropped batches goes first.
+        # First remove what a start would believe of the dropped batches.
         self.snapshots.truncate_from_end(cut.end_offset)
         changed = segments.from_offset(cut.segment.base_offset)
         segments.checkpoint(active=0, without=[segment.base_offset for segment in changed])
@@ -499,9 +505,9 @@ class PartitionLog:
             self.write_leader_epochs()
 
     def delete_records_before(self, offset: int, now_ms: int) -> None:
-        """The log now starts at `offset`, at most its end (DeleteRecords); segments wholly below
-        go. An offset below the start changes nothing. The caller writes the checkpoint before it
-        responds. Raises OffsetOutOfRange and StorageError."""
+        """Move the start of the log to `offset`, at most its end (DeleteRecords), and delete
+        segments wholly below it. An offset below the start changes nothing. The caller writes the
+        checkpoint before it responds. Raises OffsetOutOfRange and StorageError."""
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         self.refusals.undo_interrupted()

@@ -1,8 +1,9 @@
-"""The `.snapshot` files of a log: producer state at an offset, so that a start need not read it
-all.
+"""The `.snapshot` files of a log: the producers' state at an offset, so that a start need not read
+the whole log.
 
-One is written at every roll and at a clean close. Its CRC makes it safe to write without waiting
-for the disk: a torn one is found when it is read, removed, and rebuilt from the log.
+A snapshot is written at every roll and at a clean close. Because of its CRC, the write need not
+wait for the disk: a reader detects a torn snapshot, removes it, and rebuilds the state from the
+log.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from oncelog_server.storage.layout import (
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """The broker's time of the last append goes where Kafka keeps that of the last record: it is
-    what the state expires by."""
+    """The timestamp field has the broker's time of the last append, not that of the last record as
+    in Kafka: the state expires by it."""
     return format.encode_producer_snapshot(
         format.ProducerEntry(
             producer_id=entry.producer_id,
@@ -42,7 +43,7 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode(data: bytes, now_ms: int) -> list[ProducerEntry]:
-    """Raises ValueError for anything but a whole snapshot. Times after `now_ms` become `now_ms`."""
+    """Raise ValueError for an invalid snapshot. Times after `now_ms` become `now_ms`."""
     entries = []
     for row in format.decode_producer_snapshot(data):
         timestamp = min(row.timestamp, now_ms)
@@ -69,7 +70,7 @@ class Snapshots:
         self._files = files
         self._directory = directory
         self.offsets = sorted(offsets)
-        # Offsets of which a temporary file is left, because the disk refused to finish it.
+        # Offsets with a temporary file that the disk refused to complete.
         self._unfinished: set[int] = set()
 
     def _path(self, offset: int, state: str = "") -> str:
@@ -83,15 +84,14 @@ class Snapshots:
         self._unfinished.remove(offset)
         if offset not in self.offsets:
             insort(self.offsets, offset)
-        # A retry comes at a later offset, so that the name of an earlier one is not used again.
+        # A retry has a later offset, so it does not overwrite this name.
         if self._unfinished:
             left = [self._path(each, TEMPORARY_SUFFIX) for each in sorted(self._unfinished)]
             self._unfinished.clear()
             self._files.remove(left)
 
     def newest(self, first: int, last: int, now_ms: int) -> tuple[int, list[ProducerEntry]] | None:
-        """The newest whole snapshot taken in `first`..`last`; broken ones on the way are
-        removed."""
+        """Return the newest valid snapshot in `first`..`last`; remove invalid ones."""
         for offset in self.offsets[::-1]:
             if first <= offset <= last:
                 entries = self._load(offset, now_ms)
@@ -107,12 +107,13 @@ class Snapshots:
             return None
 
     def keep(self, wanted: Collection[int]) -> None:
-        """Remove all others: those of deleted segments, or from beyond the end of the log."""
+        """Remove all other snapshots: those of deleted segments, or from beyond the end of the
+        log."""
         self.remove([offset for offset in self.offsets if offset not in wanted])
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove the snapshots of later offsets. Raises StorageError: a start would believe one
-        that is left, once the log has grown beyond it again."""
+        """Remove the snapshots of later offsets. Raise StorageError. A start would believe a
+        remaining snapshot once the log has grown beyond it again."""
         for offset in [offset for offset in self.offsets if offset > end_offset]:
             removed = self._path(offset, DELETED_SUFFIX)
             self._files.rename(self._path(offset), removed)
@@ -123,8 +124,7 @@ class Snapshots:
         gone = []
         for offset in offsets:
             self.offsets.remove(offset)
-            # Unlinking comes later and off the loop: the name must be free for the next one at
-            # once.
+            # The file is unlinked later and off the loop, but its name must be free at once.
             with suppress(StorageError):
                 self._files.rename(self._path(offset), self._path(offset, DELETED_SUFFIX))
             gone.append(self._path(offset, DELETED_SUFFIX))

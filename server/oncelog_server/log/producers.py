@@ -1,9 +1,8 @@
-"""What a log knows of the producers that write to it: epochs, the last five batches, open
-transactions (KIP-98, KIP-360, KIP-890, KIP-1228; Kafka's ProducerStateManager and
-ProducerAppendInfo).
+"""The state of the producers of a log: epochs, the last five batches, open transactions (KIP-98,
+KIP-360, KIP-890, KIP-1228; Kafka's ProducerStateManager and ProducerAppendInfo).
 
-Checks come first and change nothing; `data_appended` and `marker_appended` follow once the bytes
-are in the file, so that a failed write leaves no trace here.
+Checks change nothing. `data_appended` and `marker_appended` follow once the bytes are in the file,
+so that a failed write has no effect here.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ NONE: Final = -1
 # KIP-1228).
 _EPOCH_BUMPING_VERSION: Final = 2
 _MAX_SEQUENCE: Final = (1 << 31) - 1
-# More than this between two sweeps is not time that passed, but a clock that was set.
+# A larger step between two sweeps means that the clock was set.
 _LONGEST_PAUSE_MS: Final = 3_600_000
 
 
 class BatchMetadata(msgspec.Struct, frozen=True, gc=False):
-    """One appended batch, as needed to answer its retry."""
+    """An appended batch, kept to respond to a retry of it."""
 
     last_sequence: int
     last_offset: int
@@ -47,13 +46,13 @@ class BatchMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerEntry(msgspec.Struct, gc=False):
-    """One producer id in one partition. NONE stands for every number that is not there yet."""
+    """One producer id in one partition. NONE means that a number is not known yet."""
 
     producer_id: int
     producer_epoch: int = NONE
     coordinator_epoch: int = NONE
-    # Of the records, as DescribeProducers shows it; state expires by `updated_ms`, the broker's
-    # time.
+    # Timestamp of the last record, for DescribeProducers. The state expires by `updated_ms`, the
+    # broker's time.
     last_timestamp: int = NONE
     updated_ms: int = NONE
     current_txn_first_offset: int = NONE
@@ -73,8 +72,8 @@ class ProducerEntry(msgspec.Struct, gc=False):
 
 
 class OngoingTransaction(msgspec.Struct, frozen=True):
-    """A transaction with records here and no marker yet. `position` is that of its first batch in
-    the file of the segment, or NONE if it was open before the log was opened."""
+    """A transaction with records in this log and without a marker. `position` is that of its first
+    batch in the segment's file, NONE if the batch is from before the log was opened."""
 
     producer_id: int
     first_offset: int
@@ -100,28 +99,30 @@ def _any_id(producer_id: int) -> bool:
 
 
 class Producers:
-    """The producers of one partition. `id_expiration_ms`: how long an idle one is remembered
+    """The producers of one partition. `id_expiration_ms`: how long an idle producer is kept
     (`producer.id.expiration.ms`)."""
 
     def __init__(self, id_expiration_ms: int) -> None:
         self._id_expiration_ms = id_expiration_ms
-        # `oncelog.max.producer.ids.per.partition`: of clients, coordinators have their own limits.
+        # `oncelog.max.producer.ids.per.partition`: it holds for clients; coordinators have their
+        # own limits.
         self.max_ids = 2**63
-        # Hears of every batch that is refused for that.
+        # Called with every batch that is refused because of this limit.
         self.on_full: Callable[[], None] = _ignore
-        # Whether an id was ever given out: one that was not will be another producer's.
+        # Returns True if an id was assigned once. Another id will be assigned to another producer.
         self.is_given: Callable[[int], bool] = _any_id
         self._swept_ms = NONE
         self._entries: dict[int, ProducerEntry] = {}
-        # By first offset; both only ever grow at the end, so the first key is the smallest.
+        # By first offset. New transactions are added at the end, so the first key is the smallest.
         self._ongoing: dict[int, OngoingTransaction] = {}
-        # Decided, but the marker is not known to be below the high watermark: first -> last offset.
+        # Decided transactions with a marker that may be at or above the high watermark: first ->
+        # last offset.
         self.decided: dict[int, int] = {}
 
     def limit(
         self, max_ids: int, *, is_given: Callable[[int], bool], on_full: Callable[[], None]
     ) -> None:
-        """Refuse clients' new producer ids above `max_ids` and those that were never given out."""
+        """Refuse clients' new producer ids above `max_ids`, and ids that were never assigned."""
         self.max_ids, self.is_given, self.on_full = max_ids, is_given, on_full
 
     def __len__(self) -> int:
@@ -134,21 +135,22 @@ class Producers:
         return self._entries.get(producer_id)
 
     def ongoing_transactions(self) -> list[OngoingTransaction]:
-        """In the order of their first offsets."""
+        """The open transactions, in the order of their first offsets."""
         return list(self._ongoing.values())
 
     def ongoing_transaction(self, first_offset: int) -> OngoingTransaction | None:
         return self._ongoing.get(first_offset)
 
-    # Checks: nothing changes, AppendError says why not.
+    # Checks: they change nothing, and raise AppendError with the reason.
 
     def check_data(self, header: BatchHeader, *, from_client: bool) -> BatchMetadata | None:
-        """May this batch be appended? The batch it repeats, if it is one of the last five.
+        """Check that this batch may be appended. Return the batch that it repeats, if that is one
+        of the last five.
 
-        Records of coordinators have no sequence numbers. Raises AppendError with
-        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, for an id that was
-        never given out UNKNOWN_PRODUCER_ID or, for one more producer than may be remembered,
-        POLICY_VIOLATION.
+        Records of coordinators have no sequence numbers. Raise AppendError with
+        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE; with
+        UNKNOWN_PRODUCER_ID for an id that was never assigned; with POLICY_VIOLATION for a new id
+        above the limit.
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
@@ -187,8 +189,8 @@ class Producers:
         if entry.current_txn_first_offset != NONE and (
             epoch != entry.producer_epoch or not header.is_transactional
         ):
-            # Of a newer epoch: the coordinator has forgotten the open one, as after a power loss
-            # without flush. One marker would end both.
+            # The marker has a newer epoch: the coordinator has forgotten the open transaction, as
+            # after a power loss without flush. One marker would end both transactions.
             raise AppendError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {entry.producer_id} wrote outside of its open transaction",
@@ -202,11 +204,11 @@ class Producers:
         coordinator_epoch: int,
         transaction_version: int,
     ) -> None:
-        """May this marker be appended? Raises AppendError with INVALID_PRODUCER_EPOCH or
+        """Check that this marker may be appended. Raises AppendError with INVALID_PRODUCER_EPOCH or
         TRANSACTION_COORDINATOR_FENCED.
 
-        From version 2 on the epoch must be greater than that of the data, except that a retried
-        marker, which finds no open transaction, may carry the same (KAFKA-19999).
+        From version 2 on the epoch must be greater than that of the data. Only a repeated marker,
+        which finds no open transaction, may have the same epoch (KAFKA-19999).
         """
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -233,7 +235,7 @@ class Producers:
         position: int,
         now_ms: int,
     ) -> None:
-        """A batch of records is in the log at `base_offset`."""
+        """Take a batch of records that is in the log at `base_offset`."""
         producer_id = header.producer_id
         entry = self._entries.get(producer_id)
         if entry is None:
@@ -258,14 +260,15 @@ class Producers:
     def completed_by(
         self, producer_id: int, *, offset: int, committed: bool
     ) -> CompletedTransaction | None:
-        """The transaction that a marker at `offset` ends; None if it has no records here."""
+        """Return the transaction that a marker at `offset` ends; None if it has no records here."""
         entry = self._entries.get(producer_id)
         if entry is None or entry.current_txn_first_offset == NONE:
             return None
         return CompletedTransaction(producer_id, entry.current_txn_first_offset, offset, committed)
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """The last stable offset once `completed` is, high watermark aside (its txnindex row)."""
+        """Return the last stable offset after `completed`, without regard to the high watermark
+        (for its txnindex row)."""
         for transaction in self._ongoing.values():
             if transaction.producer_id != completed.producer_id:
                 return transaction.first_offset
@@ -281,7 +284,7 @@ class Producers:
         timestamp: int,
         now_ms: int,
     ) -> None:
-        """A marker is in the log, and if it aborted records, its row in the txnindex."""
+        """Take a marker that is in the log, and for an abort its row in the txnindex."""
         entry = self._entries.get(producer_id)
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
@@ -297,8 +300,7 @@ class Producers:
             self.decided[completed.first_offset] = completed.last_offset
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Take over the entries of a snapshot, open transactions among them; what was here is
-        gone."""
+        """Replace the state by the entries of a snapshot with their open transactions."""
         self.clear()
         self._entries = {entry.producer_id: entry for entry in entries}
         opened = [e for e in self._entries.values() if e.current_txn_first_offset != NONE]
@@ -311,11 +313,12 @@ class Producers:
         self._ongoing.clear()
         self.decided.clear()
 
-    # Questions of time and visibility.
+    # Expiry and visibility.
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of any transaction undecided, or decided at or above the high watermark;
-        forgets those decided below, which it never goes back under."""
+        """Return the first offset of any transaction that is undecided, or was decided at or above
+        the high watermark. Forget those decided below, because the high watermark never moves
+        back."""
         first = next(iter(self._ongoing)) if self._ongoing else None
         if self.decided:
             self.on_high_watermark(high_watermark)
@@ -333,9 +336,9 @@ class Producers:
             del self.decided[first]
 
     def expire(self, now_ms: int) -> int:
-        """Forget producers that wrote nothing for `id_expiration_ms` of the broker's time and have
-        no open transaction; return their number. Call it every few minutes: a clock that jumps
-        expires no producer, and a clock that was ahead keeps none for ever."""
+        """Forget producers without an open transaction that wrote nothing for `id_expiration_ms` of
+        the broker's time. Return their number. Call it every few minutes. A clock that jumps
+        forward expires no producer, and a clock that was ahead keeps none for ever."""
         jump_ms = 0
         if self._swept_ms != NONE:
             jump_ms = max(now_ms - self._swept_ms - _LONGEST_PAUSE_MS, 0)

@@ -1,8 +1,8 @@
-"""How many records of a range a reader is given: all but markers, aborted records and what
-compaction has removed.
+"""The number of records in a range that a reader gets, without markers, aborted records and records
+removed by compaction.
 
-Offsets do not say it: each marker has an offset, and aborted records keep theirs (KIP-98). Batches
-are walked by their headers, in steps, as a range may be as long as a log.
+Offsets do not show it: each marker has an offset, and aborted records keep theirs (KIP-98). The
+walk reads the headers of batches, in steps, because a range may be as long as the log.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.txn_index import AbortedTransaction
 
-# Batches looked at in a step: some 2 µs each.
+# Batches in one step: each takes about 2 µs.
 STEP_BATCHES: Final = 256
-# What a batch may grow to that has to be decoded.
+# Maximum size of a decompressed batch, if it has to be decoded.
 DECODED_BYTES: Final = 64 << 20
 
 
 class Walked(NamedTuple):
-    """So many records are readable from the first offset of a walk up to `reached`."""
+    """The number of readable records from the first offset of a walk up to `reached`."""
 
     reached: int
     records: int
 
 
 def walk_readable(log: PartitionLog, first_offset: int, end_offset: int) -> Iterator[Walked]:
-    """Count the records of `first_offset`..`end_offset` (exclusive) that are in no control batch
-    and in no aborted transaction: a total for each step. The log may change between two steps.
+    """Count the records of `first_offset`..`end_offset` (exclusive) outside of control batches and
+    aborted transactions. Yield a total for each step. The log may change between two steps.
 
-    Up to the last stable offset this is what a read_committed reader gets. Above it, records of
-    open transactions are counted. Raises StorageError and CorruptLog.
+    Up to the last stable offset this is the number that a read_committed reader gets. Above it,
+    records of open transactions count. Raises StorageError and CorruptLog.
     """
     count = 0
     offset = max(first_offset, log.log_start_offset)
@@ -72,8 +72,9 @@ def _is_aborted(header: BatchHeader, aborted: list[AbortedTransaction]) -> bool:
 
 
 def _records_within(log: PartitionLog, header: BatchHeader, first: int, end: int) -> int:
-    """Return how many records of a batch have an offset in `first`..`end` (exclusive). A batch that
-    compaction has thinned out must be decoded for that, if a bound is inside of it."""
+    """Return the number of a batch's records with an offset in `first`..`end` (exclusive). If
+    compaction has removed records of the batch and a bound is inside of it, the batch must be
+    decoded."""
     if first <= header.base_offset and header.next_offset <= end:
         return header.records_count
     if header.records_count == header.last_offset_delta + 1:

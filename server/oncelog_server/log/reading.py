@@ -1,4 +1,4 @@
-"""From an offset to the bytes of a file: a bisect, an index, a short walk over headers."""
+"""Finds the bytes of an offset: a bisect over segments, an index, a short walk over headers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _NOTHING: Final = LogRead(None)
 
 
 class LogReader:
-    """Reads one log: `producers` know where transactions began."""
+    """Reads one log; `producers` have the start offsets of transactions."""
 
     __slots__ = ("_limit_position", "_producers", "_segments")
 
     def __init__(self, segments: LogSegments, producers: Producers) -> None:
         self._segments = segments
         self._producers = producers
-        # The last limit asked for and where it is: most readers are bounded by the same one.
+        # The last limit and its position: most readers have the same limit.
         self._limit_position = (-1, 0)
 
     def read(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> LogRead:
-        """See PartitionLog.read; `offset` is in the log."""
+        """Read as PartitionLog.read; `offset` is in the log."""
         located = self._locate(offset) if offset < limit else None
         if located is None:
             return _NOTHING
@@ -47,7 +47,7 @@ class LogReader:
         return LogRead(FileRange(segment.log, position, length), end_offset)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The segment and position of the batch with `offset`, or of the first one after it."""
+        """Return segment and position of the batch with `offset`, or of the first one after it."""
         segments = self._segments
         active = segments.active
         if offset >= active.base_offset:
@@ -61,8 +61,8 @@ class LogReader:
         return None
 
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
-        """Return headers of at most `most` batches, from the batch with `offset` on, those that
-        begin below `end_offset`; never of two segments. Raises StorageError and CorruptLog."""
+        """Return headers of at most `most` batches of one segment: from the batch with `offset` on,
+        those that begin below `end_offset`. Raises StorageError and CorruptLog."""
         located = self._locate(offset)
         if located is None:
             return []
@@ -80,8 +80,8 @@ class LogReader:
         return headers
 
     def size_from(self, offset: int) -> int:
-        """Bytes from the batch with `offset` to the end of the log. Raises StorageError and
-        CorruptLog."""
+        """Return the bytes from the batch with `offset` to the end of the log. Raises StorageError
+        and CorruptLog."""
         located = self._locate(offset)
         if located is None:
             return 0
@@ -90,7 +90,7 @@ class LogReader:
         return sum(following.size for following in later) - position
 
     def forget_limit(self) -> None:
-        """The log was cut: another batch may come to begin at the limit."""
+        """Forget the limit's position after a truncation: another batch may begin there."""
         self._limit_position = (-1, 0)
 
     def _position_of_limit(self, segment: Segment, limit: int) -> int:

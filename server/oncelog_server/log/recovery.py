@@ -1,8 +1,8 @@
-"""Open a log: after a clean stop trust the files, after any other scan what may not have reached
-the disk (Kafka's LogLoader; docs/scenarios.md, S1-S18).
+"""Open a log. After a clean stop the files are valid; after any other stop, scan what may not have
+reached the disk (Kafka's LogLoader; docs/scenarios.md, S1-S18).
 
-Bytes below the recovery point were durable once: if they are no batch any more, CorruptLog. Above
-it the log is cut at the first invalid batch, loudly: the report says what was cut.
+Bytes below the recovery point were durable: if they are no valid batches, CorruptLog. Above it the
+log is cut at the first invalid batch, and the report has what was cut.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from oncelog_server.storage.layout import (
     parse_segment_file,
 )
 
-# How far after a cut a valid batch is looked for.
+# Number of bytes after a cut in which a valid batch is searched.
 _SEARCHED_BYTES: Final = 1 << 20
 
 
@@ -71,13 +71,13 @@ def load(
     topic_id_checked: bool = False,
     closed: ClosedLog | None = None,
 ) -> LoadedLog:
-    """The log in `directory`, which is made if it is not there. `recovery_point` and
-    `log_start_offset` are those of the checkpoints, 0 if there are none. `refuses_damage`: whole
-    batches behind a bad one are not cut off with it, wherever the recovery point is.
-    `lost_nothing`: the computer has run since the last stop. `closed` is what the last stop has
-    remembered, if that was clean.
+    """Open the log in `directory`, or create it. `recovery_point` and `log_start_offset` are those
+    of the checkpoints, 0 without one. `refuses_damage`: valid batches after an invalid one are not
+    cut off, even above the recovery point. `lost_nothing`: the computer has run since the last
+    stop. `closed` is the entry of the last stop, if that was clean.
 
-    Raises CorruptLog, InconsistentTopicId and StorageError. Can be interrupted and done again.
+    Raises CorruptLog, InconsistentTopicId and StorageError. An interruption is safe: the next start
+    repeats it.
     """
     if not files.exists(directory):
         files.make_directory(directory)
@@ -104,7 +104,7 @@ def load(
     loaded.report.clean_shutdown = clean_shutdown
     loaded.report.leftovers = leftovers
     if _drop_covered(loaded) or swapped:
-        # What the checkpoint says of the old segments may have come back with a power loss.
+        # The checkpoint's entries of the old segments may have come back with a power loss.
         loaded.aborted.sizes.clear()
     _take_remembered(loaded, closed)
     check_segments(loaded, log_start_offset)
@@ -118,7 +118,8 @@ def load(
 
 
 def _drop_covered(loaded: LoadedLog) -> bool:
-    """Put aside what a power failure brought back of compacted segments; was there any?"""
+    """Remove segments that compaction had replaced and a power failure has restored. Return True if
+    there were any."""
     if not loaded.config.is_compacted or loaded.report.clean_shutdown or loaded.lost_nothing:
         return False
     found = covered(loaded.segments, loaded.aborted.sizes)
@@ -153,7 +154,7 @@ def _load_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _closed_at(loaded: LoadedLog) -> int:
-    """The end of a log of which all files are as a clean stop leaves them, else -1."""
+    """Return the end offset of a log with all files as a clean stop leaves them, else -1."""
     end = loaded.segments[-1].end_offset
     needs_no_snapshot = loaded.report.snapshot_offset == end or _has_no_producers(loaded)
     as_closed = loaded.report.clean_shutdown and needs_no_snapshot
@@ -205,13 +206,13 @@ def _start_empty(loaded: LoadedLog, offset: int) -> None:
 
 
 def _set_end_offsets(segments: list[Segment]) -> None:
-    """A segment ends where the next begins; where the last one ends the scan will tell."""
+    """A segment ends at the next one's base offset. The scan finds the end of the last one."""
     for segment, following in pairwise(segments):
         segment.end_offset = following.base_offset
 
 
 def _load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
-    """A file that is not there, empty or broken is computed again from the headers of the log."""
+    """A missing, empty or invalid file is computed again from the headers of the log."""
     if LEADER_EPOCH_CHECKPOINT in names:
         data = read_whole(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}")
         with suppress(MalformedCheckpoint):
@@ -227,15 +228,15 @@ def _load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
 
 
 def _note_later_epochs(loaded: LoadedLog) -> None:
-    """Note the epochs that began after the file was written. The file is not synced before the
-    recovery point moves, so a power failure may leave an older one; the first batch of a later
+    """Add the epochs that began after the file was written. The file is not synced before the
+    recovery point moves, so a power failure may restore an older one. The first batch of a later
     segment shows that."""
     for slot, segment in enumerate(loaded.segments):
         scan = Scan(segment.log, next_offset=segment.base_offset, chunk_size=HEADER_SIZE)
         _, first = next(iter(scan), (0, None))
         if first and first.partition_leader_epoch > loaded.leader_epochs.latest_epoch:
             loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
-            # An epoch may begin in the middle of the segment before.
+            # An epoch may begin in the middle of the previous segment.
             _note_epochs_from(loaded, max(slot - 1, 0))
             return
 
@@ -252,7 +253,7 @@ def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
 
 
 def _resume(loaded: LoadedLog) -> None:
-    """After a clean stop: the files are as they were closed."""
+    """After a clean stop: the files are valid."""
     last = loaded.segments[-1]
     last.resume()
     if last.size:  # now, as the next abort will be in the log before its row is added
@@ -266,7 +267,8 @@ def _resume(loaded: LoadedLog) -> None:
 
 
 def _has_no_producers(loaded: LoadedLog) -> bool:
-    """Whether the last stop was clean and knew none, and nothing was appended since."""
+    """Return True if the last stop was clean and there were no producers, and nothing was appended
+    since."""
     closed, last = loaded.closed, loaded.segments[-1]
     if closed is None or closed.producers:
         return False
@@ -278,7 +280,7 @@ def _replay(loaded: LoadedLog, segment: Segment, from_offset: int) -> None:
 
 
 def _load_snapshot(loaded: LoadedLog, first: int, last: int) -> int:
-    """Load the newest snapshot in `first`..`last`; the offset to replay from."""
+    """Load the newest snapshot in `first`..`last`. Return the offset from which to replay."""
     found = loaded.snapshots.newest(first, last, loaded.now_ms)
     if found is None:
         return first
@@ -289,8 +291,7 @@ def _load_snapshot(loaded: LoadedLog, first: int, last: int) -> int:
 
 
 def _recover(loaded: LoadedLog) -> None:
-    """After an unclean stop: scan every segment that may hold bytes from beyond the recovery
-    point."""
+    """After an unclean stop: scan every segment that may have bytes above the recovery point."""
     segments = loaded.segments
     first_scanned = 0
     for slot, segment in enumerate(segments):
@@ -306,7 +307,7 @@ def _recover(loaded: LoadedLog) -> None:
             _drop_after(loaded, slot)
             break
     if loaded.report.cut_path or loaded.report.leftovers:
-        # The next start must not miss what is cut off or replaced now.
+        # The next start must find what is cut off or replaced now.
         loaded.aborted.checkpoint({segment.base_offset: segment.size for segment in segments[:-1]})
     for segment in segments[first_scanned:-1]:
         segment.write_indexes()
@@ -315,7 +316,8 @@ def _recover(loaded: LoadedLog) -> None:
 
 
 def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
-    """Check every batch, and rebuild all that hangs on the segment. True if it was cut."""
+    """Check every batch, and rebuild everything that depends on the segment. Return True if it was
+    cut."""
     report = loaded.report
     segment.start_indexes()
     loaded.aborted.start(segment.base_offset)
@@ -353,8 +355,9 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
 
 
 def _appended_from(loaded: LoadedLog, segment: Segment) -> int:
-    """The position in a coordinator's segment from which on no compaction has left a gap: all there
-    was appended since the checkpoint, if that is not one which a power failure brought back."""
+    """Return the position in a coordinator's segment after which compaction has left no gaps,
+    because all batches there were appended after the checkpoint. This does not hold for a
+    checkpoint that a power failure has restored."""
     knows = loaded.refuses_damage and loaded.lost_nothing
     size = loaded.aborted.sizes.get(segment.base_offset) if knows else None
     return segment.size if size is None else size
@@ -366,9 +369,10 @@ def _last_possible_offset(loaded: LoadedLog, segment: Segment) -> int:
 
 
 def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
-    """Raise CorruptLog where whole batches follow what is none, unless a power failure did that."""
+    """Raise CorruptLog if valid batches follow an invalid one, unless a power failure explains
+    it."""
     tail = segment.log.read(scan.position, _SEARCHED_BYTES)
-    # The offset of a batch is not in its CRC: that of the last good one may be the damage.
+    # The offset of a batch is not covered by its CRC: the last valid batch may have a damaged one.
     place = find_valid_batch(tail[1:], segment.base_offset)
     if place is None and scan.position:
         place = find_valid_batch(tail, segment.base_offset)
@@ -387,7 +391,8 @@ def _refuse_damage(loaded: LoadedLog, segment: Segment, scan: Scan) -> None:
 def _is_of_a_power_failure(
     loaded: LoadedLog, segment: Segment, scan: Scan, tail: bytes, place: int | None
 ) -> bool:
-    """Whether a power failure leaves `tail`; `place`: where in it whole batches begin again."""
+    """Return True if a power failure explains `tail`. `place`: the position in it where valid
+    batches begin again."""
     sizes = loaded.aborted.sizes
     if place == 0:
         return False  # a whole batch, in another place than it was written to
@@ -397,9 +402,9 @@ def _is_of_a_power_failure(
 
 
 def _ends_early(loaded: LoadedLog, slot: int) -> bool:
-    """Whether whole batches at the end of a segment are gone, though the next one's name is there:
-    a power failure took them. Compaction leaves such gaps, too, and there they mean nothing unless
-    the segment was longer."""
+    """Return True if whole batches at the end of a segment are missing, although the next segment
+    exists: a power failure has taken them. Compaction leaves such gaps too. They are normal unless
+    the segment was longer at the checkpoint."""
     segment, following = loaded.segments[slot], loaded.segments[slot + 1 : slot + 2]
     if not following:
         return False
@@ -414,7 +419,7 @@ def _ends_early(loaded: LoadedLog, slot: int) -> bool:
 
 
 def _drop_after(loaded: LoadedLog, slot: int) -> None:
-    """Segments after a cut are gone too: the log has no holes."""
+    """Remove the segments after a cut too, because a log has no gaps."""
     for segment in loaded.segments[slot + 1 :]:
         loaded.report.cut_bytes += segment.size
         loaded.report.valid_batches_followed |= segment.size > 0
@@ -434,8 +439,8 @@ def _check_recovery_point(loaded: LoadedLog) -> None:
 
 
 def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
-    """A log that ends below its start has lost its end to a power failure; but a clean stop loses
-    nothing, and then one of the two files is damaged: nothing is deleted on its word."""
+    """A log that ends below its start has lost its end to a power failure. After a clean stop, one
+    of the two files is damaged instead, and nothing is deleted because of it."""
     last, report = loaded.segments[-1], loaded.report
     reason = (
         f"the log ends at offset {last.end_offset}, and starts at {log_start_offset}"
@@ -448,7 +453,7 @@ def _check_log_start(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _drop_all(loaded: LoadedLog) -> None:
-    """The whole log is below its start: records that were deleted, files that came back."""
+    """The whole log is below its start: these are deleted records in files that came back."""
     for segment in loaded.segments:
         loaded.aborted.forget(segment.base_offset)
         loaded.files.remove(segment.mark_deleted())
@@ -458,7 +463,7 @@ def _drop_all(loaded: LoadedLog) -> None:
 
 
 def _trim(loaded: LoadedLog) -> None:
-    """Forget what lies outside of the log, or is from before its first segment."""
+    """Remove state from outside of the log, or from before its first segment."""
     first, end = loaded.segments[0].base_offset, loaded.segments[-1].end_offset
     inside = [offset for offset in loaded.snapshots.offsets if first <= offset <= end]
     bases = {segment.base_offset for segment in loaded.segments}
@@ -468,7 +473,8 @@ def _trim(loaded: LoadedLog) -> None:
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(loaded.log_start_offset)
     if LEADER_EPOCH_CHECKPOINT in report.rebuilt or (
-        # After a clean stop only epochs without records go, as they will at the next start.
+        # After a clean stop only epochs without records are removed. The next start would remove
+        # them as well.
         list(epochs) != loaded.epochs_in_file and not report.clean_shutdown
     ):
         swap_in(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}", epochs.encode())

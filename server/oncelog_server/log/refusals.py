@@ -1,9 +1,9 @@
-"""What the disk refused a log, and the side files that it is owed.
+"""The writes that the disk refused a log, and the side files that it still has to write.
 
-The `.log` is the truth: an append that is refused changes nothing and may be tried again. Files
-beside it are computed from it and are held in memory; where the disk refuses one, its writing is
-owed and the log serves on. All that is owed is written before a segment is rolled and before a
-clean stop, so that no start believes a file which lacks something.
+The `.log` file is the source of truth: a refused append changes nothing and may be retried. The
+other files are computed from it and are in memory too. If the disk refuses one, it is written
+later, and the log continues to serve. All of them are written before a segment is rolled and before
+a clean stop, so that no start believes an incomplete file.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 
 from oncelog_server.storage.files import File, StorageError
 
-# How much of what was refused is written to find out whether there is room again.
+# Bytes of a refused append that are written to find out whether there is room again.
 _PROBE_BYTES: Final = 1 << 20
 
 
 class Refusals:
-    """`current` is the first refusal since the disk last took everything, None if it does.
-    `on_refused` is called once for each `current`; its owner then calls `try_again` until that
+    """`current` is the first refusal since the disk last accepted everything, None if it does now.
+    `on_refused` is called once for each `current`. Its owner then calls `try_again` until that
     succeeds. While there is a `failure`, nothing is appended."""
 
     __slots__ = ("_interruption", "_owed", "_probe_bytes", "_roll", "current", "failure",
@@ -28,22 +28,24 @@ class Refusals:
     def __init__(self) -> None:
         self.current: StorageError | None = None
         self.on_refused: Callable[[StorageError], None] | None = None
-        # By path: how it is written, and whether a start may believe what is there without it.
+        # By path: the function that writes it, and whether a start may believe the file on disk
+        # meanwhile.
         self._owed: dict[str, tuple[Callable[[], None], bool]] = {}
-        # The longest append that was refused, and whether a new segment was.
+        # The largest refused append, and whether a new segment was refused.
         self._probe_bytes = 0
         self._roll = False
-        # Undoes what was begun and could be neither finished nor undone; it comes before all else.
+        # Undoes an operation that could be neither completed nor undone. It runs before everything
+        # else.
         self.interrupted: Callable[[], None] | None = None
         self.failure: StorageError | None = None
-        # The failure that ends when what the disk interrupted is undone.
+        # The failure that ends when the interrupted operation is undone.
         self._interruption: StorageError | None = None
 
     def report_to(self, on_refused: Callable[[StorageError], None]) -> None:
         self.on_refused = on_refused
 
     def fail(self, error: StorageError) -> None:
-        """Refuse every append from now on: what is on the disk is known only after a restart."""
+        """Refuse every append from now on: only a restart finds out what is on the disk."""
         if self.failure is None or self.failure is self._interruption:
             self.failure = error
 
@@ -53,15 +55,15 @@ class Refusals:
             raise StorageError(failure.operation, failure.path, failure.reason)
 
     def interrupt(self, error: StorageError, undo: Callable[[], None]) -> None:
-        """Fail until `undo` succeeds: names of segments are half changed, and the disk took neither
-        the rest nor the first part back."""
+        """Fail until `undo` succeeds: only some names of segments were changed, and the disk
+        refused both the rest and the way back."""
         if self.failure is None:
             self.failure = self._interruption = error
         self.interrupted = undo
         self.refused(error)
 
     def undo_interrupted(self) -> None:
-        """Undo what the disk interrupted. Raises StorageError while the disk refuses that, too."""
+        """Undo the interrupted operation. Raise StorageError if the disk refuses that, too."""
         if self.interrupted is None:
             return
         self.interrupted()
@@ -71,7 +73,7 @@ class Refusals:
         self._interruption = None
 
     def refused(self, error: StorageError) -> None:
-        """Remember that something was refused: `current` stays until `try_again` succeeds."""
+        """Record a refusal: `current` stays until `try_again` succeeds."""
         if self.current is None:
             self.current = error
             if self.on_refused is not None:
@@ -86,8 +88,9 @@ class Refusals:
         self.refused(error)
 
     def write_or_owe(self, path: str, write: Callable[[], None], *, needed: bool = True) -> None:
-        """Write a side file, or remember to: `write` brings `path` up to what is in memory when it
-        is called. `needed`: a start that finds it old would be wrong, not only slow."""
+        """Write a side file now or, if the disk refuses, later. `write` writes the state in memory
+        of the moment in which it is called. `needed`: with an old file a start would be wrong, not
+        only slow."""
         try:
             write()
         except StorageError as error:
@@ -97,15 +100,16 @@ class Refusals:
             self._owed.pop(path, None)
 
     def write_owed(self, *, needed_only: bool = True) -> None:
-        """Write what is owed. Raises StorageError at the first that is refused again."""
+        """Write all side files that are still missing. Raise StorageError at the first one that is
+        refused again."""
         for path, (write, needed) in list(self._owed.items()):
             if needed or not needed_only:
                 write()
                 del self._owed[path]
 
     def try_again(self, log: File, roll: Callable[[], None]) -> None:
-        """Do what was refused, and prove that what could not be appended fits now: bytes as many
-        are appended to `log` and cut off again. Raises StorageError while the disk refuses."""
+        """Retry the refused writes. For a refused append, append the same number of bytes to `log`
+        and cut them off again. Raise StorageError if the disk refuses."""
         if self.current is None:
             return
         self.write_owed(needed_only=False)

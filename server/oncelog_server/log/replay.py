@@ -26,8 +26,9 @@ def replay(
     now_ms: int,
     rows: list[AbortedTransaction] | None = None,
 ) -> int:
-    """Bring `producers` from `from_offset` to the end of the segment, by its headers; how many
-    batches that were. `rows` takes the transactions aborted on the way. Raises CorruptLog."""
+    """Replay into `producers` from `from_offset` to the end of the segment, by its headers. Return
+    the number of batches. `rows` gets the transactions that were aborted in the range. Raises
+    CorruptLog."""
     with segment.borrowed_indexes():
         scan = segment.walk_from(max(from_offset, segment.base_offset), SCAN_CHUNK)
     batches = 0
@@ -43,7 +44,8 @@ def replay(
 
 
 class Rebuilt(NamedTuple):
-    """From which snapshot producers were rebuilt, None without one, and from how many batches."""
+    """The snapshot from which producers were rebuilt, None without one, and the number of batches
+    after it."""
 
     snapshot_offset: int | None
     batches: int
@@ -52,10 +54,10 @@ class Rebuilt(NamedTuple):
 def rebuild(
     producers: Producers, segments: Sequence[Segment], snapshots: Snapshots, now_ms: int
 ) -> Rebuilt:
-    """Bring `producers` to the end of the log: from the newest snapshot up to there, and the
-    batches after it. Raises StorageError and CorruptLog."""
+    """Bring `producers` to the end of the log: from the newest snapshot and the batches after it.
+    Raises StorageError and CorruptLog."""
     first, end = segments[0].base_offset, segments[-1].end_offset
-    # Their markers are not known to be below the high watermark, and may lie before the snapshot.
+    # Their markers may be at or above the high watermark, and may be before the snapshot.
     decided = {begin: last for begin, last in producers.decided.items() if last < end}
     producers.clear()
     found = snapshots.newest(first, end, now_ms)
@@ -75,8 +77,8 @@ def rebuild(
 def aborted_rows(
     segments: Sequence[Segment], snapshots: Snapshots, base_offset: int
 ) -> list[AbortedTransaction]:
-    """The txnindex of the segment at `base_offset`: from the newest snapshot at or below it, and
-    the log from there. Raises CorruptLog."""
+    """Compute the txnindex of the segment at `base_offset`, from the newest snapshot at or below it
+    and the log after that. Raises CorruptLog."""
     producers = Producers(0)
     replay_from = segments[0].base_offset
     found = snapshots.newest(replay_from, base_offset, 0)
@@ -101,8 +103,9 @@ def apply_batch(
     read_batch: Callable[[], Bytes],
     now_ms: int,
 ) -> AbortedTransaction | None:
-    """Take over what a batch says of its producer, unchecked: it was checked when it was appended.
-    `position`: in the file of its segment. Return the txnindex row if it aborted a transaction."""
+    """Apply a batch to the state of its producer, without checks: it was checked when it was
+    appended. `position`: in the file of its segment. Return the txnindex row if the batch aborted a
+    transaction."""
     if header.producer_id < 0:
         return None
     if not header.is_control:
@@ -112,7 +115,7 @@ def apply_batch(
     records = read_records(read_batch(), max_bytes=_MARKER_BYTES, check_crc=False)
     marker = read_marker(records[0]) if records else None
     if marker is None:
-        return None  # compaction took the marker's transaction, or it is of a kind to come
+        return None  # compaction has removed the transaction, or the kind is unknown
     completed = producers.completed_by(
         header.producer_id, offset=header.base_offset, committed=marker.committed
     )

@@ -1,5 +1,5 @@
-"""Batches as a leader sends them to a follower: whole, undamaged, and continuing the follower's log
-(Kafka's UnifiedLog.appendAsFollower)."""
+"""Checks of the batches that a leader sends to a follower: whole, undamaged, and continuing the
+follower's log (Kafka's UnifiedLog.appendAsFollower)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ Batches: TypeAlias = bytes | bytearray | memoryview
 def check_replicated(
     batches: Batches, log_end_offset: int, leader_epoch: int, *, may_skip: bool
 ) -> list[tuple[memoryview, BatchHeader]]:
-    """Return the batches that a log with this end, last written in `leader_epoch`, is to append.
+    """Return the batches to append to a log with this end and with `leader_epoch` as its last
+    epoch.
 
-    A last batch that is cut off is left out, as the end of a Fetch response may be one. `may_skip`:
-    compaction may have removed batches of the leader's log. Raises CorruptRecords, and
-    UnexpectedBatch for a gap, an overlap and an older leader epoch.
+    An incomplete last batch is left out: a Fetch response may end in one. `may_skip`: compaction
+    may have removed batches of the leader's log. Raises CorruptRecords, and UnexpectedBatch for a
+    gap, an overlap and an older leader epoch.
     """
     view, found = memoryview(batches), []
     for position, header in split_batches(view, allow_partial=True):

@@ -1,4 +1,4 @@
-"""What a log answers with."""
+"""The results of a log's operations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Origin(Enum):
 
 
 class Appended(msgspec.Struct):
-    """Where a batch is in the log. `duplicate`: it was there already. `log_append_time_ms` is
-    NO_TIMESTAMP where the topic keeps the producer's timestamps. `log_start_offset` is that at the
-    append, as in Kafka's LogAppendInfo."""
+    """The place of a batch in the log. `duplicate`: the batch was in the log already.
+    `log_append_time_ms` is NO_TIMESTAMP if the topic keeps the producer's timestamps.
+    `log_start_offset` is that of the moment of the append, as in Kafka's LogAppendInfo."""
 
     base_offset: int
     last_offset: int
@@ -49,11 +49,11 @@ class FileRange(msgspec.Struct, frozen=True):
 
 
 class LogRead(msgspec.Struct, frozen=True):
-    """Batches from the one with the offset asked for; None if there is nothing below the limit, or
-    less than one whole batch allowed. The last batch may be cut off by `max_bytes`.
+    """Batches from the one with the requested offset on. None if there is none below the limit, or
+    if less than a whole batch is allowed. `max_bytes` may cut off the last batch.
 
-    No record in `records` has an offset of `end_offset` or above: so far aborted transactions
-    matter.
+    All records in `records` have offsets below `end_offset`: aborted transactions matter up to
+    there.
     """
 
     records: FileRange | None
@@ -61,11 +61,11 @@ class LogRead(msgspec.Struct, frozen=True):
 
 
 class Flush(NamedTuple):
-    """What is being made durable, and up to which offset the log then is.
+    """The files that a flush syncs, and the offset up to which the log is durable afterwards.
 
-    Files that are `closed` do not change any more. `growing`, the log's end, may have got more
-    since, and may be closed by now: its next sync must come all the same. `truncations` of the log
-    before it began: one that is cut meanwhile says nothing of what is appended after.
+    `closed` files do not change any more. `growing` is the active segment. It may have grown since,
+    and may be closed by now: it needs another sync all the same. `truncations`: their number before
+    the flush began. If the log was cut meanwhile, the flush proves nothing about later appends.
     """
 
     closed: list[File]
@@ -79,7 +79,8 @@ class Flush(NamedTuple):
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by its time: ListOffsets' answer. `leader_epoch` is -1 if not known."""
+    """A record found by its time, for the response to ListOffsets. `leader_epoch` is -1 if it is
+    unknown."""
 
     timestamp: int
     offset: int

@@ -1,5 +1,5 @@
-"""How many segments the front of a log can lose: by the log's start, by time, by size
-(UnifiedLog.deleteOldSegments)."""
+"""The number of segments that can be deleted from the start of a log: by the log's start, by time,
+by size (UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oncelog_server.log.segment import NO_TIMESTAMP, Segment
 
 
 def below_start(segments: Sequence[Segment], log_start_offset: int) -> int:
-    """Return how many segments are wholly below the log's start. Never counts the last one."""
+    """Return how many segments are wholly below the log's start. The active one never counts."""
     count = 0
     for segment in segments[:-1]:
         if segment.end_offset > log_start_offset:
@@ -21,8 +21,8 @@ def below_start(segments: Sequence[Segment], log_start_offset: int) -> int:
 def too_old(
     segments: Sequence[Segment], retention_ms: int, now_ms: int, high_watermark: int
 ) -> int:
-    """Return how many segments have no record younger than `retention_ms`. A segment without
-    timestamps is as old as the opening of the log. Raises StorageError and CorruptLog."""
+    """Return how many segments have no record younger than `retention_ms`. The age of a segment
+    without timestamps counts from the opening of the log. Raises StorageError and CorruptLog."""
     if retention_ms < 0:
         return 0
     count = 0
@@ -39,7 +39,7 @@ def too_old(
 
 
 def too_many(segments: Sequence[Segment], retention_bytes: int, high_watermark: int) -> int:
-    """Return how many segments the log can lose and still have `retention_bytes`."""
+    """Return how many segments can be deleted so that the log still has `retention_bytes`."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes
@@ -53,8 +53,8 @@ def too_many(segments: Sequence[Segment], retention_bytes: int, high_watermark: 
 
 
 def _may_go(segments: Sequence[Segment], segment: Segment, high_watermark: int) -> bool:
-    """Whether the segment has nothing at or above the high watermark, and is not the empty segment
-    at the end."""
+    """Return True if the segment has nothing at or above the high watermark, and is not an empty
+    active segment."""
     return segment.end_offset <= high_watermark and (
         segment.size > 0 or segment is not segments[-1]
     )

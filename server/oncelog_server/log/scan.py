@@ -1,4 +1,4 @@
-"""Walk the batches of a log file, by their headers alone or with the CRC of each."""
+"""Walks the batches of a log file, by headers alone or with the CRC of each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _LAST_OFFSET: Final = (1 << 63) - 1
 
 
 class Scan:
-    """Iterate over (position, header) from `position` to `end`. The batch at hand is `batch()`.
+    """Iterate over (position, header) from `position` to `end`. `batch()` returns the current
+    batch.
 
-    Stops at `end` or at the first thing that is not a batch: then `problem` says why, and
-    `position` is where it begins. Offsets must grow; `next_offset` is the least the next batch may
-    begin with.
+    The walk stops at `end` or at the first invalid batch: then `problem` has the reason, and
+    `position` is where it begins. Offsets must increase; `next_offset` is the smallest allowed
+    offset of the next batch.
     """
 
     __slots__ = ("_chunk", "_chunk_size", "_chunk_start", "_header", "check_crc", "end", "file",
@@ -37,7 +38,7 @@ class Scan:
         self.position = position
         self.end = file.size
         self.next_offset = next_offset
-        # No batch that belongs here ends later: its offset is not in its CRC.
+        # Largest offset that a batch here may have. The CRC of a batch does not cover its offset.
         self.last_possible_offset = _LAST_OFFSET
         self.check_crc = check_crc
         self.problem: str | None = None
@@ -68,7 +69,7 @@ class Scan:
             self.next_offset = header.next_offset
 
     def batch(self) -> bytes:
-        """All bytes of the batch that was given out last."""
+        """Return all bytes of the last batch of the walk."""
         header = self._header
         assert header is not None
         start = self.position - self._chunk_start
@@ -110,8 +111,8 @@ class Scan:
 
 
 def find_valid_batch(data: bytes, first_offset: int) -> int | None:
-    """Where in `data` the first whole batch with a right CRC begins, from `first_offset` on, or
-    None. This distinguishes a torn tail from damage in the middle."""
+    """Return the position in `data` of the first whole batch with a valid CRC, from `first_offset`
+    on, or None. This distinguishes a torn tail from damage in the middle."""
     at = data.find(MAGIC, 16)
     while at >= 0:
         start = at - 16

@@ -1,8 +1,8 @@
 """One segment: a `.log` file with its indexes (Kafka's LogSegment).
 
-The segment at the end keeps its indexes in memory and writes them when it is rolled or closed;
-older ones load theirs when needed. An index entry is believed only where the log has such a batch,
-so a lost or damaged file costs a walk over the headers and nothing else.
+The active segment keeps its indexes in memory and writes them when it is rolled or closed; older
+segments load theirs when needed. An index entry counts only if the log has such a batch, so a
+missing or damaged index only costs a walk over the headers.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _REBUILT: Final = ("_bytes_since_entry", "_index_bytes", "_offset_index", "_time
 
 
 class Segment:
-    """Offsets from `base_offset` up to `end_offset`, which the log sets for all but the last
-    one."""
+    """Offsets from `base_offset` up to `end_offset`, which the log sets for all but the active
+    segment."""
 
     __slots__ = ("_bytes_since_entry", "_directory", "_files", "_index_bytes", "_marked",
                  "_offset_index", "_recent_offsets", "_recent_positions", "_time_index",
@@ -57,8 +57,8 @@ class Segment:
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.end_offset = base_offset
-        # Of the first batch (rolling by time counts from it), and the latest of all; None: not read
-        # yet.
+        # Timestamps of the first batch (rolling by time counts from it), and the latest of all;
+        # None if not read yet.
         self.first_timestamp: int | None = None
         self.max_timestamp: int | None = None
         self.max_timestamp_offset = (
@@ -66,20 +66,20 @@ class Segment:
         )
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
-        # See `_measure_indexes`; -1 where they have changed.
+        # See `_measure_indexes`; -1 after a change.
         self._index_bytes = -1
         self._bytes_since_entry = 0
         # The batches since the last index entry, so that readers of the end need not walk to it.
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
-        # What `mark_deleted` has renamed.
+        # The paths that `mark_deleted` has renamed.
         self._marked: list[str] = []
 
     @classmethod
     def create(
         cls, files: Files, directory: str, base_offset: int, *, now_ms: int, jitter_ms: int
     ) -> Segment:
-        """An empty segment; what a crash may have left under its name is emptied."""
+        """Create an empty segment. A file that a crash has left under its name is emptied."""
         log = files.open(f"{directory}/{segment_file(base_offset, LOG_SUFFIX)}", create=True)
         if log.size:
             log.truncate(0)
@@ -95,7 +95,8 @@ class Segment:
         return f"{self._directory}/{segment_file(self.base_offset, suffix, state)}"
 
     def start_indexes(self) -> None:
-        """Empty indexes in memory, for a segment that is empty or about to be scanned."""
+        """Start with empty indexes in memory, for a segment that is empty or about to be
+        scanned."""
         self._offset_index = OffsetIndex()
         self._time_index = TimeIndex()
         self._index_bytes = -1
@@ -111,8 +112,8 @@ class Segment:
     def should_roll(
         self, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig
     ) -> bool:
-        """Must a batch of `size` bytes go to a new segment (LogSegment.shouldRoll)? Time is that of
-        the records if they have one, else the broker's."""
+        """Return True if a batch of `size` bytes must go to a new segment (LogSegment.shouldRoll).
+        Time is the records' timestamp, or the broker's time without one."""
         filled = self.log.size
         index_bytes = self._index_bytes
         if index_bytes < 0:
@@ -129,8 +130,8 @@ class Segment:
         return max_timestamp - first > config.segment_ms - self.jitter_ms and filled > 0
 
     def _measure_indexes(self) -> int:
-        """The bytes that the fuller index takes with one more entry; the time index also needs room
-        for the latest timestamp at the end."""
+        """Return the size in bytes of the larger index with one more entry. The time index also
+        needs room for the latest timestamp at its end."""
         assert self._offset_index is not None
         assert self._time_index is not None
         self._index_bytes = max(
@@ -142,8 +143,8 @@ class Segment:
     def append(
         self, buffer: Buffer, base_offset: int, last_offset: int, max_timestamp: int, interval: int
     ) -> int:
-        """Write one batch, offsets patched; its position. `interval`: `index.interval.bytes`.
-        Raises StorageError, and nothing has changed."""
+        """Write one batch with its final offsets. Return its position. `interval`:
+        `index.interval.bytes`. Raises StorageError, and nothing has changed."""
         position = self.log.size
         self.log.append(buffer)
         self.note(position, len(buffer), base_offset, last_offset, max_timestamp, interval)
@@ -153,7 +154,7 @@ class Segment:
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int,
         interval: int,
     ) -> None:  # fmt: skip
-        """The batch at `position` is the last one: index it."""
+        """Index the batch at `position`, which is the last one."""
         if not position:
             self.first_timestamp = max_timestamp
         if self.max_timestamp is None or max_timestamp > self.max_timestamp:
@@ -176,9 +177,9 @@ class Segment:
         self.end_offset = last_offset + 1
 
     def write_indexes(self, *, may_be_left_out: bool = False) -> None:
-        """Bring the index files up to what is in memory, the latest timestamp as last entry (as
-        Kafka at roll and close). `may_be_left_out`: where the offset index has no entry and no file
-        yet, neither gets one, as the few headers of the log say it all. Raises StorageError."""
+        """Write the index files, with the latest timestamp as last entry (as Kafka does at roll and
+        close). `may_be_left_out`: if the offset index has no entry and no file, write no index,
+        because the few headers of the log have the same information. Raises StorageError."""
         if self._offset_index is None or self._time_index is None:
             return
         self._note_latest_timestamp()
@@ -200,14 +201,14 @@ class Segment:
             )
 
     def forget_indexes(self) -> None:
-        """Free the memory; the files have it all. Not for the segment at the end."""
+        """Free the memory; the files have everything. Not for the active segment."""
         self._offset_index = self._time_index = None
         self._recent_offsets.clear()
         self._recent_positions.clear()
 
     def resume(self) -> None:
-        """Go on at the end of a file that was closed cleanly: where it ends, and its indexes.
-        Raises CorruptLog if it does not consist of batches."""
+        """Take over a file that was closed cleanly: its end, and its indexes. Raise CorruptLog if
+        it does not consist of batches."""
         if not self.log.size:
             self.start_indexes()
             return
@@ -229,7 +230,7 @@ class Segment:
         self._raise_if_corrupt(scan)
         self._bytes_since_entry = self.log.size - (last[1] if last is not None else 0)
         if last is None:
-            # Every header has been read: the file of the time index could add nothing.
+            # Every header was read, so the file of the time index adds nothing.
             self._time_index = TimeIndex()
             self._index_bytes = -1
             self.max_timestamp, self.max_timestamp_offset = latest, latest_offset
@@ -243,8 +244,8 @@ class Segment:
     # Reading.
 
     def position_of(self, offset: int) -> int | None:
-        """Where the batch with `offset`, or the first one after it, begins; None if there is none.
-        Raises StorageError, and CorruptLog if the file does not consist of batches."""
+        """Return the position of the batch with `offset`, or of the first one after it; None
+        without one. Raises StorageError, and CorruptLog if the file does not consist of batches."""
         if offset >= self.end_offset:
             return None
         if offset <= self.base_offset:
@@ -260,7 +261,7 @@ class Segment:
         return None
 
     def walk_from(self, offset: int, chunk_size: int = WALK_CHUNK) -> Scan:
-        """A scan over the headers that begins at or shortly before `offset`."""
+        """Return a scan over the headers that begins at `offset` or shortly before."""
         entry = self.offset_index().floor(offset - self.base_offset)
         if entry is None:
             return Scan(self.log, next_offset=self.base_offset, chunk_size=chunk_size)
@@ -271,26 +272,28 @@ class Segment:
         return Scan(self.log, position, next_offset=self.base_offset, chunk_size=chunk_size)
 
     def offset_at_or_after(self, position: int) -> int:
-        """An offset above all in the first `position` bytes, as near as the index knows."""
+        """Return an offset above all in the first `position` bytes, as small as the index
+        allows."""
         relative_offset = self.offset_index().ceiling(position)
         return self.end_offset if relative_offset is None else self.base_offset + relative_offset
 
     def _confirms(self, relative_offset: int, position: int) -> bool:
-        """Is there really a batch at `position` that ends with this offset?"""
+        """Return True if there is a batch at `position` that ends with this offset."""
         for _, header in Scan(self.log, position, chunk_size=WALK_CHUNK):
             return header.last_offset == self.base_offset + relative_offset
         return False
 
     def position_near(self, offset: int) -> int:
-        """Where a batch begins at or before `offset`, as the index file says if it can be believed;
-        nothing is kept or rebuilt. Else 0."""
+        """Return the position of a batch at or before `offset`, by the index file if that is valid.
+        Nothing is kept or rebuilt. Return 0 otherwise."""
         data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
         index = None if data is None else OffsetIndex.decode(data, max(self.log.size, 1))
         entry = None if index is None else index.floor(offset - self.base_offset)
         return entry[1] if entry is not None and self._confirms(*entry) else 0
 
     def offset_index(self, *, is_last: bool = False) -> OffsetIndex:
-        """From memory, from the file, or from the log. `is_last`: of the log's segments."""
+        """Return the index from memory, from its file, or computed from the log. `is_last`: the
+        segment is the log's active one."""
         if self._offset_index is None:
             data = read_whole(self._files, self.path(OFFSET_INDEX_SUFFIX))
             if data is None and is_last:  # without entries it has no file
@@ -318,8 +321,8 @@ class Segment:
         return self._time_index
 
     def _confirms_latest(self, index: TimeIndex) -> bool:
-        """Does the batch the last entry names have that timestamp, and does none after it beat
-        it?"""
+        """Return True if the batch of the last entry has that timestamp, and no later batch has a
+        greater one."""
         last = index.last()
         timestamp, relative_offset = last or (NO_TIMESTAMP, -1)
         for _, header in self.walk_from(self.base_offset + max(relative_offset, 0)):
@@ -332,14 +335,15 @@ class Segment:
 
     @contextmanager
     def borrowed_indexes(self) -> Iterator[None]:
-        """Have the indexes for a moment, and the memory back if they were not there before."""
+        """Load the indexes for the block, and free the memory after it unless they were loaded
+        before."""
         borrowed = self._offset_index is None
         yield
         if borrowed:
             self.forget_indexes()
 
     def latest_timestamp(self) -> tuple[int, int]:
-        """(timestamp, last offset of its batch), NO_TIMESTAMP if no record has one."""
+        """Return (timestamp, last offset of its batch), NO_TIMESTAMP if no record has one."""
         if self.max_timestamp is None:
             with self.borrowed_indexes():
                 timestamp, relative_offset = self.time_index().last() or (NO_TIMESTAMP, 0)
@@ -354,8 +358,8 @@ class Segment:
         return self.first_timestamp
 
     def rebuild_indexes(self) -> None:
-        """Both indexes from the headers of the log. Raises CorruptLog and StorageError, and what
-        was known before is known still: readers would else take the segment for an empty one."""
+        """Compute both indexes from the headers of the log. Raise CorruptLog and StorageError, and
+        then keep the previous state: readers would otherwise take the segment for an empty one."""
         before = {name: getattr(self, name) for name in _REBUILT}
         self.start_indexes()
         try:
@@ -369,15 +373,15 @@ class Segment:
             raise
         self._note_latest_timestamp()
         self.end_offset = max(before["end_offset"], self.end_offset)
-        # Between batches that compaction left there are gaps, of which these know nothing.
+        # The recent batches do not include gaps that compaction has left.
         self._recent_offsets.clear()
         self._recent_positions.clear()
         with suppress(StorageError):  # in memory they are right; the next start rebuilds them again
             self.write_indexes(may_be_left_out=True)
 
     def reindex(self, interval: int) -> None:
-        """Index all batches anew, as if they were appended one after the other: the segment grows
-        again. Raises StorageError and CorruptLog."""
+        """Index all batches again as if they were appended, because the segment becomes the active
+        one again. Raises StorageError and CorruptLog."""
         self.start_indexes()
         scan = Scan(self.log, next_offset=self.base_offset)
         for position, header in scan:
@@ -397,7 +401,7 @@ class Segment:
     # The end.
 
     def files(self) -> list[File]:
-        """All that must be durable for this segment to be believed at the next start."""
+        """Return all files that must be durable before the next start may believe this segment."""
         others = [self.path(suffix) for suffix in SEGMENT_SUFFIXES if suffix != LOG_SUFFIX]
         return [self.log, *(self._files.open(path) for path in others if self._files.exists(path))]
 
@@ -405,13 +409,13 @@ class Segment:
         self.log.close()
 
     def mark_deleted(self) -> list[str]:
-        """Give the files names that the next start sweeps away; the new paths, to be removed.
+        """Rename the files so that the next start removes them. Return the new paths, to be
+        unlinked.
 
-        The log is first: what a crash leaves then are indexes without a log, which a start sweeps,
-        and never a log without the index of its aborted transactions, which a start may believe.
-        Raises StorageError: the names are what they were, or, where the disk does not take them
-        back either, the handle reads on under the new one; the next call completes it, or
-        `unmark_deleted` takes it back.
+        The log file comes first: after a crash there are indexes without a log, which a start
+        removes, and never a log without its txnindex, which a start would believe. Raise
+        StorageError: the names are unchanged or, if the disk refuses that as well, the file is open
+        under the new name. The next call completes it, or `unmark_deleted` undoes it.
         """
         self.log.close()
         try:
@@ -425,14 +429,14 @@ class Segment:
             with suppress(StorageError):
                 self.unmark_deleted()
             raise
-        # A response that still sends from this file must not open another file of the old name.
+        # A response that is still sent from this file must not open a new file with the old name.
         self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))
         return list(self._marked)
 
     def unmark_deleted(self) -> None:
-        """Take back `mark_deleted`, as far as it came; the log is last, as it was first. Raises
-        StorageError, and may be called again: the handle of the log reads on under the name that
-        the file has."""
+        """Undo `mark_deleted`, as far as it came, in reverse order: the log file comes last. Raise
+        StorageError, after which it may be called again: the log file stays open under its current
+        name."""
         if not self._marked:
             return
         self.log.renamed(self.path(LOG_SUFFIX, DELETED_SUFFIX))

@@ -1,7 +1,7 @@
-"""The segments of one log: their order, the last one, which grows, whose indexes are in memory, and
-which files are not durable yet (Kafka's LogSegments and LocalLog).
+"""The segments of one log: their order, the active one, the indexes in memory, and the files that
+are not durable yet (Kafka's LogSegments and LocalLog).
 
-A segment enters and leaves the log here alone.
+Only this module adds and removes segments.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.storage.files import File, Files
 from oncelog_server.storage.layout import SEGMENT_SUFFIXES
 
-# Number of inactive segments whose indexes stay in memory.
+# Number of inactive segments with indexes in memory.
 _INDEXED_SEGMENTS: Final = 8
 
 _base_offset = attrgetter("base_offset")
 
 
 class Cut(NamedTuple):
-    """Where a log is cut: after the first `position` bytes of `segment`, which becomes the active
-    one. The log then ends at `end_offset`."""
+    """The place where a log is cut: after the first `position` bytes of `segment`, which becomes
+    the active one. The log then ends at `end_offset`."""
 
     segment: Segment
     position: int
@@ -46,21 +46,23 @@ class LogSegments(Sequence[Segment]):
         self, files: Files, directory: str, segments: list[Segment], aborted: AbortedTransactions,
         unsynced: Iterable[File],
     ) -> None:  # fmt: skip
-        """`segments` is kept and changed. `unsynced`: files of inactive segments, as of Flush."""
+        """The object keeps and changes `segments`. `unsynced`: files of inactive segments, as in
+        Flush."""
         self._files = files
         self._directory = directory
         self._ordered = segments
         self.active = segments[-1]
         self.aborted: Final = aborted
         self._closed_bytes = sum(segment.size for segment in segments[:-1])
-        # What was appended since the opening follows from these two.
+        # The number of bytes appended since the opening follows from these two.
         self._opened_at_bytes = self.active.size
         self._rolled_bytes = 0
         self._unsynced = list(unsynced)
         self._truncations = 0
-        # By base offset, the one used last at the end.
+        # By base offset, the most recently used at the end.
         self._indexed: dict[int, Segment] = {}
-        # Files of deleted segments, and when they may be unlinked: a reader may still use them.
+        # Files of deleted segments, and the time from which they may be unlinked: a reader may
+        # still use them.
         self.deleted: list[tuple[int, list[str]]] = []
 
     @overload
@@ -77,7 +79,7 @@ class LogSegments(Sequence[Segment]):
         return iter(self._ordered)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """Return the segments from the one that `offset` belongs to on."""
+        """Return the segments from the one with `offset` on."""
         ordered = self._ordered
         return ordered[max(bisect_right(ordered, offset, key=_base_offset) - 1, 0) :]
 
@@ -91,8 +93,8 @@ class LogSegments(Sequence[Segment]):
         return self._rolled_bytes + self.active.size - self._opened_at_bytes
 
     def keep_indexes(self, segment: Segment) -> None:
-        """Keep the segment's indexes in memory, and free those that were used longest ago. The
-        active segment's always stay."""
+        """Keep the segment's indexes in memory, and free the least recently used ones. Those of the
+        active segment always stay."""
         if segment is self.active:
             return
         indexed = self._indexed
@@ -101,11 +103,11 @@ class LogSegments(Sequence[Segment]):
         if len(indexed) > _INDEXED_SEGMENTS:
             indexed.pop(next(iter(indexed))).forget_indexes()
 
-    # Segments come and go.
+    # Adding and removing segments.
 
     def roll(self, now_ms: int, jitter_ms: int) -> None:
-        """Begin a new segment at the end of the log. Raises StorageError, and nothing has changed:
-        all that the disk may refuse comes first."""
+        """Begin a new segment at the end of the log. Raise StorageError; then nothing has changed:
+        everything that the disk may refuse comes first."""
         old = self.active
         old.write_indexes()
         self.checkpoint(active=old.size, following=(old.end_offset,))
@@ -133,14 +135,14 @@ class LogSegments(Sequence[Segment]):
         self, sources: Sequence[Segment], new: Segment, rows: Iterable[AbortedTransaction],
         deleted: Iterable[list[str]], due_ms: int,
     ) -> None:  # fmt: skip
-        """Put `new`, with its txnindex `rows`, in the place of inactive segments that follow each
-        other. Their files have the names `deleted` and are unlinked from `due_ms` on."""
+        """Replace consecutive inactive segments by `new`, with its txnindex `rows`. Their files
+        have the names `deleted` already, and are unlinked from `due_ms` on."""
         self.deleted += [(due_ms, paths) for paths in deleted]
         self._exchange(sources, [new])
         self.aborted.replace(new.base_offset, rows)
 
     def _exchange(self, sources: Sequence[Segment], replacement: list[Segment]) -> None:
-        """Take `sources` out of the log, with all that is known of them."""
+        """Remove `sources` from the log, with all their state."""
         slot = self._ordered.index(sources[0])
         self._ordered[slot : slot + len(sources)] = replacement
         self._closed_bytes += sum(segment.size for segment in replacement)
@@ -154,7 +156,7 @@ class LogSegments(Sequence[Segment]):
 
     def cut_at(self, offset: int) -> Cut:
         """Return where to cut the log so that no batch with a record at or above `offset` is left,
-        and no empty segment but the first. Raises StorageError and CorruptLog."""
+        and no empty segment except the first. Raises StorageError and CorruptLog."""
         for segment in reversed(self._ordered):
             if segment.base_offset >= offset and segment is not self._ordered[0]:
                 continue
@@ -171,9 +173,9 @@ class LogSegments(Sequence[Segment]):
         return Cut(segment, position, end_offset)
 
     def truncate(self, cut: Cut, interval: int) -> None:
-        """Cut the log. `interval`: `index.interval.bytes`. The last segment goes first, so that
-        what a crash leaves is a log without a hole. Raises StorageError and CorruptLog: only a
-        restart finds out what is there then."""
+        """Cut the log. `interval`: `index.interval.bytes`. The last segment is removed first, so
+        that a crash leaves a log without a gap. Raise StorageError and CorruptLog: only a restart
+        finds out which batches are left."""
         segment, appended_bytes = cut.segment, self.appended_bytes
         rows = [
             row
@@ -186,8 +188,8 @@ class LogSegments(Sequence[Segment]):
             self._files.remove(later.mark_deleted())
         if cut.position < segment.size:
             segment.log.truncate(cut.position)
-        # The next sync then includes the directory: a name that came back after a power failure
-        # would end the log before what is appended from now on.
+        # The next sync includes the directory: a deleted name that came back after a power failure
+        # would end the log before later batches.
         segment.log.renamed(segment.log.path)
         self._truncations += 1
         if gone:
@@ -204,11 +206,10 @@ class LogSegments(Sequence[Segment]):
             self.aborted.append(segment.base_offset, row)
 
     def remove_due(self, now_ms: int) -> None:
-        """Unlink the files of deleted segments whose time has come."""
+        """Unlink the files of deleted segments that are due."""
         if not self.deleted:
             return
-        # A segment whose deletion the disk refused halfway is read under the name of an earlier
-        # one.
+        # If the disk refused a deletion halfway, the file is still open under its earlier name.
         used = {segment.log.path for segment in self._ordered}
         due = [e for e in self.deleted if e[0] <= now_ms and used.isdisjoint(e[1])]
         self.deleted = [entry for entry in self.deleted if entry not in due]
@@ -220,8 +221,9 @@ class LogSegments(Sequence[Segment]):
     def checkpoint(
         self, *, active: int, following: Iterable[int] = (), without: Iterable[int] = ()
     ) -> None:
-        """Write checksums of the txnindexes and sizes of the segments: of the active segment
-        `active` bytes, of `following`, which are still to come, none. Raises StorageError."""
+        """Write the checksums of the txnindexes and the sizes of the segments. `active`: bytes of
+        the active segment; segments in `following`, which do not exist yet, have none. Raises
+        StorageError."""
         sizes = {segment.base_offset: segment.size for segment in self._ordered[:-1]}
         sizes |= {self.active.base_offset: active, **dict.fromkeys(following, 0)}
         for base_offset in without:
@@ -230,12 +232,13 @@ class LogSegments(Sequence[Segment]):
 
     @property
     def is_checkpointed(self) -> bool:
-        """Whether the checkpoint has all that is known of the inactive segments' txnindexes."""
+        """Return True if the checkpoint has everything that is known of the inactive segments'
+        txnindexes."""
         return self.aborted.is_checkpointed(segment.base_offset for segment in self._ordered[:-1])
 
     @property
     def unsynced(self) -> Sequence[File]:
-        """Files besides the active segment's that a sync has to include."""
+        """The files that a sync has to include besides the active segment's."""
         return self._unsynced
 
     def add_unsynced(self, file: File) -> None:
@@ -250,8 +253,8 @@ class LogSegments(Sequence[Segment]):
         return Flush(list(self._unsynced), active.base_offset, None, self._truncations)
 
     def finish_flush(self, flush: Flush) -> bool:
-        """Forget the files of `flush`, which are durable. Return False, and forget none, if the log
-        was cut meanwhile: files may have other bytes by now."""
+        """Forget the files of `flush`, because they are durable. Return False, and forget none, if
+        the log was cut meanwhile: the files may have other bytes now."""
         if flush.truncations != self._truncations:
             return False
         synced = set(map(id, flush.closed))
@@ -261,12 +264,12 @@ class LogSegments(Sequence[Segment]):
         return True
 
     def end_of_file(self, file: File) -> int:
-        """Return the offset that every batch of a segment's file is below; 0 if the log has no such
+        """Return an offset above all batches of a segment's file; 0 if the log does not have the
         segment any more."""
         return next((each.end_offset for each in self._ordered if each.log is file), 0)
 
     def close(self) -> None:
-        """Close all descriptors; they come back when needed."""
+        """Close all descriptors; they are opened again when needed."""
         self.aborted.close()
         for segment in self._ordered:
             segment.close()

@@ -13,7 +13,7 @@ from oncelog_server.log.segments import LogSegments
 
 
 class Timestamps:
-    """Looks up records of one log. `max_bytes`: what a batch may decompress to."""
+    """Looks up records of one log. `max_bytes`: maximum size of a decompressed batch."""
 
     def __init__(self, segments: LogSegments, log_start_offset: int, max_bytes: int) -> None:
         self._segments = segments
@@ -75,8 +75,8 @@ class Timestamps:
         return None
 
     def _records(self, scan: Scan, header: BatchHeader) -> list[Record]:
-        """Return the batch's records. A batch whose content cannot be read counts as one record
-        with its latest timestamp: a reader that gets there meets the error."""
+        """Return the batch's records. A batch that cannot be decoded counts as one record with its
+        latest timestamp: a reader that gets there meets the error."""
         try:
             return read_records(scan.batch(), max_bytes=self._max_bytes, check_crc=False)
         except CorruptRecords:

@@ -1,5 +1,6 @@
 """The aborted transactions of a segment, in the order of their markers (KIP-98; Kafka's
-TransactionIndex and AbortedTxn: rows of 34 bytes without a checksum, so we keep one beside)."""
+TransactionIndex and AbortedTxn: rows of 34 bytes without a checksum, so there is one of our
+own)."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _ROW: Final = Struct(">hqqqq")
 class AbortedTransaction(NamedTuple):
     """`first_offset` is that of its first record here, `last_offset` that of its ABORT marker.
 
-    `last_stable_offset` is the LSO right after the abort: every transaction aborted later has its
-    first record at or above it.
+    `last_stable_offset` is the LSO right after the abort: every transaction that is aborted later
+    has its first record at or above it.
     """
 
     producer_id: int
@@ -46,8 +47,8 @@ class TxnIndex:
         self.crc = crc32c(data, self.crc)
 
     def collect(self, first_offset: int, end_offset: int, into: list[AbortedTransaction]) -> bool:
-        """Add the transactions with records in `first_offset`..`end_offset` (exclusive); True when
-        no later segment can have more (TransactionIndex.collectAbortedTxns)."""
+        """Add the transactions with records in `first_offset`..`end_offset` (exclusive). Return
+        True if no later segment can have more (TransactionIndex.collectAbortedTxns)."""
         rows = self.rows
         for slot in range(bisect_left(rows, first_offset, key=_last_offset), len(rows)):
             row = rows[slot]
@@ -59,7 +60,8 @@ class TxnIndex:
 
     @classmethod
     def decode(cls, data: bytes) -> TxnIndex | None:
-        """None for what cannot be an index; whether it is the right one the checksum says."""
+        """Decode an index file. Return None if it cannot be an index; the checksum shows whether it is
+        the right one."""
         if len(data) % ROW_SIZE:
             return None
         index = cls()

@@ -1,9 +1,9 @@
-"""Is what a client sent one good batch? (Kafka's UnifiedLog.analyzeAndValidateRecords,
+"""Checks of the batch that a client sent. (Kafka's UnifiedLog.analyzeAndValidateRecords,
 LogValidator.)
 
-The header, the count and the CRC are always checked. The records inside are walked only where a
-setting of the topic needs it: keys of compacted topics, recompression, limits on how old a record
-may be, or `validate_records`. Otherwise nonsense inside is found by its readers.
+The header, the count and the CRC are always checked. The records are decoded only if a setting of
+the topic requires it: keys of compacted topics, recompression, limits on the age of a record, or
+`validate_records`. Otherwise readers find invalid records.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ from oncelog_server.log.config import PRODUCER, UNLIMITED, LogConfig
 from oncelog_server.log.errors import AppendError, InvalidRecords, RecordError
 
 NO_TIMESTAMP: Final = -1
-# What the records of one batch may take decompressed: a bomb stops here.
+# Maximum size of a decompressed batch, against decompression bombs.
 _MIN_DECOMPRESSED_LIMIT: Final = 16 * 1024 * 1024
 _DECOMPRESSION_FACTOR: Final = 10
 
-# A batch with more faulty records than this names none: the answer would be fifty times as large as
-# the batch. As many are what librdkafka puts into one at most (batch.num.messages).
+# For a batch with more faulty records than this, none is listed: the response would be fifty times
+# as large as the batch. librdkafka puts at most as many records into one batch
+# (batch.num.messages).
 MAX_RECORD_ERRORS: Final = 10_000
 SHOWN_RECORD_ERRORS: Final = 3
 
@@ -53,24 +54,24 @@ _DEFAULT_LEVEL: Final = -1
 
 
 def decompressed_limit(config: LogConfig) -> int:
-    """Bytes the records of one batch may take."""
+    """Return the maximum size of the decompressed records of one batch."""
     return max(config.max_message_bytes * _DECOMPRESSION_FACTOR, _MIN_DECOMPRESSED_LIMIT)
 
 
 class BatchRules:
-    """What one topic's settings ask of a batch, worked out once."""
+    """The checks that a topic's settings require, computed once."""
 
     __slots__ = ("_after_max_ms", "_before_max_ms", "_codec", "_config", "_keys_required", "_limit",
                  "_partition", "_walks", "log_append_time", "max_bytes", "own_max_bytes",
                  "segment_bytes")  # fmt: skip
 
     def __init__(self, config: LogConfig, partition: str) -> None:
-        """`partition` is `topic-0`: for messages."""
+        """`partition` is `topic-0`, for messages."""
         self._config = config
         self._partition = partition
         self.max_bytes = config.max_message_bytes
         self.segment_bytes = config.segment_bytes
-        # Below both no batch is too large.
+        # A batch below both limits is not too large.
         self.own_max_bytes = min(self.max_bytes, self.segment_bytes)
         self.log_append_time = config.message_timestamp_type == TOPIC_LOG_APPEND_TIME
         self._after_max_ms = config.message_timestamp_after_max_ms
@@ -87,8 +88,8 @@ class BatchRules:
     def check(
         self, records: bytearray | memoryview, now_ms: int
     ) -> tuple[BatchHeader, bytearray | memoryview]:
-        """A client's batch: the header, and the bytes to append, which are `records` itself unless
-        it had to be compressed anew.
+        """Check a client's batch. Return its header and the bytes to append: `records` itself
+        unless it had to be compressed again.
 
         LogAppendTime is patched in place. Raises InvalidRecords, or AppendError with
         MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
@@ -114,8 +115,8 @@ class BatchRules:
         return header, records
 
     def check_own(self, records: bytearray | memoryview, now_ms: int) -> BatchHeader:
-        """The header of a batch that this broker has just made: only its size can be wrong. Raises
-        AppendError as `check` does."""
+        """Check a batch that this broker has just made: only its size can be wrong. Return its
+        header. Raises AppendError as `check` does."""
         self._check_size(len(records))
         if self.log_append_time:
             patch_max_timestamp_and_log_append(records, 0, now_ms)
@@ -171,7 +172,7 @@ class BatchRules:
     def _invalid_records(
         self, walked: list[Record], keyless: list[int], untimely: list[int], now_ms: int
     ) -> InvalidRecords:
-        """Worded as Kafka's LogValidator (KIP-467)."""
+        """Return the error with the words of Kafka's LogValidator (KIP-467)."""
         without_key = (
             "Compacted topic cannot accept message without key in topic partition "
             f"{self._partition}"
@@ -207,7 +208,7 @@ class BatchRules:
     def _recompress(
         self, walked: list[Record], header: BatchHeader, codec: Compression
     ) -> bytearray:
-        """The same batch in the topic's codec (`compression.type`)."""
+        """Return the same batch in the topic's codec (`compression.type`)."""
         return build_batch(
             [
                 NewRecord(record.timestamp, record.key, record.value, record.headers)
@@ -224,7 +225,7 @@ class BatchRules:
 
 
 def _one_batch(records: bytearray | memoryview) -> BatchHeader:
-    """The header of the only batch in `records`."""
+    """Return the header of the only batch in `records`."""
     there = len(records)
     if there < HEADER_SIZE:
         if there > MAGIC_POSITION and records[MAGIC_POSITION] < MAGIC:
@@ -277,7 +278,7 @@ def _invalid(message: str) -> AppendError:
 
 
 def _target_codec(compression_type: str) -> Compression | None:
-    """None to keep what the producer chose. Raises ValueError for an unknown name."""
+    """Return the codec, None to keep the producer's. Raises ValueError for an unknown name."""
     if compression_type == PRODUCER:
         return None
     if compression_type == _UNCOMPRESSED:

@@ -11,7 +11,7 @@ from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 
 def read_whole(files: Files, path: str) -> bytes | None:
-    """None if it is not there or cannot be read."""
+    """Return None if the file is missing or cannot be read."""
     try:
         file = files.open(path)
         data = file.read(0, file.size)
@@ -22,7 +22,7 @@ def read_whole(files: Files, path: str) -> bytes | None:
 
 
 def write_whole(files: Files, path: str, data: bytes) -> None:
-    """What was there is gone first. Raises StorageError."""
+    """Empty the file first, then write it. Raises StorageError."""
     file = files.open(path, create=True)
     try:
         if file.size:
@@ -34,7 +34,8 @@ def write_whole(files: Files, path: str, data: bytes) -> None:
 
 
 def swap_in(files: Files, path: str, data: bytes) -> None:
-    """The old file stays until the new one is written. Raises StorageError, and the old one is
-    whole; what is left beside it is written over next time, or swept at the next start."""
+    """Keep the old file until the new one is written. Raise StorageError; the old file is then
+    unchanged. A temporary file beside it is overwritten by the next write, or removed by the next
+    start."""
     write_whole(files, path + TEMPORARY_SUFFIX, data)
     files.rename(path + TEMPORARY_SUFFIX, path)

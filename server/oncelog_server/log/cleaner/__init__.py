@@ -1,1 +1,1 @@
-"""Compaction: of every key the latest record (Kafka's LogCleaner, KIP-58, KIP-98, KIP-534)."""
+"""Compaction keeps the latest record of every key (Kafka's LogCleaner, KIP-58, KIP-98, KIP-534)."""

@@ -1,4 +1,4 @@
-"""What stays of one batch (Kafka's Cleaner.cleanInto and MemoryRecords.filterTo)."""
+"""Filters one batch for compaction (Kafka's Cleaner.cleanInto and MemoryRecords.filterTo)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oncelog_server.log.validation import decompressed_limit
 
 
 class BatchFilter:
-    """To be given every batch of a log in the order of offsets."""
+    """Call it with every batch of a log, in the order of offsets."""
 
     def __init__(
         self, job: CleaningJob, offsets: OffsetMap, transactions: CleanedTransactions
@@ -29,15 +29,16 @@ class BatchFilter:
         self.records_kept = 0
 
     def keep(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        """The batch as it stays, `batch` itself where nothing changes, or None. Raises
-        CorruptRecords."""
+        """Return the batch without superfluous records: `batch` itself if nothing changes, None if
+        nothing is left. Raise CorruptRecords."""
         self.records_read += header.records_count
         return self._control(header, batch) if header.is_control else self._data(header, batch)
 
     def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        """A marker stays as long as a batch of its transaction does, and `delete.retention.ms`
-        longer; for ever if it alone tells the epoch of a live producer. (Kafka would empty that
-        one, and forget the epoch where the state is rebuilt from the log.)"""
+        """A marker is kept while a batch of its transaction is in the log, and
+        `delete.retention.ms` longer. It is kept for ever if only it has the epoch of a live
+        producer. (Kafka would empty that marker, and forget the epoch when the state is rebuilt
+        from the log.)"""
         records = read_records(batch, max_bytes=self._max_bytes, check_crc=False)
         ends_nothing = self._transactions.ends_nothing(header, records)
         horizon_ms = header.delete_horizon_ms
@@ -79,8 +80,8 @@ class BatchFilter:
         return record.offset >= offsets.get(record.key)
 
     def _emptied(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        """No record is left: the header stays for its producer's last sequence number, or as the
-        last batch, which tells where the log goes on."""
+        """No record is left. The header is kept for its producer's last sequence number, or, in the
+        last batch, for the end offset of the log."""
         if header.next_offset != self._end_offset and not self._is_last_of_producer(header):
             return None
         return build_empty_batch(header) if header.records_count else batch

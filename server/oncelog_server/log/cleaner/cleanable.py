@@ -1,5 +1,4 @@
-"""What of a log may be cleaned, how much it would gain, and the job for it (Kafka's
-LogCleanerManager)."""
+"""Which part of a log may be cleaned, the gain, and the job for it (Kafka's LogCleanerManager)."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import ProducerEntry
 from oncelog_server.log.segment import Segment
 
-# Of so many producers at a time it is written down what must survive.
+# Number of producers in one step of the job's preparation.
 PRODUCERS_AT_ONCE: Final = 2_000
 
 
 class Cleanable(NamedTuple):
-    """A log with something to clean in `first_dirty_offset`..`end_offset` (exclusive).
+    """A log with a part to clean, `first_dirty_offset`..`end_offset` (exclusive).
 
-    `ratio`: the share of bytes not cleaned yet. `is_due`: a record is older than
+    `ratio`: the share of bytes that are not cleaned yet. `is_due`: a record is older than
     `max.compaction.lag.ms`.
     """
 
@@ -38,16 +37,18 @@ class Cleanable(NamedTuple):
 
     @property
     def is_worth_it(self) -> bool:
-        """Is it dirty enough (`min.cleanable.dirty.ratio`), or dirty for too long?"""
+        """Return True if the log is dirty enough (`min.cleanable.dirty.ratio`), or has been dirty
+        for too long."""
         return self.is_due or self.ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def cleanable(
     log: PartitionLog, last_cleaned_offset: int | None, last_stable_offset: int, now_ms: int
 ) -> Cleanable | None:
-    """None if nothing is. `last_cleaned_offset`: where the last pass ended, None if there was none.
-    Whole segments only: not the last one, none with an offset at or above the last stable offset,
-    none with a record younger than `min.compaction.lag.ms`. Raises StorageError and CorruptLog."""
+    """Return None if there is nothing to clean. `last_cleaned_offset`: the end of the last pass,
+    None without a pass. Only whole segments are cleaned: not the active one, none with an offset at
+    or above the last stable offset, none with a record younger than `min.compaction.lag.ms`. Raises
+    StorageError and CorruptLog."""
     first_dirty = _first_dirty_offset(log, last_cleaned_offset)
     clean_bytes = dirty_bytes = 0
     end_offset = -1
@@ -70,7 +71,7 @@ def cleanable(
 
 
 def _first_dirty_offset(log: PartitionLog, last_cleaned_offset: int | None) -> int:
-    """A checkpoint that is not in the log is of no use: all of it is dirty then."""
+    """A checkpoint outside of the log is ignored: then the whole log is dirty."""
     start = log.log_start_offset
     if last_cleaned_offset is None or not start <= last_cleaned_offset <= log.log_end_offset:
         return start

@@ -1,4 +1,4 @@
-"""What became of the transactions that the cleaner meets on its way through a log (Kafka's
+"""The outcomes of the transactions that the cleaner passes in a log (Kafka's
 CleanedTransactionMetadata)."""
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from oncelog_server.log.txn_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """Follows every batch in the order of offsets. `aborted`: the txnindex rows of all segments
-    that the pass reads.
+    """Takes every batch in the order of offsets. `aborted`: the txnindex rows of all segments that
+    the pass reads.
 
-    All transactions on the way are decided: nothing undecided is ever cleaned. `rows` collects the
-    rows that the cleaned segment keeps.
+    All transactions in the range are decided, because nothing undecided is cleaned. `rows` are
+    those of the cleaned segment.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        # Begun later comes first, so that the next one is at the end.
+        # In reverse order of their first offsets, so that the next one is at the end.
         self._ahead = sorted(aborted, key=lambda row: row.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
-        # Producers whose transaction on the way still has a batch.
+        # Producers that still have a batch of their current transaction.
         self._with_batches: set[int] = set()
         self.rows: list[AbortedTransaction] = []
 
@@ -34,7 +34,7 @@ class CleanedTransactions:
             self._aborted[row.producer_id] = row
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """A batch of records: does an abort take it back?"""
+        """Return True if the transaction of a batch of records was aborted."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -43,8 +43,8 @@ class CleanedTransactions:
         return row is not None and header.last_offset < row.last_offset
 
     def ends_nothing(self, header: BatchHeader, records: list[Record]) -> bool:
-        """A control batch: is no batch left of the transaction that it ends? One of an unknown kind
-        stays for ever."""
+        """Return True if no batch of the transaction that a control batch ends is left. A control
+        batch of an unknown kind is kept for ever."""
         self._begin_up_to(header.last_offset)
         marker = read_marker(records[0]) if records else None
         if marker is None:

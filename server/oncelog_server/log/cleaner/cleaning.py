@@ -1,8 +1,7 @@
 """One pass of the cleaner over one log, in small steps (Kafka's Cleaner.doClean).
 
-First the dirty part is read into a map from keys to their latest offsets, then the whole log up to
-where the map goes is written anew without what the map, the aborts and the horizons make
-superfluous.
+A pass first reads the dirty part into a map from keys to their latest offsets. Then it rewrites the
+log up to the end of the map, without the records that map, aborts and horizons make superfluous.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from oncelog_server.storage.files import Files
 
 
 def clean(job: CleaningJob, files: Files) -> Generator[CleaningEvent, None, None]:
-    """Yield what is to be done, step by step, with CleanerStats last. Nothing is written here:
-    chunks and indexes are for the caller. Raises CorruptLog and StorageError."""
+    """Yield the events of the pass, the last one CleanerStats. This module writes nothing: the caller
+    writes chunks and indexes. Raises CorruptLog and StorageError."""
     offsets = _new_map(job)
     yield from _index(job, files, offsets)
     end_offset = offsets.latest_offset + 1
@@ -63,7 +62,7 @@ def clean(job: CleaningJob, files: Files) -> Generator[CleaningEvent, None, None
 
 
 def _new_map(job: CleaningJob) -> OffsetMap:
-    """No larger than the dirty part can need."""
+    """The map is no larger than the dirty part can need."""
     limits = job.limits
     dirty = job.end_offset - job.first_dirty_offset
     needed = int(dirty / limits.load_factor) + 2
@@ -71,7 +70,7 @@ def _new_map(job: CleaningJob) -> OffsetMap:
 
 
 class _Steps:
-    """Counts bytes and records until it is time for a pause."""
+    """Counts bytes and records until the next pause."""
 
     __slots__ = ("_limits", "_records", "size")
 
@@ -93,7 +92,7 @@ class _Steps:
 
 
 def _index(job: CleaningJob, files: Files, offsets: OffsetMap) -> Iterator[CleaningEvent]:
-    """Read the dirty part into the map; `latest_offset` says how far it went."""
+    """Read the dirty part into the map; `latest_offset` is the last offset that it has seen."""
     first = job.first_dirty_offset
     transactions = CleanedTransactions(job.aborted)
     max_bytes = decompressed_limit(job.config)
@@ -131,7 +130,7 @@ def _rewrite(
     batches: BatchFilter,
     indexes: Indexes,
 ) -> Iterator[CleaningEvent]:
-    """The chunks of the segment that these become."""
+    """Yield the chunks of the segment that replaces these."""
     parts: list[bytes | bytearray] = []
     size = 0
     steps = _Steps(job.limits)
@@ -160,7 +159,7 @@ def _rewrite(
 
 
 def _scan(files: Files, source: Source, job: CleaningJob) -> Scan:
-    """With the CRC of each batch: a damaged one must not be written anew with a right one."""
+    """The CRC of each batch is checked: a damaged batch must not be rewritten with a valid CRC."""
     return Scan(
         files.open(source.path),
         next_offset=source.base_offset,

@@ -1,4 +1,4 @@
-"""One pass over one log: the job of the cleaner and the events that it returns."""
+"""The job of the cleaner for one pass over one log, and the events that it returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_OFFSET: Final = -1
 
 
 class Source(NamedTuple):
-    """A closed segment: its first offset, the first after it, its file and the bytes in it."""
+    """A closed segment: its first offset, the offset after its last, its file and size."""
 
     base_offset: int
     end_offset: int
@@ -22,22 +22,22 @@ class Source(NamedTuple):
 
 
 class LastOfProducer(NamedTuple):
-    """What must survive of a live producer: the batch with `data_offset`, or where there is none
-    (NO_OFFSET) its marker with `epoch`."""
+    """What must be kept of a live producer: the batch at `data_offset`, or without one (NO_OFFSET)
+    the marker with `epoch`."""
 
     data_offset: int
     epoch: int
 
 
 class CleaningLimits(NamedTuple):
-    """What a pass may use (`log.cleaner.*`), and how long one step of it may be: so many bytes or
-    so many records, whichever comes first, but whole batches."""
+    """The limits of a pass (`log.cleaner.*`), and of one of its steps: a number of bytes and of
+    records, whichever comes first, in whole batches."""
 
     dedupe_buffer_bytes: int = 134_217_728
     io_buffer_bytes: int = 524_288
     load_factor: float = 0.9
     max_bytes_per_second: float = inf
-    # Whether the process gives way to all others, also where that leaves it nothing.
+    # Whether the pass yields to all other work, even if it then makes no progress.
     gives_way: bool = True
     step_bytes: int = 16 * 1024
     step_records: int = 200
@@ -45,7 +45,7 @@ class CleaningLimits(NamedTuple):
 
 class CleaningJob(NamedTuple):
     """`sources` are all segments from the start of the log up to the first that may not be cleaned
-    yet; keys from `first_dirty_offset` on make older records of theirs go."""
+    yet. Keys from `first_dirty_offset` on replace older records."""
 
     sources: tuple[Source, ...]
     first_dirty_offset: int
@@ -57,26 +57,26 @@ class CleaningJob(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """The first offset that may not be cleaned."""
+        """Return the first offset that may not be cleaned."""
         return self.sources[-1].end_offset
 
 
 class Progress(NamedTuple):
-    """So many bytes were read and written since the last event: a good moment to pause."""
+    """The number of bytes read and written since the last event. The caller may pause here."""
 
     size: int
 
 
 class Chunk(NamedTuple):
-    """Bytes of the segment that is being written, whole batches."""
+    """Bytes of the segment that is being written, in whole batches."""
 
     base_offset: int
     data: bytes
 
 
 class Cleaned(NamedTuple):
-    """All chunks of a segment that takes the place of `base_offsets` have been given out; with
-    them go these index files. `markers_dropped`: it has fewer control batches than there were."""
+    """The segment that replaces `base_offsets` is complete; these are its index files.
+    `markers_dropped`: the segment has fewer control batches than before."""
 
     base_offsets: tuple[int, ...]
     end_offset: int

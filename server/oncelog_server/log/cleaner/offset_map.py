@@ -1,4 +1,4 @@
-"""Of each key the latest offset, in a given number of bytes (Kafka's SkimpyOffsetMap)."""
+"""A map from keys to their latest offsets, in a given number of bytes (Kafka's SkimpyOffsetMap)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class OffsetMap:
     __slots__ = ("_data", "_limit", "_slots", "latest_offset", "size")
 
     def __init__(self, slots: int, load_factor: float) -> None:
-        """`load_factor`: the share of slots that may be taken; the rest keeps look-ups short."""
+        """`load_factor`: the share of slots that may be used; the rest keeps look-ups short."""
         self._slots = max(slots, 2)
-        # One slot stays empty, for look-ups to end at.
+        # One slot stays empty, so that every look-up ends.
         self._limit = max(min(int(self._slots * load_factor), self._slots - 1), 1)
         self._data = bytearray(self._slots * SLOT_BYTES)
         self.size = 0
@@ -34,7 +34,7 @@ class OffsetMap:
         return self.size >= self._limit
 
     def put(self, key: bytes, offset: int) -> None:
-        """To be called while the map is not full."""
+        """Store the offset of a key. The map must not be full."""
         data, slots = self._data, self._slots
         digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         slot = int.from_bytes(digest[:8], "big") % slots
@@ -52,7 +52,7 @@ class OffsetMap:
         self.latest_offset = offset
 
     def get(self, key: bytes) -> int:
-        """The latest offset of `key`, NOT_THERE if it has none."""
+        """Return the latest offset of `key`, NOT_THERE without one."""
         data, slots = self._data, self._slots
         digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         slot = int.from_bytes(digest[:8], "big") % slots

@@ -1,9 +1,10 @@
-"""Putting a cleaned segment in the place of those it was made from, so that a crash anywhere leaves
-the old ones or the new one (UnifiedLog.replaceSegments; undone or finished by `log/leftovers.py`).
+"""Replaces segments by a cleaned one, so that a crash at any point leaves the old ones or the new
+one (UnifiedLog.replaceSegments). `log/leftovers.py` undoes or completes it.
 
-What a pass gives out is written under names that end in `.cleaned`, made durable, renamed to
-`.swap`: from there on it counts. Then the old files go, and the new ones take their names. Never is
-there a `.cleaned` of a smaller offset than a `.swap`: its swap would be taken for half done.
+The new files are written with the suffix `.cleaned`, made durable, and renamed to `.swap`. From
+then on they are valid. Then the old files are deleted, and the new ones get their names. There is
+never a `.cleaned` file with a smaller offset than a `.swap` file: a start would take that swap for
+incomplete.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from oncelog_server.storage.layout import (
 
 
 class SegmentsGone(Exception):
-    """Segments that were to be replaced are not in the log any more: retention was faster."""
+    """The segments to replace are not in the log any more: retention has deleted them."""
 
 
 class Replacement:
-    """The segments that one pass over `log` writes, one after the other."""
+    """Writes the new segments of a pass over `log`, one after the other."""
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         self._base_offset = -1
-        # Of the segment that is being written: its files by their suffixes.
+        # The files of the segment that is being written, by suffix.
         self._files: dict[str, File] = {}
         self._is_alone = False
-        # A swap is neither done nor taken back: its files are the log's to deal with.
+        # A swap is neither complete nor undone: its files belong to the log.
         self._is_half_done = False
 
     def write(self, chunk: Chunk) -> None:
@@ -52,8 +53,9 @@ class Replacement:
         self._log_file(chunk.base_offset).append(chunk.data)
 
     def finish(self, cleaned: Cleaned, done: Callable[[StorageError | None], None]) -> None:
-        """Write the indexes and make all of it durable, first the bytes, then that they count; then
-        it may be swapped in. `done` is not called after `abandon`. Raises StorageError."""
+        """Write the indexes and make all files durable: first the bytes, then the names that make
+        them valid. Then the segment may be swapped in. `done` is not called after `abandon`. Raises
+        StorageError."""
         base_offset = cleaned.base_offsets[0]
         self._log_file(base_offset)
         for suffix, data in (
@@ -90,9 +92,9 @@ class Replacement:
     def swap(
         self, cleaned: Cleaned, now_ms: int, done: Callable[[StorageError | None], None]
     ) -> None:
-        """Put the segment that is finished in place of the old ones; the next may be written when
-        `done` says that the names are durable. Raises SegmentsGone, and StorageError: the old ones
-        are in place as before, or, where the disk does not take them back, the log takes nothing
+        """Replace the old segments by the finished one. The next one may be written once `done`
+        reports that the names are durable. Raise SegmentsGone, and StorageError: the old segments
+        are in place as before or, if the disk refuses to restore them, the log accepts nothing
         until it does."""
         log = self._log
         sources = self._find(cleaned)
@@ -118,16 +120,16 @@ class Replacement:
         self._log.files.sync(files, done)
 
     def abandon(self) -> None:
-        """The pass ends early: what it has written is given names that stand for nothing, as the
-        next one may begin before it is unlinked. Of a swap that could not be taken back it stays,
-        for a start may need it; the next pass clears it away."""
+        """End the pass early. Its files get names without a meaning, because the next pass may
+        begin before they are unlinked. The files of a swap that could not be undone stay, because a
+        start may need them. The next pass removes them."""
         if self._is_half_done:
             return
         gone = []
         for file in self._files.values():
             file.close()
-        # The log is last: a swap is finished at the next start as long as its log is there, and
-        # indexes of a swap without its log would be taken for those of the old one.
+        # The log file is renamed last: a start completes a swap as long as its log file is there,
+        # and would take indexes of a swap without a log file for those of the old segment.
         for suffix, state in product(reversed(SEGMENT_SUFFIXES), (CLEANED_SUFFIX, SWAP_SUFFIX)):
             path = self._path(self._base_offset, suffix, state)
             if self._files and self._log.files.exists(path):
@@ -139,9 +141,9 @@ class Replacement:
             self._log.files.remove(gone)
 
     def _take_back(self, sources: list[Segment], named: list[str], error: StorageError) -> None:
-        """Undo what was renamed before `error`, the last first: each state on the way is one that
-        a swap goes through, which the next start finishes. Where the disk does not take that
-        either, the log does it later: nothing else may touch these files until then."""
+        """Undo the renames before `error`, in reverse order. Each state in between is one of a
+        normal swap, which the next start completes. If the disk refuses that as well, the log
+        repeats it later: until then no other code may change these files."""
 
         def undo() -> None:
             while named:
@@ -163,13 +165,13 @@ class Replacement:
             file = self._log.files.open(path, create=True)
             if file.size:
                 file.truncate(0)
-            # The log is first, as a swap without its log must never be finished.
+            # The log file comes first, because a swap without its log file must never be completed.
             self._base_offset, self._files = base_offset, {LOG_SUFFIX: file}
         return self._files[LOG_SUFFIX]
 
     def _clear(self) -> None:
-        """What an earlier pass could not give up goes first: a start would finish its swap, and
-        bring back what this pass removes. Raises StorageError."""
+        """Remove the files that an earlier pass had to leave. Otherwise a start would complete its
+        swap, and restore records that this pass removes. Raises StorageError."""
         if self._is_alone:
             return
         log = self._log
@@ -193,12 +195,13 @@ class Replacement:
         raise SegmentsGone
 
     def _forget(self, cleaned: Cleaned) -> None:
-        """What a start would believe of the old segments, and what is wrong about the new one, goes
-        first: it is computed again where a crash comes in between. Raises StorageError."""
+        """First remove what a start would believe of the old segments, and what is wrong for the
+        new one. It is computed again after a crash. Raises StorageError."""
         log = self._log
         log.segments.checkpoint(active=0, without=cleaned.base_offsets)
         if cleaned.markers_dropped:
-            # Snapshots from before a marker know its transaction as open, and nothing ends it now.
+            # Snapshots from before a dropped marker have its transaction as open, and nothing would
+            # end it now.
             stale = [offset for offset in log.snapshots.offsets if offset < cleaned.end_offset]
         else:
             stale = [
@@ -207,7 +210,7 @@ class Replacement:
         log.snapshots.remove(stale)
 
     def _segment(self, sources: list[Segment], cleaned: Cleaned) -> Segment:
-        """Return the segment that takes the place of `sources`."""
+        """Return the segment that replaces `sources`."""
         base_offset, file = cleaned.base_offsets[0], self._files[LOG_SUFFIX]
         created_ms = sources[-1].created_ms
         new = Segment(

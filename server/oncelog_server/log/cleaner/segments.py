@@ -1,5 +1,4 @@
-"""Segments on their way through the cleaner: which become one, and the indexes of what they
-become."""
+"""Groups of segments that become one, and the indexes of the new segment."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ from oncelog_server.storage.layout import (
     TIME_INDEX_SUFFIX,
 )
 
-# So many at once, each of a few files, are renamed in one turn of the loop.
+# Maximum number of segments in a group: their files are renamed in one turn of the loop.
 LARGEST_GROUP: Final = 16
 _NO_TIMESTAMP: Final = -1
 
 
 def group(sources: Sequence[Source], files: Files, config: LogConfig) -> list[list[Source]]:
-    """Neighbours that fit into one segment together: by the bytes of their logs and indexes, and by
-    what an index can address (Cleaner.groupSegmentsBySize)."""
+    """Group neighbors that fit into one segment, by the bytes of their logs and indexes and by the
+    range of an index (Cleaner.groupSegmentsBySize)."""
     groups: list[list[Source]] = []
     sizes = [0, 0, 0]
     limits = (config.segment_bytes, config.segment_index_bytes, config.segment_index_bytes)
@@ -51,7 +50,8 @@ def group(sources: Sequence[Source], files: Files, config: LogConfig) -> list[li
 
 
 def _size(files: Files, source: Source, suffix: str) -> int:
-    """Of an index; one that is missing is small when it is made again."""
+    """Return the size of an index. A missing one counts as small, because its replacement will
+    be."""
     try:
         return files.open(source.path.removesuffix(LOG_SUFFIX) + suffix).size
     except StorageError:
@@ -59,7 +59,7 @@ def _size(files: Files, source: Source, suffix: str) -> int:
 
 
 class Indexes:
-    """The indexes of a segment that is being written, entries as `Segment` makes them."""
+    """The indexes of a segment that is being written, with the entries that `Segment` makes."""
 
     __slots__ = (
         "_base_offset",
@@ -81,7 +81,7 @@ class Indexes:
         self.position = 0
 
     def note(self, header: BatchHeader, size: int) -> None:
-        """The next batch; `size` as it is written."""
+        """Add the next batch; `size` is its size in the new segment."""
         relative_offset = header.last_offset - self._base_offset
         if header.max_timestamp > self._latest[0]:
             self._latest = (header.max_timestamp, relative_offset)
@@ -93,6 +93,7 @@ class Indexes:
         self.position += size
 
     def encode(self) -> tuple[bytes, bytes]:
-        """The files of the offset index and of the time index, the latest timestamp at its end."""
+        """Return the contents of offset index and time index; the latest timestamp is the last
+        entry."""
         self._times.append_if_later(*self._latest)
         return self._offsets.encode(), self._times.encode()
