@@ -1,4 +1,4 @@
-"""How long it took to take over partitions of an internal topic: Kafka's partition-load-time."""
+"""The times of loading partitions of an internal topic (Kafka's partition-load-time)."""
 
 from __future__ import annotations
 

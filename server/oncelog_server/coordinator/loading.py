@@ -19,24 +19,23 @@ LARGEST_BATCH_BYTES: Final = 64 << 20
 
 
 def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
-    """Replay everything from the log's start, in slices; the number of records.
+    """Replay everything from the log's start, in slices. Return the number of records.
 
-    Records of open transactions are replayed with their producer and become state at its marker.
-    Raises ValueError for a record that cannot be read: the shard must be refused rather than served
-    half (S14).
+    Records of an open transaction are replayed when its marker is read. Raise ValueError for an
+    invalid record: the shard must be refused and not served in part (S14).
     """
     offset = partition.log_start_offset
     count = 0
-    # The file that was read last, and how far.
+    # The file of the last read, and the position in it.
     before: tuple[File | None, int] = None, 0
     while offset < partition.log_end_offset:
         try:
             found = partition.read_appended(offset, LOAD_BYTES)
-            if found is None:  # compaction took the batches up to the end, or a power failure
+            if found is None:  # compaction or a power failure has taken the batches up to the end
                 break
             data = found.read()
             _check_place(partition, found, before)
-            # A read may end inside of a batch, which then comes whole with the next one.
+            # A read may end inside of a batch, which the next read returns whole.
             read_from, least, end = offset, 0, partition.end_of_file(found.file)
             for position, header in split_batches(data, allow_partial=True):
                 _check_offsets(header, least, offset, end)
@@ -51,23 +50,24 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
 
 
 def _check_place(partition: Partition, found: FileRange, before: tuple[File | None, int]) -> None:
-    """Raise ValueError if bytes of the log lie between `found` and what was read before: batches
-    with offsets below those of their segment are passed over, and were not written so."""
+    """Raise ValueError if there are bytes of the log between `found` and the end of the last read:
+    a read skips batches with offsets below their segment, and a broker does not write such
+    batches."""
     file, end = before
     if file is None:
         goes_on = not found.position or partition.log_start_offset > partition.first_segment_offset
     elif file is found.file:
         goes_on = found.position == end
-    else:  # compaction may have put another file in the place of the last one
+    else:  # compaction may have replaced the last file
         goes_on = not found.position and (end == file.size or not partition.end_of_file(file))
     if not goes_on:
         raise ValueError(f"{found.file.path} at byte {found.position}: batches before it are left")
 
 
 def _check_offsets(header: BatchHeader, least: int, offset: int, end: int) -> None:
-    """Raise ValueError for a batch that does not follow the one before it, or is not of its
-    segment: its offset, which no checksum covers, was changed, or batches were moved. Those that
-    the next read begins with would be passed over."""
+    """Raise ValueError for a batch that does not follow the previous one, or does not belong to its
+    segment: its offset, which no checksum covers, was changed, or batches were moved. Without this
+    check the next read would skip its first batches."""
     begin, last = header.base_offset, header.last_offset
     if not (least <= begin <= last < end and offset <= last):
         raise ValueError(f"offsets {begin}..{last}, where {max(least, offset)}..{end - 1} may be")

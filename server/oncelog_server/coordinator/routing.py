@@ -1,5 +1,5 @@
-"""Which partition of an internal topic owns an id (Java's String.hashCode, as every Kafka tool
-computes it), and the internal topics that are in no transaction."""
+"""The partition of an internal topic that owns an id (Java's String.hashCode, as in every Kafka
+tool), and the internal topics that are in no transaction."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from oncelog_server.cluster.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 # No transaction writes to them, so a marker there would end nothing.
 NEVER_IN_TRANSACTIONS: Final = INTERNAL_TOPICS - {CONSUMER_OFFSETS}
 
-# Hashes of longer ids are not kept.
+# Hashes of longer ids are not cached.
 _KEPT_NAME: Final = 256
 
 
 @lru_cache(maxsize=16_384)
 def java_string_hash(text: str) -> int:
-    """`String.hashCode()` as a signed 32-bit number, over UTF-16 code units."""
+    """Return `String.hashCode()` as a signed 32-bit number, over UTF-16 code units."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -26,6 +26,6 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for(id_: str, partitions: int) -> int:
-    """`Utils.abs(id.hashCode()) % partitions`: `myProducer` is in 10 of 50."""
+    """Return `Utils.abs(id.hashCode()) % partitions`: `myProducer` is in 10 of 50."""
     hash_of = java_string_hash if len(id_) <= _KEPT_NAME else java_string_hash.__wrapped__
     return (hash_of(id_) & 0x7FFFFFFF) % partitions

@@ -2,7 +2,7 @@
 committed, replay, carry out its effects.
 
 Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. Pure: the
-partition underneath does the writing, and calls back when the high watermark has moved.
+partition writes, and calls back when the high watermark has moved.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ T = TypeVar("T")
 def carry_out(
     table: EffectTable[S], moment: int, shard: S, effects: Iterable[Effect], *code: int
 ) -> None:
-    """Do what the effects have in the column of `moment`, in their order. `code`: the error of
-    FAILED. Raise KeyError if an effect has no row."""
+    """Run what the effects have in the column of `moment`, in order. `code`: the error of FAILED.
+    Raise KeyError if an effect has no row."""
     for effect in effects:
         action: Callable[..., None] | None = table[type(effect)][moment]
         if action is not None:
@@ -51,7 +51,8 @@ def carry_out(
 
 
 class ReplayAt(Enum):
-    """When a decision becomes state: groups at the append, transactions once it is committed."""
+    """The moment in which a decision becomes state: at the append for groups, at the commit for
+    transactions."""
 
     APPEND = "append"
     COMMIT = "commit"
@@ -59,7 +60,7 @@ class ReplayAt(Enum):
 
 @dataclass(slots=True)
 class LoadedShard(Generic[S]):
-    """A shard in service and the partition that holds its records."""
+    """A shard in service and the partition with its records."""
 
     partition: Partition
     shard: S
@@ -67,13 +68,13 @@ class LoadedShard(Generic[S]):
 
 
 class Work(Protocol):
-    """`Slices.run`, or all steps at once."""
+    """`Slices.run`, or a function that runs all steps at once."""
 
     def __call__(self, steps: Steps[T], /) -> T | Deferred[T]: ...
 
 
 class _Load:
-    """One attempt to load, compared by identity."""
+    """An attempt to load, compared by identity."""
 
     __slots__ = ("epoch",)
 
@@ -82,9 +83,9 @@ class _Load:
 
 
 class ShardRuntime(Generic[S]):
-    """`new_shard(partition, coordinator_epoch)` makes an empty shard; `on_loaded` is called after
-    its replay, `on_unloaded` when this broker stops leading its partition. `effects` says what each
-    effect of a decision does. `work` does what takes long, in slices if it can."""
+    """`new_shard(partition, coordinator_epoch)` returns an empty shard. `on_loaded` is called after
+    its replay, `on_unloaded` when this broker stops leading its partition. `effects` has a row for
+    each effect of a decision. `work` runs long work, in slices if possible."""
 
     def __init__(
         self,
@@ -105,19 +106,19 @@ class ShardRuntime(Generic[S]):
         self._wall_ms = wall_ms
         self._shards: dict[int, LoadedShard[S]] = {}
         self._work = work
-        # The shards that are being loaded, each load with its own mark.
+        # The shards that are being loaded, each with its attempt.
         self._loading: dict[int, _Load] = {}
-        # Partitions whose load failed: refused until the next leadership event, never served half
-        # (S14).
+        # Partitions with a failed load: refused until the next leadership event, never served in
+        # part (S14).
         self._refused: dict[int, str] = {}
         self.load_times = LoadTimes()
 
     # --- leadership
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        """Load the shard of a partition that this broker leads now; meanwhile it is
-        COORDINATOR_LOAD_IN_PROGRESS. Raises ValueError, or abandons what it returns with one, if
-        its log cannot be read: the shard is then COORDINATOR_NOT_AVAILABLE."""
+        """Load the shard of a partition that this broker leads now. Until then requests get
+        COORDINATOR_LOAD_IN_PROGRESS. Raise ValueError, or abandon the returned Deferred with one,
+        if the log cannot be read. Requests then get COORDINATOR_NOT_AVAILABLE."""
         index = partition.topic_partition.partition
         epoch = partition.leader_epoch
         loaded, loading = self._shards.get(index), self._loading.get(index)
@@ -135,7 +136,7 @@ class ShardRuntime(Generic[S]):
         steps = replay_log(partition, shard)
         while True:
             if self._loading.get(index) is not load:
-                # Led by another broker meanwhile, or in another epoch.
+                # Another broker leads it by now, or the leader epoch has changed.
                 self._on_unloaded(shard)
                 return
             try:
@@ -160,8 +161,8 @@ class ShardRuntime(Generic[S]):
             self._on_unloaded(loaded.shard)
 
     def refuse(self, index: int, reason: str) -> None:
-        """This broker leads the partition and cannot use its log: the shard is
-        COORDINATOR_NOT_AVAILABLE, with `reason`, until it is led again."""
+        """This broker leads the partition and cannot use its log. Requests get
+        COORDINATOR_NOT_AVAILABLE, with `reason`, until the next leadership event."""
         self.resign(index)
         self._refused[index] = reason
 
@@ -171,8 +172,8 @@ class ShardRuntime(Generic[S]):
         return len(self._shards)
 
     def shard(self, index: int) -> S:
-        """Raises Refused: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or
-        COORDINATOR_NOT_AVAILABLE where the load failed."""
+        """Raise Refused: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or
+        COORDINATOR_NOT_AVAILABLE after a failed load."""
         loaded = self._shards.get(index)
         if loaded is None:
             if index in self._loading:
@@ -184,15 +185,15 @@ class ShardRuntime(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether any shard is being loaded."""
+        """Return True if a shard is being loaded."""
         return bool(self._loading)
 
     def is_loaded(self, index: int) -> bool:
-        """Whether that partition's shard is in service here."""
+        """Return True if the shard of that partition is in service here."""
         return index in self._shards
 
     def is_in_service(self, index: int, shard: S) -> bool:
-        """Whether that shard has been neither unloaded nor loaded anew meanwhile."""
+        """Return True if the shard was neither unloaded nor loaded again meanwhile."""
         loaded = self._shards.get(index)
         return loaded is not None and loaded.shard is shard
 
@@ -202,8 +203,8 @@ class ShardRuntime(Generic[S]):
         return self._shards[index].partition
 
     def shards(self) -> Iterator[tuple[int, S]]:
-        """Every shard in service, in the order of its partition; those of the first step, also
-        where one resigns between two of them."""
+        """Yield every shard in service at the first step, in the order of partitions, even if one
+        is unloaded between two steps."""
         for index, led in sorted(self._shards.items(), key=itemgetter(0)):
             yield index, led.shard
 
@@ -232,10 +233,11 @@ class ShardRuntime(Generic[S]):
                     self._committed(loaded, decision, end_offset)
                     final = response
                 else:
-                    # Not committed, and never will be while this broker leads.
+                    # It is not committed, and never will be while this broker leads.
                     final = self._failed(loaded, decision, response, code)
             except Exception as failure:
-                # A defect: it must not fail the request whose append has just been committed.
+                # An exception is a defect. It must not fail the request, because the append is
+                # committed.
                 parked.abandon(failure)
                 return
             pass_on(final, parked)
@@ -244,7 +246,7 @@ class ShardRuntime(Generic[S]):
         return parked
 
     def _take(self, loaded: LoadedShard[S], decision: Decision[R]) -> R | Deferred[R]:
-        """Mark what the decision is about, before anything else can be decided; its response."""
+        """Mark what the decision changes, before the next decision. Return the response."""
         carry_out(self._effects, TAKEN, loaded.shard, decision.effects)
         response = decision.response
         if not isinstance(response, Park):
@@ -256,8 +258,8 @@ class ShardRuntime(Generic[S]):
     def _once_state_is_committed(
         self, loaded: LoadedShard[S], response: R | Deferred[R]
     ) -> R | Deferred[R]:
-        """A response from state that was replayed at its append must not leave before that append
-        is committed: it might show what a crash takes back."""
+        """A response from state that was replayed at the append must wait for the commit: a crash
+        might undo what it shows."""
         partition = loaded.partition
         if (
             self._replay_at is ReplayAt.COMMIT
@@ -271,7 +273,7 @@ class ShardRuntime(Generic[S]):
             if code is ErrorCode.NONE:
                 parked.complete(response)
             else:
-                # What it was decided on will never be committed here.
+                # The state that it was based on will never be committed here.
                 parked.abandon()
 
         partition.when_committed(partition.log_end_offset, settled)
@@ -314,7 +316,7 @@ class ShardRuntime(Generic[S]):
         response: R | Deferred[R],
         code: ErrorCode,
     ) -> R | Deferred[R]:
-        """The records are not in the log, or never committed by this broker."""
+        """The records are not in the log, or this broker never commits them."""
         carry_out(self._effects, FAILED, loaded.shard, decision.effects, code)
         if isinstance(decision.response, Park) and isinstance(response, Deferred):
             loaded.shard.unpark(decision.response, response)

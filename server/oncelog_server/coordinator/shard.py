@@ -1,10 +1,10 @@
-"""What both coordinators share: decide -> append -> replay (Kafka's coordinator-common).
+"""The parts that both coordinators share: decide -> append -> replay (Kafka's coordinator-common).
 
 A shard is the state of one partition of an internal topic. `decide`-style methods read the state
 and return a `Decision`; the runtime appends its records, calls `replay` for each (for transactions
 when they are committed, for groups at the local append), and releases the response once they are
-committed. State that must survive is changed by `replay` alone, so live state and reloaded state
-are the same.
+committed. Only `replay` changes state that must survive, so live state and reloaded state are the
+same.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ class CoordinatorRecord(NamedTuple):
 
 
 class TransactionOfRecords(msgspec.Struct, frozen=True):
-    """The producer a batch of records is written for: TxnOffsetCommit's records are
-    transactional."""
+    """The producer of a batch of records: the records of TxnOffsetCommit are transactional."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Park(msgspec.Struct, frozen=True):
-    """In place of a response that comes later: the shard keeps it under `key`, and an effect of
+    """Stands for a response that comes later: the shard keeps it under `key`, and an effect of
     another decision releases it."""
 
     key: tuple[str | int, ...]
@@ -47,12 +46,12 @@ Effect = msgspec.Struct
 
 
 class EffectRow(NamedTuple, Generic[S]):
-    """What an effect does at each moment of its decision: `taken`, before its records are appended;
-    `failed`, where they are not appended or never committed; `committed`, after they are replayed
-    (without records at once), before the response."""
+    """The actions of an effect: `taken`, before the records are appended; `failed`, if they are not
+    appended or never committed; `committed`, after their replay (at once without records) and
+    before the response."""
 
     taken: Callable[[S, Any], None] | None = None
-    # Also gets the error code.
+    # Its function also gets the error code.
     failed: Callable[[S, Any, int], None] | None = None
     committed: Callable[[S, Any], None] | None = None
 
@@ -63,14 +62,15 @@ TAKEN, FAILED, COMMITTED = range(3)
 
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):
-    """What a core decided: the response, or where it is parked; records to append as one batch
-    (none: respond at once); effects. To decide changes nothing."""
+    """The decision of a core: the response, or the key of a parked one; the records to append as
+    one batch (none: respond at once); effects. Deciding changes nothing."""
 
     response: R | Deferred[R] | Park
     records: tuple[CoordinatorRecord, ...] = ()
     transaction: TransactionOfRecords | None = None
     effects: tuple[Effect, ...] = ()
-    # The response where the append failed, from its error code. None: `response`. It only reads.
+    # Returns the response to a failed append, from its error code. None: `response`. The decision
+    # only reads.
     failed: Callable[[int], R] | None = None
 
 
@@ -80,24 +80,24 @@ class Replica(Protocol):
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Apply one record, live or at load. The only writer of durable state. Unknown key versions
-        are skipped by the caller's decoder; an undecodable record raises ValueError (the shard is
+        """Apply one record, live or at load. Nothing else changes durable state. The caller's
+        decoder skips unknown key versions. An undecodable record raises ValueError (the shard is
         refused)."""
         ...
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """A transaction's end marker in this partition (only group shards hold transactional
+        """Apply a transaction's end marker in this partition (only group shards have transactional
         records)."""
         ...
 
 
 class Shard(Replica, Protocol):
-    """What the runtime needs of a coordinator's state, whichever coordinator it is."""
+    """The state of a coordinator, as the runtime sees it."""
 
     def park(self, place: Park, answer: Deferred[Any]) -> None:
-        """Keep a response that a decision has parked."""
+        """Keep a parked response."""
         ...
 
     def unpark(self, place: Park, answer: Deferred[Any]) -> None:
-        """Forget it: the decision has failed, and the runtime gives the response."""
+        """Forget a parked response: the decision has failed, and the runtime responds."""
         ...

@@ -50,8 +50,8 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, data: bytes, last_relative_offset: int) -> TimeIndex | None:
-        """Decode an index file. Return None for a file that cannot be the index of a segment that ends
-        at `last_relative_offset`."""
+        """Decode an index file. Return None for a file that cannot be the index of a segment
+        that ends at `last_relative_offset`."""
         if len(data) % ENTRY_SIZE:
             return None
         index = cls()

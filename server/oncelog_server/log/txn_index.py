@@ -60,8 +60,8 @@ class TxnIndex:
 
     @classmethod
     def decode(cls, data: bytes) -> TxnIndex | None:
-        """Decode an index file. Return None if it cannot be an index; the checksum shows whether it is
-        the right one."""
+        """Decode an index file. Return None if it cannot be an index; the checksum shows
+        whether it is the right one."""
         if len(data) % ROW_SIZE:
             return None
         index = cls()

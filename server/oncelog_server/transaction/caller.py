@@ -1,16 +1,17 @@
-"""The sender of a request, as the request names it: for people, never a credential."""
+"""The client that sent a request, as the request describes it: for people, never as a
+credential."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-# The client id of Kafka's admin client, with a number, unless it is configured. Nothing else in the
-# request of kafka-transactions and Admin.fenceProducers says that no producer begins to write.
+# Prefix of the default client id of Kafka's admin client; a number follows. Nothing else shows that
+# a request comes from kafka-transactions or Admin.fenceProducers, and not from a producer.
 _ADMIN_PREFIX: Final = "adminclient-"
 
 
 class ClientRequest(Protocol):
-    """A request on its connection."""
+    """A request with its connection."""
 
     @property
     def client_id(self) -> str: ...
@@ -20,19 +21,19 @@ class ClientRequest(Protocol):
 
 
 class Client(NamedTuple):
-    """What is remembered of one. `client_address` as Kafka shows it: `/127.0.0.1`."""
+    """The remembered part of a caller. `client_address` as Kafka shows it: `/127.0.0.1`."""
 
     client_id: str
     client_address: str
 
 
 def client_of(caller: ClientRequest) -> Client:
-    """A request is not kept, and with it its connection: only what it says."""
+    """A request itself is not kept, because it would keep its connection."""
     return Client(caller.client_id, caller.client_address)
 
 
-def is_admin_tool(caller: ClientRequest) -> bool:
-    """Return whether the client id is that of Kafka's admin client. Any client may use it: good for
-    a label, never for a right."""
+def is_admin_tool(caller: Caller) -> bool:
+    """Return whether the client id is that of Kafka's admin client. Any client may use it, so it
+    may decide a label, never a right."""
     number = caller.client_id.removeprefix(_ADMIN_PREFIX)
     return number.isdecimal() and caller.client_id != number

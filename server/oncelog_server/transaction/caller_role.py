@@ -22,16 +22,16 @@ class CallerRole(Enum):
 
 
 def caller_role(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> CallerRole:
-    """`producer_id` and `producer_epoch` as the caller names them: -1 if it names none."""
+    """`producer_id` and `producer_epoch`: those in the request, -1 without one."""
     if producer_id == NO_PRODUCER_ID:
         return CallerRole.NEW_INSTANCE
-    # An id that has just been made has no epoch yet; its caller once had another one (X2).
+    # A new id has no epoch yet; its caller had another one before (X2).
     if metadata.producer_epoch == NO_PRODUCER_EPOCH or metadata.is_held_by(
         producer_id, producer_epoch
     ):
         return CallerRole.CURRENT
-    # No danger that this producer has been fenced: a newer one's call would have set the last epoch
-    # to -1.
+    # This producer was not fenced: a newer one's InitProducerId would have set the last epoch to
+    # -1.
     if producer_epoch == metadata.last_producer_epoch:
         owner_id, owner_epoch = metadata.owner
         if producer_id == owner_id:

@@ -1,10 +1,10 @@
-"""The transaction coordinator of this broker: it passes commands to shards and finishes decided
+"""The transaction coordinator of this broker: it passes commands to shards and completes decided
 transactions.
 
-For every decision: append PREPARE, and once it is committed send the markers, and once they all are
-written append COMPLETE. If all leaders are local this happens within one turn of the loop (the
-markers of very many partitions take slices), before the response to EndTxn; else the response
-leaves after PREPARE.
+For every decision it appends PREPARE, sends the markers once PREPARE is committed, and appends
+COMPLETE after the last marker. If all leaders are local, this happens within one turn of the loop
+and before the response to EndTxn (very many markers are written in slices). Otherwise the response
+is sent after PREPARE.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 Answer = TransactionResult | Deferred[TransactionResult]
 
-# Back-off between attempts to write a marker that a leader could not take (T7: no busy loop).
+# Back-off between attempts to write a marker that a leader has refused (T7: no busy loop).
 RETRY_MS: Final = 100
 RETRY_MAX_MS: Final = 2_000
-# Transactions of one decision whose markers are written in one turn of the loop.
+# Number of transactions of one decision with markers written in one turn of the loop.
 FINISHED_PER_TURN: Final = 64
 
 
@@ -62,18 +62,18 @@ class Leaders(Protocol):
     """The leaders of partitions, by the newest metadata image."""
 
     def marker_sender(self, partition: TopicPartition) -> MarkerSender | None:
-        """Return the way to its leader; None while it has none."""
+        """Return the sender for a partition's leader; None without a leader."""
         ...
 
     def is_gone(self, partition: TopicPartition) -> bool:
-        """Whether the topic is known to be deleted; not merely unknown for now (N11)."""
+        """Return True if the topic is known to be deleted. An unknown topic is not (N11)."""
         ...
 
 
 class TransactionCoordinator:
-    """`partition_count` gives the number of partitions of `__transaction_state` (0 while it is not
-    created); `on_stray_markers` gets the number of control records in a partition, which are
-    skipped."""
+    """`partition_count` returns the number of partitions of `__transaction_state` (0 before it is
+    created). `on_stray_markers` gets the number of control records in a partition; they are
+    ignored."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class TransactionCoordinator:
         self._monotonic_ms = monotonic_ms
         self._on_stray_markers = on_stray_markers
         self._work = work
-        # Transactions with partitions that were aborted and committed since the start.
+        # Number of transactions with partitions that were aborted and committed since the start.
         self.decided = [0, 0]
-        # Every transactional id here that is in a consumer group.
+        # All transactional ids of this coordinator that are in a consumer group.
         grouped: set[str] = set()
         self._grouped = grouped
         # Fences and refusals, by cause.
@@ -138,7 +138,7 @@ class TransactionCoordinator:
 
     @cached_property
     def _groups(self) -> GroupTransactions:
-        # Most brokers never need it, and it would take time at every start.
+        # Imported here, because most brokers never need it, and it would delay every start.
         from oncelog_server.transaction.grouped.coordinator import GroupTransactions
 
         return GroupTransactions(
@@ -157,7 +157,7 @@ class TransactionCoordinator:
         self.runtime.resign(index)
 
     def refuse(self, index: int, reason: str) -> None:
-        """The partition's log cannot be used (see ShardRuntime.refuse)."""
+        """The log of a partition cannot be used (see ShardRuntime.refuse)."""
         self.runtime.refuse(index, reason)
 
     def _on_loaded(self, index: int, shard: TransactionShard) -> None:
@@ -165,17 +165,17 @@ class TransactionCoordinator:
         if shard.stray_markers:
             self._on_stray_markers(index, shard.stray_markers)
         for work in shard.marker_works():
-            # Not now: other partitions of this broker may not have been taken over yet.
+            # In a later turn, because this broker may still have to take over other partitions.
             self._finish_later(shard, work, 0)
 
     # --- look-ups
 
     def find(self, transactional_id: str) -> LiveTransaction:
-        """Raises Refused as `owner` does, and with TRANSACTIONAL_ID_NOT_FOUND."""
+        """Raise Refused as `owner` does, and with TRANSACTIONAL_ID_NOT_FOUND."""
         return self._find(transactional_id)[1]
 
     def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
-        """Return the id with its shard: that of its group, if it has one."""
+        """Return the id with its shard: the shard of its group, if it has one."""
         _, own = self.owner(transactional_id)
         shards = [own]
         if transactional_id in self._grouped:
@@ -196,12 +196,12 @@ class TransactionCoordinator:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = partition_for(key, count)
         if self.runtime.is_loading:
-            # An id with a group is in the group's shard; which ids these are, all shards know.
+            # An id with a group is in the group's shard. All shards know the ids with groups.
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return index, self.runtime.shard(index)
 
     def knows(self, transactional_id: str, group_id: str | None) -> bool:
-        """Whether that id exists. Raises Refused."""
+        """Return True if the id exists. Raises Refused."""
         if transactional_id in self._grouped:
             return True
         _, shard = self.owner(transactional_id if group_id is None else group_id)
@@ -214,7 +214,8 @@ class TransactionCoordinator:
         *,
         is_current: bool = False,
     ) -> Answer:
-        """`group`: the producer's; `is_current`: in its generation of now. Raises Refused."""
+        """`group`: the producer's; `is_current`: True if its generation is the current one. Raises
+        Refused."""
         if group is not None or command.transactional_id in self._grouped:
             return self._groups.init_producer_id(command, group, is_current=is_current)
         index, shard = self.owner(command.transactional_id)
@@ -246,7 +247,8 @@ class TransactionCoordinator:
         return self.runtime.run(index, decision)
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
-        """Another producer commits offsets of their input partitions (KIP-447, early draft)."""
+        """Abort the transaction of another producer that commits offsets of the same input
+        partitions (KIP-447, early draft)."""
         return self._groups.abort_older(producer_ids, caller)
 
     def _outdated(self, shard: TransactionShard, command: AddPartitions | EndTxn) -> Answer:
@@ -264,8 +266,8 @@ class TransactionCoordinator:
         reason: Reason,
         caller: ClientRequest,
     ) -> None:
-        """Count a request of `caller` that the group of the id has refused, as it has gone on
-        without the id (KIP-447)."""
+        """Count a request of `caller` that was refused because the group has a generation without
+        the id (KIP-447)."""
         try:
             shard, live = self._find(transactional_id)
         except Refused:
@@ -275,8 +277,8 @@ class TransactionCoordinator:
             self.runtime.run(shard.index, decision)
 
     def ended_by_marker(self, producer_id: int, producer_epoch: int, caller: ClientRequest) -> None:
-        """Count a transaction that an operator has aborted in one partition, past the coordinator,
-        which may not know it (KIP-664)."""
+        """Count a transaction that an operator has aborted in one partition without the
+        coordinator, which may not know it (KIP-664)."""
         lives = (
             transaction
             for _, shard in self.runtime.shards()
@@ -291,7 +293,7 @@ class TransactionCoordinator:
             aborted=True,
             wall_ms=self._wall_ms(),
         )
-        # No producer is refused for that: it keeps its epoch.
+        # It refuses no producer: the producer keeps its epoch.
         if live is None:
             self.fences.log_abort(fence)
         else:
@@ -299,15 +301,15 @@ class TransactionCoordinator:
         self.decided[False] += 1
 
     def abort_overdue(self, at_most: int) -> list[str]:
-        """Abort transactions that are past their timeout. Return their ids, less those whose record
-        could not be appended: the next scan finds them. `at_most`: each takes time on the loop, so
-        that many are aborted in several turns (T9)."""
+        """Abort transactions that are past their timeout. Return their ids, without those with a
+        failed append: the next scan finds them. `at_most`: the maximum number in this turn of the
+        loop (T9)."""
         aborted: list[str] = []
         now_ms = self._monotonic_ms()
         for index, shard in self.runtime.shards():
             for transactional_id in shard.overdue(now_ms, at_most - len(aborted)):
                 live = shard.ongoing.get(transactional_id)
-                # The abort of another id may have let its producer go on.
+                # The abort of another id may have completed its producer's transaction.
                 if live is None or not is_overdue(live, now_ms):
                     continue
                 decision = decide_overdue(
@@ -336,7 +338,7 @@ class TransactionCoordinator:
     def _finish(
         self, shard: TransactionShard, transactional_id: str, attempt: int | None = None
     ) -> None:
-        """`attempt`: None if PREPARE has just been committed."""
+        """`attempt`: None directly after the commit of PREPARE."""
         work = shard.marker_work(transactional_id)
         if work is None:
             return
@@ -359,19 +361,20 @@ class TransactionCoordinator:
         self._try_again(shard, effect.work, effect.attempt)
 
     def _try_again(self, shard: TransactionShard, work: MarkerWork, attempt: int) -> None:
-        """Later. The response does not wait for it: the decision stands."""
+        """Retry the markers later. The response does not wait for it, because the outcome is
+        decided."""
         if self._is_due(shard, work):
             shard.release(work.transactional_id)
             self._finish_later(shard, work, attempt + 1)
 
     def _is_due(self, shard: TransactionShard, work: MarkerWork) -> bool:
-        """False if the shard was unloaded, or the transaction is complete: the id may have another
-        one."""
+        """Return False if the shard was unloaded or the transaction is complete: the id may have a
+        newer one."""
         return self.runtime.is_in_service(shard.index, shard) and shard.is_due(work)
 
 
 class _Finishing:
-    """One attempt to write all markers of one transaction."""
+    """Make one attempt to write all markers of one transaction."""
 
     __slots__ = ("attempt", "coordinator", "retry", "shard", "stale", "unsettled", "work")
 
@@ -412,7 +415,7 @@ class _Finishing:
             if not self.coordinator._is_due(self.shard, self.work):
                 return  # another broker leads the shard meanwhile
             if partition.topic in NEVER_IN_TRANSACTIONS:
-                # In the log of an older release: no marker is owed there.
+                # The log of an older release: the marker has been written.
                 self._settled(partition, ErrorCode.NONE)
             elif sender is not None:
                 sender.send(self.work, [partition], self._settled)
@@ -440,7 +443,8 @@ class _Finishing:
         if self.retry:
             coordinator._try_again(shard, work, self.attempt)
         elif self.stale:
-            # Another coordinator has taken over and will finish; it also responds (Z14).
+            # Another coordinator has taken over. It completes the transaction and sends the
+            # response (Z14).
             shard.give_up(work.transactional_id)
         else:
             decision = decide_complete(

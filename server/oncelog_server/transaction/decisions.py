@@ -1,5 +1,4 @@
-"""The parts that decisions about a transactional id are made of: a change of its state, a fence,
-a refusal."""
+"""Parts of the decisions about a transactional id: a change of its state, a fence, a refusal."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ from oncelog_server.transaction.results import (
 from oncelog_server.transaction.shard import LiveTransaction
 from oncelog_server.transaction.states import State
 
-# The code that a producer gets if the append of a decision fails. Every other code is
-# COORDINATOR_NOT_AVAILABLE (Kafka's TransactionStateManager).
+# Error codes for a producer after a failed append. All other codes become COORDINATOR_NOT_AVAILABLE
+# (Kafka's TransactionStateManager).
 APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
@@ -42,8 +41,8 @@ def change(
     *effects: Effect,
     opened_by: Client | None = None,
 ) -> Decision[TransactionResult]:
-    """Return the decision that makes `target` the state of its id. `opened_by`: the client that has
-    the transaction, recorded so that it is known after a restart."""
+    """Return the decision that makes `target` the state of its id. `opened_by`: the client of the
+    transaction, recorded so that it is known after a restart."""
     record = to_record(target, opened_by)
     return Decision(
         response, (record,), effects=(Pending(target, record), *effects), failed=append_failed
@@ -51,8 +50,8 @@ def change(
 
 
 def fenced(live: LiveTransaction, reason: Reason, wall_ms: int, *, aborts: bool = True) -> Fenced:
-    """Return the effect that fences the current producer of `live`. `aborts`: an open transaction
-    is aborted by the decision."""
+    """Return the effect that fences the current producer of `live`. `aborts`: the decision aborts
+    an open transaction."""
     metadata = live.metadata
     return Fenced(
         fence_for(
@@ -74,7 +73,7 @@ def refuse(
     *,
     in_group: bool = False,
 ) -> Decision[TransactionResult]:
-    """Refuse a producer that has been fenced. `in_group`: it knows our error codes."""
+    """Refuse a fenced producer. `in_group`: the client knows our own error codes."""
     fence = fence_of(live.fences, producer_id, producer_epoch)
     if fence is not None:
         if in_group and fence.cause is FenceCause.CONCURRENT_COMMIT:
@@ -84,7 +83,7 @@ def refuse(
     return Decision(result, effects=(counted,))
 
 
-# To a producer of an id that is not here, or not in its group.
+# The response for a producer with an id that is not here, or not in its group.
 REFUSE_UNKNOWN: Final[Decision[TransactionResult]] = Decision(
     UNKNOWN_PRODUCER, effects=(RefusalCounted(),)
 )

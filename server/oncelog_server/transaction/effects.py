@@ -1,7 +1,7 @@
-"""What a decision about transactional ids makes happen besides its records, as values.
+"""The effects of a decision about transactional ids, besides its records, as values.
 
-A decide function returns them. The runtime takes each to its row in a table (`EFFECTS` in
-`shard.py`, and the coordinator's own rows), which says what to do at which moment.
+A decide function returns them. A table (`EFFECTS` in `shard.py`, and the coordinator's own rows)
+says what the runtime does for each effect, and at which moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from oncelog_server.transaction.results import TransactionResult
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """`record` says `target`. Until it is committed or has failed, the id is busy."""
+    """A record makes `target` the state of an id. Until it is committed or has failed, the id is
+    busy."""
 
     target: TransactionMetadata
     record: CoordinatorRecord
@@ -26,7 +27,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 class GenerationPending(msgspec.Struct, frozen=True):
     """A record brings a generation to the group of `membership`. Until it is committed or has
-    failed, older generations have to wait."""
+    failed, requests of older generations wait."""
 
     membership: GroupAssignment
     at_ms: int
@@ -40,7 +41,7 @@ class Fenced(msgspec.Struct, frozen=True):
 
 
 class ProducerRefused(msgspec.Struct, frozen=True):
-    """A request of this producer is refused: counted, and logged the first time."""
+    """A request of this producer was refused: it is counted, and logged the first time."""
 
     transactional_id: str
     producer_id: int
@@ -48,13 +49,14 @@ class ProducerRefused(msgspec.Struct, frozen=True):
 
 
 class RefusalCounted(msgspec.Struct, frozen=True):
-    """A request is refused whose id is unknown here. `cause`: None if that is the only cause."""
+    """A request with an unknown id was refused. `cause`: None if the unknown id is the only
+    cause."""
 
     cause: FenceCause | None = None
 
 
 class ClientKnown(msgspec.Struct, frozen=True):
-    """From the commit on, `client` has the producer of the id."""
+    """From the commit on, `client` is the client of the id's producer."""
 
     transactional_id: str
     client: Client | None
@@ -81,7 +83,7 @@ class ReleaseResponse(msgspec.Struct, frozen=True):
 
 
 class CompleteLater(msgspec.Struct, frozen=True):
-    """If the append of COMPLETE fails, it is tried again after the back-off of `attempt`."""
+    """If the append of COMPLETE fails, it is retried after the back-off of `attempt`."""
 
     work: MarkerWork
     attempt: int

@@ -1,4 +1,4 @@
-"""Which code an old version of an API gets for an error that came later (KIP-588, KIP-890)."""
+"""Error codes in older versions of an API, for errors that were added later (KIP-588, KIP-890)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 
-# (API, first version that knows the code): before it, the code in the last column is sent.
+# (API, first version with the code): older versions get the code in the last column.
 KNOWN_SINCE: Final[dict[tuple[ApiKey, ErrorCode], tuple[int, ErrorCode]]] = {
     (ApiKey.INIT_PRODUCER_ID, ErrorCode.PRODUCER_FENCED): (4, ErrorCode.INVALID_PRODUCER_EPOCH),
     (ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.PRODUCER_FENCED): (
@@ -28,6 +28,6 @@ KNOWN_SINCE: Final[dict[tuple[ApiKey, ErrorCode], tuple[int, ErrorCode]]] = {
 
 
 def code_for_version(api: ApiKey, version: int, code: ErrorCode) -> ErrorCode:
-    """`code` as that version of the API says it."""
+    """Return `code` as that version of the API has it."""
     since, older = KNOWN_SINCE.get((api, code), (0, code))
     return code if version >= since else older

@@ -1,7 +1,7 @@
-"""Why producers are refused: the fences of a transactional id, with their time and cause.
+"""The reasons for refusing producers: the fences of a transactional id, with time and cause.
 
-The wire has one code for all of it (PRODUCER_FENCED, KIP-588). In memory only: after a restart the
-codes are the same, and the reason is in the log of events.
+The protocol has one code for all of them (PRODUCER_FENCED, KIP-588). They are in memory only: after
+a restart the codes are the same, and the log events have the reasons.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from msgspec.structs import replace
 
 from oncelog_server.transaction.caller import Client, ClientRequest, client_of, is_admin_tool
 
-# Fences kept of one transactional id.
+# Maximum number of fences of one transactional id.
 REMEMBERED: Final = 4
 
 
 class FenceCause(Enum):
-    """As operators read it."""
+    """The causes, in words for operators."""
 
     TIMED_OUT = "timed out"
     NEWER_INSTANCE = "newer instance"
     NEWER_GENERATION = "newer generation"
     CONCURRENT_COMMIT = "concurrent producer commit"
     OPERATOR = "operator"
-    # Of a member of the group whose offsets it commits.
+    # Causes for a member of the group that the offsets belong to.
     LEFT_GROUP = "left the group"
     SESSION_TIMED_OUT = "session timed out"
     MISSED_REBALANCE = "missed the rebalance"
@@ -36,8 +36,9 @@ class FenceCause(Enum):
 
 
 class Reason(NamedTuple):
-    """Why a producer is fenced. `by`: the request that did it, None if no request did or it is not
-    known. `at_ms`: wall clock, if that was before this moment."""
+    """The reason of a producer's fence. `by`: the client of the request that fenced it, None
+    without a request or if it is unknown. `at_ms`: wall clock, set if the fence is older than this
+    moment."""
 
     cause: FenceCause
     by: ClientRequest | None = None
@@ -45,18 +46,18 @@ class Reason(NamedTuple):
 
 
 def taken_over_by(caller: ClientRequest | None, *, by_operator: bool = False) -> Reason:
-    """Return the reason of a fence by another InitProducerId: a newer instance, or an operator that
-    ends what is open (by the request, or by the admin client's name)."""
+    """Return the reason of a fence by another InitProducerId: a newer instance, or an operator (by
+    the request, or by the admin client's name)."""
     by_operator = by_operator or (caller is not None and is_admin_tool(caller))
     return Reason(FenceCause.OPERATOR if by_operator else FenceCause.NEWER_INSTANCE, caller)
 
 
 class Fence(msgspec.Struct, frozen=True):
-    """The producer with this id and epoch, and all before it, are fenced. `owner`: the client that
-    had the producer; `by`: the client whose request fenced it; `aborted`: whether a transaction was
-    open; `refusals`: how many requests were refused since. `for_good` is false if only its group
-    refuses it, until it has joined the newer generation. `refuses` is false if its transaction was
-    aborted past the coordinator, which does not fence the producer."""
+    """The fence of a producer with this id and epoch, and of all producers before it. `owner`: the
+    producer's client; `by`: the client that fenced it; `aborted`: True if a transaction was open;
+    `refusals`: number of refused requests since. `for_good`: False if only the group refuses the
+    producer, until it joins the newer generation. `refuses`: False if an operator aborted the
+    transaction without the coordinator, which does not fence the producer."""
 
     transactional_id: str
     producer_id: int
@@ -84,10 +85,10 @@ def _ignore(fence: Fence) -> None:
 
 
 class Fences:
-    """Counters of one coordinator's fences. The fences themselves are kept with their ids.
+    """Counters of one coordinator's fences. The fences themselves belong to their ids.
 
-    `on_aborted` gets every transaction that was aborted against its producer's will, `on_refused`
-    every fence at its first refusal.
+    `on_aborted` gets every abort that the producer did not request, `on_refused` every fence at its
+    first refusal.
     """
 
     __slots__ = ("_on_aborted", "_on_refused", "aborted", "fenced", "refused", "refused_unknown")
@@ -97,30 +98,30 @@ class Fences:
     ) -> None:
         self._on_aborted = on_aborted
         self._on_refused = on_refused
-        # Counters by cause: producers fenced, transactions aborted by that, requests refused.
+        # Counters by cause: fenced producers, transactions that this aborted, refused requests.
         self.fenced = dict.fromkeys(FenceCause, 0)
         self.aborted = dict.fromkeys(FenceCause, 0)
         self.refused = dict.fromkeys(FenceCause, 0)
-        # Requests refused for an unknown reason, or a reason no longer kept.
+        # Requests that were refused for an unknown reason, or one that was forgotten.
         self.refused_unknown = 0
 
     def remember(self, known: tuple[Fence, ...], fence: Fence) -> tuple[Fence, ...]:
-        """Count a fence. Return the fences that its id keeps from now on."""
+        """Count a fence. Return the fences of the id including the new one."""
         self.fenced[fence.cause] += 1
         if fence.aborted:
             self.log_abort(fence)
         return with_fence(known, fence)
 
     def remember_abort(self, known: tuple[Fence, ...], fence: Fence) -> tuple[Fence, ...]:
-        """As `remember`, for an abort that fences no producer. All partitions of a transaction
-        share one entry."""
+        """Do the same as `remember` for an abort that fences no producer. All partitions of a
+        transaction share one entry."""
         fence = replace(fence, refuses=False)
         self.log_abort(fence)
         others = [old for old in known if old.refuses or _producer_of(old) != _producer_of(fence)]
         return with_fence(others, fence)
 
     def log_abort(self, fence: Fence) -> None:
-        """Count and log a transaction that was aborted against its producer's will."""
+        """Count and log an abort that the producer did not request."""
         self.aborted[fence.cause] += 1
         self._on_aborted(fence)
 
@@ -144,7 +145,7 @@ class Fences:
 
 
 def with_fence(known: Iterable[Fence], fence: Fence) -> tuple[Fence, ...]:
-    """Return the fences that an id keeps, `fence` the newest."""
+    """Return the fences that an id keeps, with `fence` as the newest."""
     return (*known, fence)[-REMEMBERED:]
 
 
@@ -157,7 +158,7 @@ def fence_of(known: tuple[Fence, ...], producer_id: int, producer_epoch: int) ->
         and fence.producer_id == producer_id
         and fence.producer_epoch >= producer_epoch
     ]
-    # The causes of a group change: the last one counts.
+    # If the causes are about a change of the group, the last one is the reason.
     return next((fence for fence in reaching if fence.for_good), reaching[-1] if reaching else None)
 
 
@@ -175,7 +176,7 @@ def fence_for(
     wall_ms: int,
     for_good: bool = True,
 ) -> Fence:
-    """Return the fence of `producer`, the id and epoch that are refused from now on."""
+    """Return the fence of `producer`: this id and epoch are refused from now on."""
     by = None if reason.by is None else client_of(reason.by)
     at_ms = wall_ms if reason.at_ms is None else reason.at_ms
     return Fence(transactional_id, *producer, reason.cause, at_ms, owner, by, aborted, for_good)

@@ -1,9 +1,8 @@
-"""Which consumer group's processes are behind transactional ids: the groups of one shard (KIP-447,
-early draft).
+"""The consumer groups of the transactional ids in one shard (KIP-447, early draft).
 
-A group's newest generation is the newest of its ids, or of those that were in it: an id that leaves
-must not take with it what refuses the others. Changed by replay alone, but for the generations that
-are on their way.
+A group's newest generation is that of its ids, including those that have left: an id that leaves
+must not lower the generation that refuses the others. Only `replay` changes it, except for
+generations that are in flight.
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.caller import Client
 
-# Stands for the ids that have left a group, with the newest of their generations.
+# Stands for the ids that have left a group, with their newest generation.
 LEFT: Final = ""
 
 
 class GroupAssignment(NamedTuple):
-    """What a group has assigned to the process behind a transactional id, and when."""
+    """The generation and input partitions that a group has assigned to the process of a
+    transactional id, and the time."""
 
     group_id: str
     generation_id: int
@@ -39,7 +39,7 @@ class GroupAssignment(NamedTuple):
 
 
 class Brought(NamedTuple):
-    """When the first of a generation came, by the wall clock, and which client that was."""
+    """The time (wall clock) and client of the first member of a generation."""
 
     generation_id: int
     at_ms: int
@@ -47,7 +47,7 @@ class Brought(NamedTuple):
 
 
 class TransactionGroups:
-    """`ids` of all shards of a coordinator may be one set: the transactional ids in any group."""
+    """`ids` may be shared by all shards of a coordinator: the transactional ids in any group."""
 
     __slots__ = ("_brought", "_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
 
@@ -55,19 +55,19 @@ class TransactionGroups:
         # By transactional id.
         self.memberships: dict[str, GroupAssignment] = {}
         self._of_group: dict[str, set[str]] = {}
-        # By group: the newest generation of its ids, and of those that have left.
+        # By group: the newest generation of its ids, including those that have left.
         self._newest: dict[str, int] = {}
         self._left: dict[str, int] = {}
-        # By group: generations whose records are appended, and not committed yet.
+        # By group: generations with appended records that are not committed yet.
         self._coming: dict[str, list[int]] = {}
-        # By group, for people: in memory only.
+        # By group, for messages: in memory only.
         self._brought: dict[str, Brought] = {}
         self._ids = set() if ids is None else ids
 
     # --- replay
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Raises ValueError for a record that cannot be read; one of another type is skipped."""
+        """Raise ValueError for an invalid record. A record of another type is skipped."""
         try:
             key = decode_transaction_group_key(record.key)
         except UnknownRecordVersion:
@@ -103,7 +103,7 @@ class TransactionGroups:
             self._left[group_id] = decode_transaction_group_value(value).generation_id
 
     def forget(self, transactional_id: str) -> None:
-        """The id is gone, or is another group's."""
+        """The id was deleted, or belongs to another group."""
         membership = self.memberships.pop(transactional_id, None)
         if membership is None:
             return
@@ -116,7 +116,7 @@ class TransactionGroups:
             self._brought.pop(membership.group_id, None)
 
     def on_unloaded(self) -> None:
-        """Another broker has the shard now."""
+        """Another broker leads the shard now."""
         for transactional_id in list(self.memberships):
             self.forget(transactional_id)
         self._left.clear()
@@ -129,37 +129,38 @@ class TransactionGroups:
         return max(self._newest.get(group_id, -1), self._left.get(group_id, -1))
 
     def coming_generation(self, group_id: str) -> int:
-        """The newest that is on its way; -1 for none."""
+        """Return the newest generation in flight; -1 without one."""
         return max(self._coming.get(group_id, ()), default=-1)
 
     def note(self, membership: GroupAssignment, at_ms: int, by: Client | None) -> None:
-        """Take a producer that has come in that generation."""
+        """Add a producer in that generation."""
         known = self._brought.get(membership.group_id)
         if known is None or known.generation_id < membership.generation_id:
             self._brought[membership.group_id] = Brought(membership.generation_id, at_ms, by)
 
     def brought(self, group_id: str) -> Brought | None:
-        """The newest generation; None where that is from before this coordinator."""
+        """Return the time and client of the newest generation; None if it is from before this
+        coordinator."""
         found = self._brought.get(group_id)
         newest = self.newest_generation(group_id)
         return found if found is not None and found.generation_id == newest else None
 
     def is_outdated(self, transactional_id: str) -> bool:
-        """Whether the group has a newer generation than this id: then it may only be initialized.
-        False for an id in no group."""
+        """Return True if the group has a newer generation than this id: then it may only be
+        initialized. Return False for an id without a group."""
         membership = self.memberships.get(transactional_id)
         return membership is not None and (
             membership.generation_id < self.newest_generation(membership.group_id)
         )
 
     def ids_of(self, group_id: str) -> list[str]:
-        """Sorted."""
+        """Return the ids of the group, sorted."""
         return sorted(self._of_group.get(group_id, ()))
 
     def others(
         self, membership: GroupAssignment, transactional_id: str
     ) -> list[tuple[str, GroupAssignment]]:
-        """The other ids of the group, sorted."""
+        """Return the other ids of the group, sorted."""
         return [
             (other, self.memberships[other])
             for other in sorted(self._of_group.get(membership.group_id, ()))
@@ -171,7 +172,8 @@ class TransactionGroups:
     def registration(
         self, transactional_id: str, membership: GroupAssignment
     ) -> tuple[CoordinatorRecord, ...]:
-        """What makes the id a member; nothing where it is one already, just so."""
+        """Return the records that make the id a member; none if it is one already with the same
+        values."""
         known = self.memberships.get(transactional_id)
         if known == membership:
             return ()
@@ -180,11 +182,12 @@ class TransactionGroups:
         return (*left, to_record(transactional_id, membership))
 
     def expect(self, membership: GroupAssignment) -> None:
-        """A record with this generation is appended, and not committed yet."""
+        """A record with this generation was appended, and is not committed yet."""
         self._coming.setdefault(membership.group_id, []).append(membership.generation_id)
 
-    def settle(self, membership: GroupAssignment) -> None:
-        """That record is committed, or never will be. An unloaded shard has forgotten it."""
+    def settle(self, membership: Membership) -> None:
+        """The record was committed, or never will be. An unloaded shard does not know it any
+        more."""
         coming = self._coming.get(membership.group_id, [])
         if membership.generation_id in coming:
             coming.remove(membership.generation_id)
@@ -193,7 +196,7 @@ class TransactionGroups:
 
     def removal(self, transactional_ids: Iterable[str]) -> tuple[CoordinatorRecord, ...]:
         """Return the tombstones that remove ids from their groups; none for ids without a group.
-        With its last id a group is removed."""
+        With its last id the group is removed."""
         leaving: defaultdict[str, set[str]] = defaultdict(set)
         records = []
         for transactional_id in transactional_ids:
@@ -206,7 +209,7 @@ class TransactionGroups:
         return tuple(records)
 
     def _remembered(self, group_id: str, staying: set[str]) -> list[CoordinatorRecord]:
-        """What keeps the group's newest generation for the ids that stay."""
+        """Return the record that keeps the group's newest generation for the remaining ids."""
         newest = self.newest_generation(group_id)
         if not staying:
             return [CoordinatorRecord(_key(LEFT, group_id), None)] if group_id in self._left else []
@@ -217,8 +220,8 @@ class TransactionGroups:
 
 
 def to_record(transactional_id: str, membership: GroupAssignment) -> CoordinatorRecord:
-    """The record for `__transaction_state`; partitions sorted, so that equal states are equal
-    bytes."""
+    """Return the record for `__transaction_state`. Partitions are sorted, so that equal states have
+    equal bytes."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(membership.partitions):
         by_topic[topic].append(partition)

@@ -1,4 +1,4 @@
-"""The sweep over all transactional ids, in slices that do not hold the loop (X5, D10)."""
+"""The sweep over all transactional ids, in slices that do not block the loop (X5, D10)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from oncelog_server.coordinator.runtime import ShardRuntime
 from oncelog_server.transaction.commands.expiry import decide_expiry, is_expired
 from oncelog_server.transaction.shard import LiveTransaction, TransactionShard
 
-# Looking at one id takes some tenths of a microsecond, a tombstone some ten.
+# A look at one id takes a few tenths of a microsecond, a tombstone about ten.
 LOOKED_AT_PER_STEP: Final = 10_000
 TOMBSTONES_PER_STEP: Final = 200
-# Of one batch: well below every limit that `max.message.bytes` is set to. An id has up to 32 KiB.
+# Maximum size of one batch: far below every usual `max.message.bytes`. An id has at most 32 KiB.
 TOMBSTONE_BYTES_PER_STEP: Final = 131_072
-# More than this between two looks at both clocks is not time that passed, but a clock that was set.
+# If the two clocks differ by more than this between two looks, the wall clock was set.
 _CLOCK_WAS_SET_MS: Final = 3_600_000
 
 
 class IdExpiry:
-    """`expiration_ms`: `transactional.id.expiration.ms`, by the wall clock, which records carry; a
-    clock that jumps ahead while the broker runs expires no id (K3)."""
+    """`expiration_ms`: `transactional.id.expiration.ms`, by the wall clock, as in the records. If
+    the wall clock jumps ahead while the broker runs, no id expires (K3)."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class IdExpiry:
 
     def step(self) -> tuple[int, bool]:
         """Do one slice of the current sweep, or of a new one. Return the number of expired ids that
-        it found, and whether the sweep goes on."""
+        it found, and True if the sweep continues."""
         if self._sweep is None:
             self._sweep = self._ids()
         found = next(self._sweep, None)
@@ -58,7 +58,7 @@ class IdExpiry:
         return wall_ms - self._jumped_ms - self._expiration_ms
 
     def _ids(self) -> Iterator[int]:
-        """A slice for each number."""
+        """Yield after each slice."""
         before_ms = self._before_ms()
         for index, shard in list(self._runtime.shards()):
             ids = list(shard.transactions.values())
@@ -75,7 +75,8 @@ class IdExpiry:
 def _slice(
     ids: list[LiveTransaction], position: int, before_ms: int
 ) -> tuple[list[LiveTransaction], int]:
-    """The expired ones from `position` on, as many as one slice may have, and where it ended."""
+    """Return the expired ids from `position` on, as many as fit one slice, and the end of the
+    slice."""
     expired: list[LiveTransaction] = []
     size = 0
     for live in ids[position : position + LOOKED_AT_PER_STEP]:

@@ -52,8 +52,8 @@ class Initialization:
 
     def _is_current(self, membership: GroupAssignment) -> bool:
         """Return True if the group coordinator says that this is the generation of the group. The
-        group coordinator has the last word, but may not know the group (a sink's). Raise Refused
-        if the group has another generation."""
+        group coordinator decides, but may not know the group (a sink's). Raise Refused if the group
+        has another generation."""
         current = self._groups.live_generation(membership.group_id)
         if current is None:
             return False

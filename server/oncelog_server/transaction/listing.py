@@ -1,4 +1,4 @@
-"""Which transactional ids ListTransactions shows (KIP-664, KIP-994, KIP-1152)."""
+"""The filter of ListTransactions (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ STATES_BY_NAME = {state.kafka_name: state for state in State}
 
 
 class TransactionFilter(NamedTuple):
-    """An empty set lets all ids through, as does a duration below 0. `states` are the requested
-    states that exist: None lets all through, an empty set none."""
+    """An empty set is no filter, and neither is a duration below 0. `states` are the requested
+    states that exist: None is no filter, an empty set matches nothing."""
 
     states: frozenset[State] | None = None
     producer_ids: frozenset[int] = frozenset()
@@ -21,7 +21,7 @@ class TransactionFilter(NamedTuple):
     pattern: Pattern | None = None
 
     def has(self, view: TransactionView, *, wall_ms: int) -> bool:
-        """Return True if the id passes. Raise PatternError if the pattern costs too much."""
+        """Return True if the id matches. Raise PatternError if the pattern costs too much."""
         return (
             (self.states is None or view.state in self.states)
             and (not self.producer_ids or view.producer_id in self.producer_ids)

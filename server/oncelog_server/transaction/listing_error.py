@@ -18,10 +18,10 @@ def listing_error(
     partitions: Partitions,
     runtime: ShardRuntime[TransactionShard],
 ) -> ErrorCode:
-    """Return COORDINATOR_NOT_AVAILABLE while a partition of `__transaction_state` that this broker
+    """Return COORDINATOR_NOT_AVAILABLE if a partition of `__transaction_state` that this broker
     leads, or that has no leader, is offline or could not be loaded (S3, S14);
-    COORDINATOR_LOAD_IN_PROGRESS while one is still to be opened; NONE if nothing is missing.
-    Other brokers list what they lead."""
+    COORDINATOR_LOAD_IN_PROGRESS if one is still to be opened; else NONE. Other brokers list the ids
+    of the partitions that they lead."""
     topic = image.topics.get(TRANSACTION_STATE)
     code = ErrorCode.NONE
     for partition in () if topic is None else topic.partitions:

@@ -1,7 +1,7 @@
-"""The markers of a decided transaction on their way to the leaders of its partitions: one call, two
-ways (seam 4), and what an error code means for them (KIP-98, WriteTxnMarkers).
+"""The delivery of a decided transaction's markers to the leaders of its partitions, and the meaning
+of each error code (KIP-98, WriteTxnMarkers).
 
-A local leader is a short cut of the same request that another broker would get as WriteTxnMarkers.
+A local leader is a shortcut for the WriteTxnMarkers request that another broker would get.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ class MarkerOutcome(Enum):
     STALE = "a newer coordinator is at work: stop"
 
 
-# One leader refusing never holds back the others (scenario C-J): an epoch that is already
-# higher there means that a later marker of this producer has been written, so this one is not
-# needed any more.
+# A refusal by one leader never delays the others (scenario C-J). If the epoch there is already
+# higher, a later marker of this producer was written, and this one is not needed.
 MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
     ErrorCode.NONE: MarkerOutcome.WRITTEN,
     ErrorCode.INVALID_PRODUCER_EPOCH: MarkerOutcome.WRITTEN,
@@ -54,26 +53,27 @@ MARKER_OUTCOMES: Final[dict[ErrorCode, MarkerOutcome]] = {
 
 
 def marker_outcome(code: ErrorCode) -> MarkerOutcome:
-    """A code that is not in the table is no reason to leave a decided transaction unfinished."""
+    """An unknown error code is retried, because a decided transaction must be completed."""
     return MARKER_OUTCOMES.get(code, MarkerOutcome.RETRY)
 
 
 class MarkerSender(Protocol):
-    # Whether all is settled before `send` returns, unless an append has to wait for the disk.
+    # True if every outcome is known before `send` returns, unless an append has to wait for the
+    # disk.
     is_local: bool
 
     def send(
         self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
     ) -> None:
-        """`settled` is called once for each partition, when its marker is committed there or was
-        refused; before this returns if that is known by then."""
+        """`settled` is called once for each partition, when its marker is committed or refused;
+        during this call if the outcome is known at once."""
         ...
 
 
 class LocalMarkers:
-    """Writes markers to partitions that this broker leads; also what serves WriteTxnMarkers
-    requests. `offsets_marker` tells the group coordinator of one in that partition of
-    `__consumer_offsets`; it raises Refused where that is not coordinated here."""
+    """Writes markers to partitions that this broker leads. It also serves WriteTxnMarkers requests.
+    `offsets_marker` passes a marker in a partition of `__consumer_offsets` to the group
+    coordinator. It raises Refused if that partition is not coordinated here."""
 
     is_local = True
 
@@ -106,8 +106,8 @@ class LocalMarkers:
         on_offsets_marker: OffsetsMarker | None = None
         try:
             if topic_partition.topic == CONSUMER_OFFSETS:
-                # Before the append: a marker that is refused is sent again, and would be appended
-                # each time.
+                # This check comes before the append: a refused marker is retried, and would be
+                # appended each time.
                 on_offsets_marker = self._offsets_marker(topic_partition.partition)
             appended = partition.append_marker(
                 work.producer_id,
@@ -130,14 +130,14 @@ class LocalMarkers:
 
 
 class HasImage(Protocol):
-    """What follows the metadata store."""
+    """The part of the metadata that follows the store."""
 
     image: ClusterImage
 
 
 class ImageLeaders:
-    """The leaders in the newest image of `metadata`. `remote(broker_id)` gives the sender for
-    another broker, or None if it is not alive."""
+    """The leaders in the newest metadata image. `remote(broker_id)` returns the sender for another
+    broker, or None if that broker is not alive."""
 
     def __init__(
         self,
@@ -158,19 +158,19 @@ class ImageLeaders:
         return None if leader is None or leader < 0 else self._remote(leader)
 
     def is_gone(self, partition: TopicPartition) -> bool:
-        """The image follows the store, so a topic that it does not know has been deleted: a
-        transaction cannot have begun in a topic before the image showed it."""
+        """The image follows the store, so an unknown topic was deleted: a transaction cannot begin
+        in a topic before the image has it."""
         return self._leader(partition) is None
 
     def _leader(self, partition: TopicPartition) -> int | None:
-        """Return the broker id of the leader, below 0 while there is none; None for a partition
-        that the image does not have."""
+        """Return the broker id of the leader, below 0 without one; None for a partition that the
+        image does not have."""
         topic = self._metadata.image.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return None
         return topic.partitions[partition.partition].leader
 
     def shard_count(self) -> int:
-        """Return the number of partitions of `__transaction_state`, 0 while it is not created."""
+        """Return the number of partitions of `__transaction_state`, 0 before it is created."""
         found = self._metadata.image.topics.get(TRANSACTION_STATE)
         return 0 if found is None else len(found.partitions)

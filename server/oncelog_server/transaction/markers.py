@@ -1,4 +1,4 @@
-"""The end-of-transaction markers that a decided transaction still owes (KIP-98)."""
+"""The missing end-of-transaction markers of a decided transaction (KIP-98)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from oncelog_server.transaction.metadata import TransactionMetadata
 
 
 class MarkerWork(msgspec.Struct, frozen=True):
-    """The markers of one decided transaction that are not written yet. `decision`: the metadata
-    that was decided, another one than that of the next transaction of the same epoch; None in a
+    """The markers of one decided transaction that are not written yet. `decision`: the decided
+    metadata, which distinguishes it from the next transaction of the same epoch; None in a
     request."""
 
     transactional_id: str

@@ -217,9 +217,10 @@ def test_whichever_bit_is_wrong(columns: list[str], records: list[NewRecord]) ->
             damaged = bytearray(answer)
             damaged[place] ^= 1 << bit
             # Both are called at once, with this turn's `damaged`.
-            wanted = outcome(lambda: plainly(damaged, check_crc=False))  # noqa: B023 - called at once
+            # Each lambda is called at once, within its turn of the loop.
+            wanted = outcome(lambda: plainly(damaged, check_crc=False))  # noqa: B023
             got = outcome(
-                lambda: decoded(damaged, columns, check_crcs=False).to_pylist()  # noqa: B023 - called at once
+                lambda: decoded(damaged, columns, check_crcs=False).to_pylist()  # noqa: B023
             )
             if columns == ALL:
                 assert got == wanted

@@ -1,1 +1,2 @@
-"""The commands of one transactional id: each decides records and a response from its metadata."""
+"""The commands of one transactional id: each returns a decision (records and response) from its
+metadata."""

@@ -25,8 +25,9 @@ from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 
 
 class AddPartitions(msgspec.Struct, frozen=True):
-    """`verify_only`: say whether the partitions are in the transaction, add nothing (KIP-890 part
-    1). `group_id`: of a transaction that belongs to a group, whose coordinator then has it."""
+    """`verify_only`: check whether the partitions are in the transaction, and add nothing (KIP-890
+    part 1). `group_id`: set if the transaction belongs to a group, at whose coordinator it then
+    is."""
 
     transactional_id: str
     producer_id: int
@@ -41,19 +42,19 @@ class AddPartitions(msgspec.Struct, frozen=True):
 def decide_add_partitions(
     shard: TransactionShard, command: AddPartitions, *, now_ms: int, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Durable before acknowledged; a subset of what is there appends nothing (R13). `now_ms` is
-    monotonic."""
+    """The response waits for durability. A subset of the known partitions appends nothing (R13).
+    `now_ms` is monotonic."""
     if not command.transactional_id:
         return Decision(INVALID_REQUEST)
     live = shard.get(command.transactional_id)
     if live is None:
         return REFUSE_UNKNOWN
     metadata = live.metadata
-    # First of all (KAFKA-18660): while a change of producer id is pending, the producer may already
-    # use the new one.
+    # Must come first (KAFKA-18660): while a change of producer id is pending, the producer may
+    # already use the new one.
     if live.pending is not None or ADD_PARTITIONS.get(metadata.state) is Verdict.BUSY:
         return Decision(BUSY)
-    # Also the owner's: it differs if a newer instance has kept the transaction.
+    # The owner differs from the producer if a newer instance has kept the transaction.
     if command.producer_id not in (metadata.producer_id, metadata.owner[0]):
         return refuse(live, command.producer_id, command.producer_epoch, UNKNOWN_PRODUCER)
     if not metadata.is_held_by(command.producer_id, command.producer_epoch):
@@ -67,7 +68,7 @@ def decide_add_partitions(
         return REFUSE_UNKNOWN
     ongoing = metadata.state is State.ONGOING
     if ongoing and metadata.next_producer_epoch >= 0:
-        # Kept open by a newer instance, which may only end it (KIP-939).
+        # A newer instance has kept it open, and may only end it (KIP-939).
         return Decision(INVALID_STATE)
     if ongoing and command.partitions <= metadata.partitions:
         return Decision(SUCCESS)

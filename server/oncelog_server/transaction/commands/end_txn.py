@@ -1,5 +1,5 @@
-"""EndTxn: PREPARE (KIP-98), with a new epoch for every transaction from v5 on (KIP-890 part 2); and
-COMPLETE, once all markers are written."""
+"""EndTxn: PREPARE (KIP-98), from v5 on with a new epoch for every transaction (KIP-890 part 2); and
+COMPLETE, after all markers."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from oncelog_server.transaction.states import (
 
 
 class EndTxn(msgspec.Struct, frozen=True):
-    """`bumps_epoch`: the client speaks EndTxn v5 or later. `group_id` as in AddPartitions;
-    `members`: the transactions that are decided together with it, sorted."""
+    """`bumps_epoch`: the client sent EndTxn v5 or later. `group_id` as in AddPartitions; `members`:
+    the transactions that the same batch decides, sorted."""
 
     transactional_id: str
     producer_id: int
@@ -95,8 +95,8 @@ def decide_end_txn(
 def decide_complete(
     shard: TransactionShard, work: MarkerWork, *, attempt: int, wall_ms: int
 ) -> Decision[None] | None:
-    """Decide COMPLETE, once every marker is written; None while some are missing. If it cannot be
-    appended, the id stays prepared and owes this record."""
+    """Decide COMPLETE after the last marker; return None while markers are missing. If the append
+    fails, the id stays prepared and the append is retried."""
     transactional_id = work.transactional_id
     live = shard.prepared.get(transactional_id)
     if live is None or live.markers_left or live.pending is not None:
@@ -113,7 +113,7 @@ def decide_complete(
 
 
 def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionResult:
-    """Return PREPARE or PREPARE_EMPTY, or the response that is given at once."""
+    """Return PREPARE or PREPARE_EMPTY, or an immediate response."""
     metadata = live.metadata
     is_current = metadata.is_held_by(command.producer_id, command.producer_epoch)
     row = (metadata.state, command.committed)
@@ -135,10 +135,10 @@ def verdict_on(live: LiveTransaction, command: EndTxn) -> Verdict | TransactionR
     if verdict is None:
         return INVALID_STATE
     if verdict is Verdict.DONE and metadata.owner[1] > LAST_PRODUCER_EPOCH:
-        # The epoch after the last one is never given out: there was no id to go on with (E6).
+        # The epoch after the last one is never assigned: there was no new producer id (E6).
         return FENCED
     if verdict in (Verdict.DONE, Verdict.BUSY) and metadata.decided_members != command.members:
-        # It was decided together with other members than those of this retry.
+        # It was decided with other members than those in this retry.
         return INVALID_STATE
     return _RESPONSES.get(verdict) or (decided(metadata) if verdict is Verdict.DONE else verdict)
 
@@ -147,15 +147,15 @@ _RESPONSES = {Verdict.BUSY: BUSY, Verdict.FENCED: FENCED}
 
 
 def _fenced_or_unknown(metadata: TransactionMetadata, command: EndTxn) -> TransactionResult:
-    """Fenced even if the epoch is higher than the stored one: it was never given out (Z18)."""
+    """Refuse as fenced even an epoch above the stored one, because it was never assigned (Z18)."""
     known = command.producer_id in (metadata.producer_id, metadata.owner[0])
     return FENCED if known else UNKNOWN_PRODUCER
 
 
 def _is_retry(metadata: TransactionMetadata, command: EndTxn) -> bool:
-    """Whether it is the same call again after its decision bumped the epoch, or took a new producer
-    id at the last one. `last_producer_epoch` is -1 if a newer instance bumped the epoch. The caller
-    is then a zombie, not a retry. A request with epoch -1 is never a retry."""
+    """Return True if this is a retry of the call that bumped the epoch, or that took a new producer
+    id at the last epoch. `last_producer_epoch` is -1 if a newer instance bumped the epoch. The
+    caller is then a zombie, not a retry. A request with epoch -1 is never a retry."""
     if command.producer_epoch < 0 or metadata.last_producer_epoch != command.producer_epoch:
         return False
     owner_id, owner_epoch = metadata.owner
@@ -201,9 +201,9 @@ def target_of(
 def _end_of_kept(
     target: TransactionMetadata, command: EndTxn, new_producer_id: Callable[[], int]
 ) -> TransactionMetadata:
-    """The end of a transaction that a newer instance has kept (KIP-939, "Persisted Data Format
-    Changes"): its markers carry the id it was begun with and the epoch after that, so that its
-    first producer is fenced everywhere; the producer that ends it goes on with its own id."""
+    """Return the end of a transaction that a newer instance has kept (KIP-939, "Persisted Data
+    Format Changes"). Its markers have the original producer id and the next epoch, so that its
+    first producer is fenced everywhere. The producer that ends it keeps its own id."""
     owner_id, owner_epoch = target.owner
     target = replace(
         target, producer_epoch=target.producer_epoch + 1, previous_producer_id=owner_id

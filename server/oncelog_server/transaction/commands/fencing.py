@@ -1,5 +1,5 @@
-"""Aborting a transaction against its producer's will: a newer producer came, or its time is up
-(KIP-98, 588)."""
+"""Aborts that the producer did not request: a newer producer came, or the timeout expired (KIP-98,
+588)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ def fence(
     reason: Reason | None,
     new_producer_id: Callable[[], int] | None = None,
 ) -> Decision[TransactionResult]:
-    """Decide PREPARE_ABORT with the next epoch, so that no late request of the old one is accepted.
+    """Decide PREPARE_ABORT with the next epoch, so that late requests with the old epoch are
+    refused.
 
-    `keep_owner`: the producer may come back for the bumped epoch with its old one (its transaction
-    timed out, KIP-588); false if a newer instance has taken over. `reason`: None if the producer
-    asked for it itself. If the append fails nothing has changed, so fencing again cannot run
-    through the epochs (KAFKA-9666). `new_producer_id`: at the last epoch, gives the id after the
-    abort, which the owner's retry of EndTxn v5 gets (KAFKA-20090).
+    `keep_owner`: the producer may use its old epoch to get the bumped one (after a timeout,
+    KIP-588); False if a newer instance has taken over. `reason`: None if the producer itself
+    requested the abort. If the append fails nothing has changed, so repeated fencing does not use
+    up the epochs (KAFKA-9666). `new_producer_id`: called at the last epoch. It returns the id after
+    the abort, which the owner gets for a retry of EndTxn v5 (KAFKA-20090).
     """
     metadata = live.metadata
     owner_id, owner_epoch = metadata.owner
@@ -59,20 +60,21 @@ def fence(
 
 
 def _next_id(metadata: TransactionMetadata, new_producer_id: Callable[[], int]) -> int:
-    """Return the id that the producer goes on with, if its epochs run out with this abort."""
+    """Return the producer's next id, if this abort uses its last epoch."""
     if not metadata.is_epoch_exhausted:
         return NO_PRODUCER_ID
     try:
         return new_producer_id()
     except Refused:
-        # None is left right now. The abort does not wait: InitProducerId takes an id later.
+        # There is no new producer id at the moment. The abort does not wait for one: InitProducerId
+        # gets an id later.
         return NO_PRODUCER_ID
 
 
 def decide_overdue(
     live: LiveTransaction, *, wall_ms: int, new_producer_id: Callable[[], int]
 ) -> Decision[TransactionResult]:
-    """Decide the abort of a transaction that `is_overdue` has just found past its timeout."""
+    """Decide the abort of a transaction that `is_overdue` has just returned True for."""
     return fence(
         live,
         FENCED,

@@ -1,4 +1,4 @@
-"""InitProducerId for a transactional id: which producer is the live one (KIP-98, KIP-360, KIP-890,
+"""InitProducerId for a transactional id: chooses the current producer (KIP-98, KIP-360, KIP-890,
 KIP-939)."""
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from oncelog_server.transaction.states import INIT_PRODUCER_ID, State, Verdict
 
 
 class InitProducerId(msgspec.Struct, frozen=True):
-    """`producer_id` and `producer_epoch` are -1 unless a producer asks for its own next epoch
+    """`producer_id` and `producer_epoch` are -1 unless a producer requests its own next epoch
     (KIP-360). `two_phase`: its transactions have no timeout, whatever `timeout_ms` says.
     `keep_prepared`: an open transaction stays open, for the caller to end it (KIP-939).
-    `by_operator`: the caller only ends what is open."""
+    `by_operator`: the caller only ends the open transaction."""
 
     transactional_id: str
     timeout_ms: int
@@ -58,8 +58,8 @@ def decide_init_producer_id(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide the next epoch, or the abort of what is open. `new_producer_id` gives an id that was
-    never used; it may raise Refused (none is left right now)."""
+    """Decide the next epoch, or the abort of the open transaction. `new_producer_id` returns an id
+    that was never used. It may raise Refused (there is none at the moment)."""
     refused = refusal(shard, command)
     if refused is not None:
         return refused
@@ -85,7 +85,7 @@ def decide_init_producer_id(
         and role is CallerRole.PREVIOUS_EPOCH
         and not (command.keep_prepared and metadata.is_kept)
     ):
-        # A late request from before the transaction began.
+        # The request is late: it was sent before the transaction began.
         return refuse(live, command.producer_id, command.producer_epoch)
     if verdict is Verdict.FENCE and command.keep_prepared:
         return keep(
@@ -106,8 +106,8 @@ def decide_init_producer_id(
 
 
 def refusal(shard: TransactionShard, command: InitProducerId) -> Decision[TransactionResult] | None:
-    """Refuse a call that no retry would change; None if it may be done. The id itself need not be
-    here."""
+    """Return the response that refuses a call for good; None if it is allowed. The coordinator need
+    not know the id."""
     if not command.transactional_id or _is_half_named(command):
         return Decision(INVALID_REQUEST)
     if not (command.two_phase or 0 < command.timeout_ms <= shard.max_timeout_ms):
@@ -127,9 +127,10 @@ def _end_open(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Abort what is open, for the current producer or a newer one; no other may touch it.
+    """Abort the open transaction for the current producer or a newer one. Other callers are
+    refused.
 
-    The caller comes back when the abort is done. A newer producer gets one more epoch then; the
+    The caller retries until the abort is done. A newer producer then gets one more epoch; the
     current one gets the epoch of the abort.
     """
     by_its_own = role is CallerRole.CURRENT
@@ -150,10 +151,10 @@ def _reason(command: InitProducerId) -> Reason:
 def _taken_over(
     live: LiveTransaction, command: InitProducerId, role: CallerRole, wall_ms: int
 ) -> tuple[Effect, ...]:
-    """Return the effects once the caller has the id: the fence of the producer before it, if any,
-    and the client that has it now."""
+    """Return the effects of the assignment: the fence of the previous producer, if any, and the new
+    client."""
     metadata = live.metadata
-    # A newer instance that aborted a transaction first, and so fenced its producer, comes back.
+    # A newer instance has aborted a transaction, and so fenced its producer. This is its retry.
     comes_back = (
         metadata.state is State.COMPLETE_ABORT
         and metadata.last_producer_epoch == NO_PRODUCER_EPOCH
@@ -172,15 +173,15 @@ def _taken_over(
 
 
 def _is_next_of(metadata: TransactionMetadata, fence: Fence) -> bool:
-    """Whether the owner of the id came right after the fenced producer: the next epoch, or a new
-    producer id after the last epoch (KIP-360)."""
+    """Return True if the id's owner is the direct successor of the fenced producer: it has the next
+    epoch, or a new producer id after the last epoch (KIP-360)."""
     if fence.producer_epoch >= LAST_PRODUCER_EPOCH:
         return metadata.previous_producer_id == fence.producer_id and metadata.owner[1] == 0
     return (fence.producer_id, fence.producer_epoch + 1) == metadata.owner
 
 
 def _is_half_named(command: InitProducerId) -> bool:
-    """Whether it names a producer id without an epoch, or an epoch without an id (Z10)."""
+    """Return True for a producer id without an epoch, or an epoch without a producer id (Z10)."""
     return (command.producer_id == NO_PRODUCER_ID) != (command.producer_epoch == NO_PRODUCER_EPOCH)
 
 
@@ -202,8 +203,8 @@ def _next_epoch(
         decided_members=(),
     )
     if role is CallerRole.PREVIOUS_EPOCH and metadata.owner[1] <= LAST_PRODUCER_EPOCH:
-        # A retry after a lost response (R14), or a producer whose transaction timed out: the epoch
-        # is bumped already, and may be the last one.
+        # A retry after a lost response (R14), or a producer after the timeout of its transaction:
+        # the epoch was bumped already, and may be the last one.
         return empty
     if not metadata.is_epoch_exhausted:
         owner = metadata.producer_epoch if role is CallerRole.CURRENT else NO_PRODUCER_EPOCH

@@ -1,4 +1,4 @@
-"""InitProducerId that keeps an open transaction, so that its caller can end it: the recovery of a
+"""InitProducerId that keeps an open transaction, so that the caller can end it: recovery of a
 participant in two-phase commit (KIP-939)."""
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ def keep(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide that the transaction stays open: its markers will carry its own producer id and epoch,
-    and the caller gets another epoch to end it with, so that every producer before it is fenced.
+    """Decide that the transaction stays open. Its markers will have its own producer id and epoch.
+    The caller gets another epoch to end it, so that all earlier producers are fenced.
 
-    A transaction without a timeout never gets one this way: its participant may have voted to
-    commit.
+    A transaction without a timeout stays without one: its participant may have voted to commit.
     """
     metadata = live.metadata
     if role is CallerRole.PREVIOUS_EPOCH:
-        # The response was lost: it is given again.
+        # The response was lost: repeat it.
         return Decision(_kept(metadata))
     owner_id, owner_epoch = metadata.owner
     exhausted = owner_epoch >= LAST_PRODUCER_EPOCH

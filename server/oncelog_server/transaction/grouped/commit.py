@@ -2,7 +2,7 @@
 `oncelog.group.transactions`).
 
 All transactional ids of a group are in one partition of `__transaction_state`, so all their PREPARE
-records can be one append: any crash leaves all of them decided or none.
+records fit one append: any crash leaves all of them decided or none.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def decide_group_commit(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide nothing unless the id and every member is Ongoing with exactly the producer id and
-    epoch of the request; a refusal names its member. A retry with the same members gets the
+    """Nothing is decided unless the id and every member is Ongoing with exactly the producer id and
+    epoch of the request. A refusal names its member. A retry with the same members gets the
     response of the first call; a retry with others, or none, is INVALID_TXN_STATE.
 
-    Members end as their own clients' EndTxn would end them: those of transaction version 2 get a
-    new epoch, which their next InitProducerId returns.
+    Members end as after their own EndTxn: those of transaction version 2 get a new epoch, which
+    their next InitProducerId returns.
     """
     live = shard.get(command.transactional_id)
     membership = shard.groups.memberships.get(command.transactional_id)
@@ -70,7 +70,7 @@ def decide_group_commit(
     for member in command.members:
         found = shard.transactions[member.transactional_id]
         ends.append((found, EndTxn(*member, command.committed, _bumps_epoch(found))))
-    # The id whose response is parked comes last: then all of it is visible.
+    # The id with the parked response comes last: then all transactions are visible.
     ends.append((live, command))
     parked = Park((command.transactional_id,))
     prepared = [

@@ -1,6 +1,6 @@
-"""Two producers commit offsets of one input partition for one group (KIP-447, early draft,
-"Compatibility fencing"): the older one's transaction is aborted, so that the newer one may go
-on."""
+"""Two producers commit offsets of the same input partition for one group (KIP-447, early draft,
+"Compatibility fencing"). The transaction of the older one is aborted, so that the newer one can
+continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oncelog_server.transaction.states import State
 def transactions_of(
     shard: TransactionShard, producer_ids: Collection[int]
 ) -> list[LiveTransaction]:
-    """Return the transactions of these producers that are open, or decided and not finished."""
+    """Return the transactions of these producers that are open, or decided but not complete."""
     return [
         live
         for transactions in (shard.ongoing, shard.prepared)
@@ -34,9 +34,9 @@ def decide_concurrent_commit(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Respond with SUCCESS once the older transaction is aborted, with CONCURRENT_PRODUCER_COMMIT
-    if it no longer can be: then the newer producer has to wait. The older producer may come back
-    for the next epoch with its own, as after a timeout."""
+    """Respond with SUCCESS after the abort of the older transaction, with
+    CONCURRENT_PRODUCER_COMMIT if it can no longer be aborted: then the newer producer has to wait.
+    The older producer may use its epoch to get the next one, as after a timeout."""
     target = older.metadata if older.pending is None else older.pending
     if target.state is State.PREPARE_COMMIT or target.is_two_phase:
         return Decision(CONCURRENT_COMMIT)

@@ -1,5 +1,5 @@
 """Transactions of consumer groups at this broker's coordinator: ids that move between coordinators,
-fences across a group, many transactions decided at once (KIP-447, early draft; group commit)."""
+fences across a group, group commits (KIP-447, early draft)."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ class GroupTransactions:
     def init_producer_id(
         self, command: InitProducerId, membership: GroupAssignment | None, *, is_current: bool
     ) -> Answer:
-        """Initialize an id within a group, or (None) an id that is in a group. First the id is
-        fenced wherever else it has been used, so that it has one owner. `is_current`: the group's
-        own coordinator says that this is its generation. Raise Refused."""
+        """Initialize an id within a group, or (None) an id that is in a group. First fence the id
+        in every other shard that has it, so that it has one owner. `is_current`: the group
+        coordinator has confirmed the generation. Raise Refused."""
         if command.by_operator:
             return self._end_open(command)
         key = command.transactional_id if membership is None else membership.group_id
         index, shard = self._owner(key)
         if membership is not None:
-            # The shard of the id without a group must be loaded here too. With several brokers, its
-            # own coordinator has to be asked.
+            # The shard of the id without a group must be loaded here too. With several brokers, the
+            # id's own coordinator has to be asked.
             self._owner(command.transactional_id)
         starts_over = (
             is_current
             and membership is not None
             and membership.generation_id < shard.groups.newest_generation(membership.group_id)
         )
-        # First of all: a call that is refused fences no producer in any shard.
+        # This comes first: a refused call must not fence a producer in any shard.
         if membership is None or starts_over:
             refused = refusal(shard, command)
         else:
@@ -84,8 +84,8 @@ class GroupTransactions:
             return self._runtime.run(index, refused)
         if membership is not None and starts_over:
             if command.keep_prepared and _is_open(shard.get(command.transactional_id)):
-                # No other caller can end it, and the group has to wait for that. It stays a member
-                # of the group as it was.
+                # Only this caller can end it, and the group has to wait for that. It stays a member
+                # of the group.
                 return self._init_as_it_is(index, shard, command)
             decision = decide_start_over(
                 shard, membership.group_id, command.caller, wall_ms=self._wall_ms()
@@ -93,7 +93,7 @@ class GroupTransactions:
             return self._runtime.run(index, decision)
         if command.producer_id != NO_PRODUCER_ID and not _is_here(shard, command.transactional_id):
             for other_index, other in self._elsewhere(command.transactional_id, index):
-                # A producer from before the id moved away asks for its next epoch.
+                # A producer requests its next epoch after its id has moved to another coordinator.
                 live = other.transactions[command.transactional_id]
                 decision = refuse(live, command.producer_id, command.producer_epoch)
                 return self._runtime.run(other_index, decision)
@@ -101,7 +101,8 @@ class GroupTransactions:
             _is_open(other.get(command.transactional_id))
             for _, other in self._elsewhere(command.transactional_id, index)
         ):
-            # Only its own coordinator can keep it: that of its group, or of no group.
+            # Only its own coordinator can keep it: that of its group or, without a group, of the
+            # id.
             return INVALID_STATE
         departed = self._depart(command, index)
 
@@ -116,7 +117,8 @@ class GroupTransactions:
         return then_ask(departed, go_on)
 
     def _end_open(self, command: InitProducerId) -> Answer:
-        """End what is open, for an operator, in the shard of the id: it stays in its group."""
+        """End the open transaction for an operator, in the shard of the id: it stays in its
+        group."""
         for index, shard in self._runtime.shards():
             if _is_here(shard, command.transactional_id):
                 return self._init_as_it_is(index, shard, command)
@@ -125,14 +127,14 @@ class GroupTransactions:
     def _init_as_it_is(
         self, index: int, shard: TransactionShard, command: InitProducerId
     ) -> Answer:
-        """Initialize the id; whether it is in a group stays as it is."""
+        """Initialize the id. Its membership in a group does not change."""
         decision = decide_init_producer_id(
             shard, command, wall_ms=self._wall_ms(), new_producer_id=self._new_producer_id
         )
         return self._runtime.run(index, decision)
 
     def _depart(self, command: InitProducerId, to: int) -> Answer:
-        """Fence the id in every shard but the one it goes to."""
+        """Fence the id in every shard except the new one."""
         transactional_id = command.transactional_id
         answer: Answer = TransactionResult(ErrorCode.NONE)
         for index, shard in self._elsewhere(transactional_id, to):
@@ -140,7 +142,7 @@ class GroupTransactions:
                 shard, transactional_id, command.caller, wall_ms=self._wall_ms()
             )
             departed = self._runtime.run(index, decision)
-            # Several shards have an id that went from group to group.
+            # An id that has moved from group to group is in several shards.
             if isinstance(departed, Deferred) or departed.code is not ErrorCode.NONE:
                 answer = departed
         return answer
@@ -183,8 +185,9 @@ class GroupTransactions:
     # --- offsets of one input partition by two producers
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
-        """Abort the open transactions of these producers. Return the worst of the responses (see
-        `concurrent_commit`). A producer without one here has ended it, or another broker has it."""
+        """Abort the open transactions of these producers. Return the worst response (see
+        `concurrent_commit`). A producer without a transaction here has ended it, or another broker
+        coordinates it."""
         answers = []
         for index, shard in self._runtime.shards():
             for live in transactions_of(shard, producer_ids):
@@ -205,7 +208,7 @@ def _worst(results: list[TransactionResult]) -> TransactionResult:
 
 
 def _is_open(live: LiveTransaction | None) -> bool:
-    """Whether a transaction is open and not being decided."""
+    """Return True if a transaction is open and no decision is pending."""
     return live is not None and live.pending is None and live.metadata.state is State.ONGOING
 
 

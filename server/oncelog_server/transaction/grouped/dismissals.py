@@ -1,4 +1,4 @@
-"""The causes for which a group refuses a member, as the causes of fences (KIP-447)."""
+"""The causes for which a group refuses a member, as causes of fences (KIP-447)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""InitProducerId of a producer in a consumer group (KIP-447, early draft): producers of the same
-input partitions are aborted and fenced first; and how an id changes its coordinator."""
+"""InitProducerId of a producer in a consumer group (KIP-447, early draft): it first aborts and
+fences the producers of the same input partitions. Also: how an id changes its coordinator."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def decide_init_in_group(
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
     """Respond with CONCURRENT_TRANSACTIONS until every transaction of the group that has one of the
-    same input partitions is finished. Transactions of older generations are aborted at once,
-    whatever their partitions: no producer can commit them any more, and readers would wait for
-    their timeouts.
+    input partitions is complete. Transactions of older generations are aborted at once, whatever
+    their partitions: no producer can commit them any more, and readers would wait until their
+    timeouts.
     """
     groups, own_id = shard.groups, command.transactional_id
     refused = refusal_in_group(shard, command, membership, wall_ms=wall_ms)
@@ -62,7 +62,7 @@ def decide_init_in_group(
         if not mine.records and mine.response != BUSY:
             return mine
     reason = Reason(FenceCause.NEWER_GENERATION, command.caller)
-    # The outcome of a participant in two-phase commit is decided elsewhere (KIP-939).
+    # An external coordinator decides the outcome of a two-phase commit (KIP-939).
     aborts = [
         fence(live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
         for live in (*conflicting, *to_abort)
@@ -84,13 +84,14 @@ def decide_init_in_group(
 def refusal_in_group(
     shard: TransactionShard, command: InitProducerId, membership: GroupAssignment, *, wall_ms: int
 ) -> Decision[TransactionResult] | None:
-    """Refuse the call, or make it wait; None if it may be done. Asked before the id departs from
-    where it was."""
+    """Return the response that refuses the call or makes it wait; None if it is allowed. This comes
+    before the id leaves its previous shard."""
     if membership.generation_id < shard.groups.newest_generation(membership.group_id):
         reason = newest_generation(shard, membership.group_id)
         return refuse_call(shard, command, reason, wall_ms)
     if membership.generation_id < shard.groups.coming_generation(membership.group_id):
-        # Accepted now, it would come after the newer generation, and make the id an older member.
+        # If it were accepted now, it would come after the newer generation, and make the id an
+        # older member.
         return Decision(BUSY)
     return refusal(shard, command)
 
@@ -98,7 +99,8 @@ def refusal_in_group(
 def _left_behind(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> list[LiveTransaction]:
-    """Return the ids of older generations with nothing open, which were not left behind before."""
+    """Return the ids of older generations without an open transaction that were not fenced
+    before."""
     found = []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
@@ -115,8 +117,8 @@ def _left_behind(
 def _open_transactions(
     shard: TransactionShard, own_id: str, membership: GroupAssignment
 ) -> tuple[list[LiveTransaction], list[LiveTransaction]]:
-    """Return the unfinished transactions of other ids in the group: those with one of the input
-    partitions, and others of an older generation."""
+    """Return the incomplete transactions of other ids in the group: those with one of the input
+    partitions, and those of an older generation."""
     conflicting, to_abort = [], []
     for other_id, other in shard.groups.others(membership, own_id):
         live = shard.get(other_id)
@@ -132,9 +134,9 @@ def _open_transactions(
 def decide_departure(
     shard: TransactionShard, transactional_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Decide that another coordinator becomes the owner of the id: abort what is open here, then
-    fence its producers for good. SUCCESS once its epoch is given to no producer, until then
-    CONCURRENT_TRANSACTIONS."""
+    """Decide that another coordinator becomes the owner of the id: abort the open transaction here,
+    then fence the producers for good. Respond with SUCCESS once no producer can have the id's
+    epoch, with CONCURRENT_TRANSACTIONS until then."""
     live = shard.get(transactional_id)
     if live is None or live.metadata.state is State.DEAD:
         return Decision(SUCCESS)
@@ -148,9 +150,9 @@ def decide_departure(
 
 
 def detach(live: LiveTransaction, reason: Reason, *, wall_ms: int) -> Decision[TransactionResult]:
-    """Decide that the id is dead here. Its next epoch is given to no producer, as that of an
-    initialization whose response was lost. It may be the epoch after the last one, which ended what
-    was open and no producer has either."""
+    """Decide that the id is not used here any more. Its next epoch is assigned to no producer, as
+    if the response to an initialization was lost. It may be the epoch after the last one, which
+    ended the open transaction and which no producer has either."""
     target = replace(
         live.metadata,
         state=State.DEAD,
@@ -171,8 +173,8 @@ def decide_init_outside_group(
     wall_ms: int,
     new_producer_id: Callable[[], int],
 ) -> Decision[TransactionResult]:
-    """Decide InitProducerId without a group, for an id that is in a group of this very shard: with
-    the new epoch it leaves the group."""
+    """Decide InitProducerId without a group, for an id in a group of the same shard: with the new
+    epoch it leaves the group."""
     mine = decide_init_producer_id(shard, command, wall_ms=wall_ms, new_producer_id=new_producer_id)
     result = mine.response
     if not (isinstance(result, TransactionResult) and result.code is ErrorCode.NONE):

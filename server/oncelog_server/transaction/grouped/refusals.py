@@ -1,5 +1,5 @@
-"""Producers that are refused because their group has gone on without them (KIP-447): why, since
-when, and by which client, as far as the group knows."""
+"""Producers that are refused because their group has a generation without them (KIP-447): the
+reason, the time and the client, if the group knows them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def refuse_in_group(
     caller: ClientRequest | None = None,
     for_good: bool = False,
 ) -> Decision[TransactionResult]:
-    """Refuse with ILLEGAL_GENERATION, remember why and count it. `for_good`: until the producer is
-    initialized again; else it may join the group again, and go on. `caller`: the client that is
-    refused, if the request names no producer (-1, -1)."""
+    """Refuse with ILLEGAL_GENERATION, store the reason and count the refusal. `for_good`: until the
+    producer is initialized again; otherwise it may rejoin the group and continue. `caller`: the
+    refused client, if the request names no producer (-1, -1)."""
     effects: tuple[Effect, ...] = ()
     fences = live.fences
     known = fence_of(fences, *producer)
@@ -70,8 +70,8 @@ def _is_same(fence: Fence, reason: Reason) -> bool:
 def refuse_outdated(
     shard: TransactionShard, live: LiveTransaction, producer: tuple[int, int], wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Refuse a request of an id whose group has a newer generation: the id may only be initialized
-    (KIP-447, early draft)."""
+    """Refuse a request of an id with an older generation than its group: the id may only be
+    initialized (KIP-447, early draft)."""
     group_id = shard.groups.memberships[live.metadata.transactional_id].group_id
     reason = newest_generation(shard, group_id)
     return refuse_in_group(live, producer, reason, wall_ms, for_good=True)
@@ -90,7 +90,7 @@ def refuse_call(
 
 
 def newest_generation(shard: TransactionShard, group_id: str) -> Reason:
-    """Return why older generations of the group's transactional ids are refused."""
+    """Return the reason for refusing older generations of the group's transactional ids."""
     brought = shard.groups.brought(group_id)
     if brought is None:
         return Reason(FenceCause.NEWER_GENERATION)

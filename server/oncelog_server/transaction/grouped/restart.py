@@ -1,5 +1,5 @@
-"""A consumer group that was created again counts its generations from 1: its coordinator says so,
-and the generations of the old group must not refuse it for ever."""
+"""A consumer group that was deleted and created again counts its generations from 1. Its
+coordinator reports that, so that the generations of the old group do not refuse it for ever."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from oncelog_server.transaction.results import BUSY, TransactionResult
 from oncelog_server.transaction.shard import TransactionShard
 from oncelog_server.transaction.states import State
 
-# Ids that leave the group by one batch.
+# Maximum number of ids that leave the group in one batch.
 AT_ONCE: Final = 500
 
 
 def decide_start_over(
     shard: TransactionShard, group_id: str, caller: ClientRequest | None, *, wall_ms: int
 ) -> Decision[TransactionResult]:
-    """Respond with CONCURRENT_TRANSACTIONS. First the open transactions are aborted, then every id
-    of the group is fenced and leaves it; once none is left the group begins anew."""
+    """Respond with CONCURRENT_TRANSACTIONS. First abort the open transactions, then fence every id
+    of the group and remove it. After the last one the group begins anew."""
     names = shard.groups.ids_of(group_id)
     lives = [live for name in names if (live := shard.get(name)) is not None]
     unfinished = [live for live in lives if live.is_busy or live.metadata.state is State.ONGOING]
     reason = Reason(FenceCause.NEWER_GENERATION, caller)
     if unfinished:
-        # The outcome of a participant in two-phase commit is decided elsewhere (KIP-939).
+        # An external coordinator decides the outcome of a two-phase commit (KIP-939).
         aborts = [
             fence(live, BUSY, wall_ms=wall_ms, keep_owner=False, reason=reason)
             for live in unfinished

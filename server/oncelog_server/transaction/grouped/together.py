@@ -21,9 +21,9 @@ def together(
     also: tuple[CoordinatorRecord, ...] = (),
     effects: tuple[Effect, ...] = (),
 ) -> Decision[TransactionResult]:
-    """Return one decision: the records of `also`, then those of `decisions`; `effects` with all
-    others, and last the markers of all transactions, in the order of their decisions. If the batch
-    cannot be appended, the response is MESSAGE_TOO_LARGE for that cause, else that of the last
+    """Return one decision: the records of `also`, then those of `decisions`; all effects, with the
+    markers of all transactions last, in the order of their decisions. If the append fails because
+    the batch is too large, the response is MESSAGE_TOO_LARGE; else it is that of the last
     decision."""
     failures = (decision.failed for decision in reversed(decisions))
     last = next((failed for failed in failures if failed is not None), None)
