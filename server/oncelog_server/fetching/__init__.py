@@ -1,2 +1,1 @@
-"""Fetch over many partitions: sessions (KIP-227), the reading of all partitions under one limit,
-and waiting."""
+"""Fetch over many partitions: sessions (KIP-227), reading under one limit, and waiting."""

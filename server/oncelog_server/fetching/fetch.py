@@ -32,7 +32,7 @@ class Finder(Protocol):
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """`max_bytes` is the smaller one of the request's and the broker's."""
+    """`max_bytes` is the smaller of the request's and the broker's limit."""
 
     min_bytes: int
     max_bytes: int
@@ -49,8 +49,8 @@ def fetch(
     timers: Timers,
     slices: Slices,
 ) -> Steps[R | Deferred[R]]:
-    """Return the response to what was read; a Deferred if the request waits for more. It does not
-    wait if it finds no partition, or an error. Very many partitions are read again, and their
+    """Return the response with the records; a Deferred if the request waits for more. It does not
+    wait if it finds no partition, or an error. Very many partitions are read again, and the
     response is built, in slices."""
     is_large = len(partitions) > SMALL
 

@@ -1,4 +1,4 @@
-"""A Fetch that waits for data: no task, one timer, woken by the partitions it reads (KIP-227,
+"""A Fetch that waits for data: without a task, with one timer, woken by its partitions (KIP-227,
 min_bytes)."""
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from oncelog_server.timers import Timer, Timers
 
 
 class ParkedFetch:
-    """Reads again when one of its partitions has something new, until there is enough or time is
-    up. `read` may take slices.
+    """Reads again after a change of one of its partitions, until there is enough data or the timer
+    fires. `read` may take slices.
 
-    Several partitions that move in one turn of the loop wake it once.
+    Several changes in one turn of the loop cause one read.
     """
 
     __slots__ = (
@@ -39,7 +39,7 @@ class ParkedFetch:
         self._timers = timers
         self._scheduled = False
         self._is_reading = False
-        # Something has moved since the read that is under way began.
+        # True after a change since the current read began.
         self._is_stale = False
         self._is_late = False
         wake = self._wake  # one for all of them
@@ -88,7 +88,8 @@ class ParkedFetch:
             self._wake()
 
     def _fail(self, failure: Exception | None) -> None:
-        """A read that fails by a defect fails this request: it must not wait for ever."""
+        """A read that fails because of a defect fails this request, which would otherwise wait for
+        ever."""
         self._release()
         self.answer.abandon(failure)
 

@@ -1,4 +1,4 @@
-"""Reading many partitions under one limit of bytes (KIP-74): the first batch always fits."""
+"""Reads many partitions under one limit of bytes (KIP-74): the first batch always fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Find = Callable[[PartitionKey], Partition]
 
 
 class PartitionResult(msgspec.Struct):
-    """`read` is None where `code` is an error; `diverging` is set where the reader must truncate
+    """`read` is None if `code` is an error; `diverging` is set if the reader must truncate
     (KIP-595)."""
 
     wanted: FetchedPartition
@@ -39,7 +39,7 @@ class PartitionResult(msgspec.Struct):
         )
 
     def mark_sent(self) -> None:
-        """Remember in the session what the response has."""
+        """Store in the session what the response has."""
         wanted, read = self.wanted, self.read
         wanted.last_sent_error = read is None
         if read is not None:
@@ -57,7 +57,8 @@ class FetchResult(msgspec.Struct):
 def read_partitions(
     wanted: list[FetchedPartition], find: Find, isolation: Isolation, max_bytes: int
 ) -> Steps[FetchResult]:
-    """One pass, in order. `find` raises Refused for a partition that is not served here."""
+    """Read all partitions once, in order. `find` raises Refused for a partition that is not served
+    here."""
     results: list[PartitionResult] = []
     size = 0
     has_error = False

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a reader names its partitions once and then only what changes."""
+"""Fetch sessions (KIP-227): a reader names its partitions once, and then only changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PartitionKey(NamedTuple):
 
 
 class FetchedPartition(msgspec.Struct):
-    """A partition in a fetch session: what the reader wants, and what it was sent last."""
+    """A partition in a fetch session: the reader's request, and the values that it got last."""
 
     key: PartitionKey
     fetch_offset: int
@@ -45,8 +45,8 @@ class FetchSession(msgspec.Struct):
     created_ms: int
     used_ms: int
     epoch: int = 1
-    # In the order in which they are read. A partition that gave data goes to the end, so that none
-    # starves.
+    # In the order of reading. A partition that returned data goes to the end, so that all get their
+    # turn.
     partitions: dict[PartitionKey, FetchedPartition] = msgspec.field(default_factory=dict)
 
     def to_end(self, key: PartitionKey) -> None:
@@ -56,8 +56,8 @@ class FetchSession(msgspec.Struct):
 
 
 class FetchScope(msgspec.Struct, frozen=True):
-    """The partitions one Fetch is about. `session` is None outside sessions; `is_incremental`: only
-    what has changed is answered."""
+    """The partitions of one Fetch. `session` is None outside of sessions. `is_incremental`: the
+    response has only the changes."""
 
     partitions: list[FetchedPartition]
     session: FetchSession | None = None
@@ -69,8 +69,8 @@ class FetchScope(msgspec.Struct, frozen=True):
 
 
 class FetchSessions:
-    """At most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader without
-    one fetches in full every time. `new_id` gives random positive numbers."""
+    """At most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader without a
+    session sends full requests. `new_id` returns random positive numbers."""
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
@@ -91,7 +91,7 @@ class FetchSessions:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchScope:
-        """Raises Refused: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+        """Raise Refused: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR."""
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
@@ -134,7 +134,8 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room: the least recently used if stale, else a smaller one that is not young."""
+        """Make room: evict the least recently used session if it is stale, else a smaller one that
+        is not young."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

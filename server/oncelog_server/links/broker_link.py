@@ -17,8 +17,8 @@ log = structlog.get_logger("oncelog.links")
 # The timeout between Kafka's brokers (request.timeout.ms).
 TIMEOUT_S: Final = 30.0
 
-# Called once with the response to a request; with None if the link broke or timed out before, so
-# that the request may or may not have taken effect.
+# Called once: with the response to a request, or with None if the link broke or timed out. Then the
+# request may or may not have taken effect.
 Answered = Callable[[Any | None], None]
 
 
@@ -32,7 +32,7 @@ class BrokerLinks:
         self._links: dict[int, BrokerLink] = {}
 
     def to(self, broker_id: int) -> BrokerLink | None:
-        """Return the link to a broker at its address of now; None if it is not alive."""
+        """Return the link to a broker at its current address; None if it is not alive."""
         broker = self._image().brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoint(self._listener)
         if endpoint is None:

@@ -32,7 +32,7 @@ class RemoteMarkers:
 
 
 class RemoteLeader:
-    """Markers to one broker. Those whose link breaks are settled with NETWORK_EXCEPTION, and the
+    """Markers to one broker. Markers of a broken link are settled with NETWORK_EXCEPTION, and the
     coordinator retries."""
 
     __slots__ = ("_link",)

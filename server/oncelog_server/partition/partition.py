@@ -52,11 +52,11 @@ def _ignore(partition: Partition, failure: StorageFailure) -> None:
 class Partition:
     """Every use of one partition's log goes through here.
 
-    With `flush_on_ack` (oncelog.flush.on.ack), and where flush.messages asks for it, the high
+    With `flush_on_ack` (oncelog.flush.on.ack), and if flush.messages requires it, the high
     watermark moves with `on_flushed` instead of with the append: the partition calls
     `request_flush`, and `on_flushed` or `fail` must follow. `on_storage_error` is called for every
-    read and append that failed with a StorageFailure.
-    Invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
+    read and append that failed with a StorageFailure. Invariant: log_start_offset <=
+    last_stable_offset <= high_watermark <= log_end_offset.
     """
 
     __slots__ = (
@@ -415,11 +415,12 @@ class Partition:
         return None
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest epoch at or below `epoch` and where it ends (OffsetForLeaderEpoch)."""
+        """Return the largest epoch at or below `epoch` and its end offset
+        (OffsetForLeaderEpoch)."""
         return self._log.end_offset_for_epoch(epoch)
 
     def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch that `offset` was written in, -1 if not known."""
+        """Return the leader epoch in which `offset` was written, -1 if it is unknown."""
         return self._log.leader_epochs.epoch_at(offset)
 
     @property
@@ -441,13 +442,13 @@ class Partition:
 
     def read_appended(self, offset: int, max_bytes: int) -> FileRange | None:
         """Return the records from the batch with `offset` up to the log end; None if there are
-        none. Raises StorageError and CorruptLog."""
+        none. Raise StorageError and CorruptLog."""
         log = self._log
         limit = log.log_end_offset
         return log.read(offset, max_bytes, limit=limit, at_least_one=True).records
 
     def end_of_file(self, file: File) -> int:
-        """Return the offset that every batch of a segment's file is below; 0 if the log has no such
+        """Return an offset above all batches of a segment's file; 0 if the log does not have the
         segment any more."""
         return self._log.segments.end_of_file(file)
 
@@ -477,7 +478,8 @@ class Partition:
         return self._log.failure
 
     def try_again(self, now_ms: int) -> None:
-        """Write what the disk has refused. Raises StorageError while it still does."""
+        """Retry the writes that the disk has refused. Raise StorageError if it refuses them
+        again."""
         self._log.try_again(now_ms)
 
     def log_to_clean(self) -> PartitionLog | None:
@@ -492,13 +494,13 @@ class Partition:
         self._log.write_leader_epochs()
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete the segments that retention allows no longer, none with records at or above the
-        high watermark; return how many. Raises StorageError and CorruptLog; segments before the
+        """Delete the segments that retention does not keep, none with records at or above the high
+        watermark. Return their number. Raises StorageError and CorruptLog; segments before the
         failed one stay deleted."""
         return self._log.apply_retention(now_ms, self._high_watermark)
 
     def claim_flush(self, now_ms: int) -> bool:
-        """Return whether `flush.messages` or `flush.ms` ask for a flush. If so, the caller requests
+        """Return True if `flush.messages` or `flush.ms` require a flush. If so, the caller requests
         it, and the time to the next one begins."""
         if self.offline is not None or not self._log.flush_due(now_ms):
             return False
@@ -506,11 +508,11 @@ class Partition:
         return True
 
     def begin_flush(self) -> Flush:
-        """Return what to sync to make the log durable; `finish_flush` must follow."""
+        """Return the files to sync to make the log durable; `finish_flush` must follow."""
         return self._log.begin_flush()
 
     def finish_flush(self, flush: Flush, error: StorageError | None) -> None:
-        """Move the recovery point; with an error, take no append any more."""
+        """Move the recovery point; after an error, refuse all appends."""
         self._log.finish_flush(flush, error)
 
     def synced(self) -> None:
@@ -523,7 +525,7 @@ class Partition:
         return self._log.close(clean=self.offline is None)
 
     def remembered(self) -> ClosedLog:
-        """Return what a clean stop remembers of the closed log. Raises StorageError and
+        """Return the entry of the closed log for a clean stop. Raises StorageError and
         CorruptLog."""
         return self._log.remembered()
 

@@ -1,4 +1,4 @@
-"""The partitions this broker holds, kept in step with the metadata image."""
+"""The partitions of this broker, kept in step with the metadata image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Partitions:
         self._offline: dict[TopicPartition, str] = {}
 
     def __iter__(self) -> Iterator[Partition]:
-        # One view at a time: 10,000 at once would have the garbage collector look for garbage.
+        # One view at a time: 10,000 at once would trigger a long garbage collection.
         return chain.from_iterable(map(dict.values, self._topics.values()))
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class Partitions:
         self._offline[topic_partition] = reason
 
     def take_online(self, topic_partition: TopicPartition) -> None:
-        """Forget why the partition was offline: it could be opened."""
+        """Forget the reason of the offline partition, because it was opened."""
         self._offline.pop(topic_partition, None)
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:

@@ -35,7 +35,7 @@ class LargeProduce:
         self._appends = appends
         self._transactional = transactional
         self._part = part
-        # The appends whose partitions the coordinator was asked to add.
+        # The appends with partitions that the coordinator was asked to add.
         self._unknown: list[PartitionAppend] = []
 
     def ask(self) -> Steps[TransactionAnswer | None]:

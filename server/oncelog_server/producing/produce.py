@@ -215,7 +215,7 @@ class Produce(msgspec.Struct, eq=False):
         return self._append_all()
 
     def refuse_added(self, append: PartitionAppend, result: TransactionResult) -> None:
-        """Refuse an append whose partition the coordinator did not add or verify."""
+        """Refuse an append if the coordinator did not add or verify its partition."""
         errors = ADD_ERRORS if self.adds_partitions else VERIFICATION_ERRORS
         append.refuse(errors.get(result.code, result.code), result.message)
         _remember_refused(append)

@@ -33,12 +33,12 @@ NO_PRODUCER_EPOCH: Final = -1
 LAST_PRODUCER_EPOCH: Final = 32766
 # The timeout that is recorded for a participant in two-phase commit: it has none (KIP-939).
 NO_TIMEOUT_MS: Final = 2**31 - 1
-# One object for all empty sets: each `frozenset()` would be another object (D10).
+# All empty sets share one object: each `frozenset()` would be another one (D10).
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
 class GroupedTransaction(NamedTuple):
-    """A transaction that is decided together with others, by its id, producer id and epoch."""
+    """A transaction in a group commit, by its id, producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -46,8 +46,8 @@ class GroupedTransaction(NamedTuple):
 
 
 class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
-    """One transactional id at one moment. A record holds the whole state, never a delta, so replay
-    is assignment.
+    """The state of one transactional id. A record has the whole state, never a delta, so replay is
+    an assignment.
 
     `last_producer_epoch` is the epoch before the last bump. Its producer may still retry (KIP-360).
     It is -1 if a newer instance of the producer made that bump.
@@ -76,14 +76,14 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def owner(self) -> tuple[int, int]:
-        """The producer id and epoch that requests have to carry."""
+        """Return the producer id and epoch that requests must have."""
         if self.next_producer_epoch >= 0:
             return self.next_producer_id, self.next_producer_epoch
         return self.producer_id, self.producer_epoch
 
     @property
     def is_kept(self) -> bool:
-        """True if a newer instance has kept the transaction open: it can only be ended now."""
+        """True if a newer instance has kept the transaction open: then it can only be ended."""
         return self.next_producer_epoch >= 0 and self.state is TransactionState.ONGOING
 
     @property
@@ -95,8 +95,8 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         return self.owner[1] >= LAST_PRODUCER_EPOCH
 
     def is_held_by(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether this producer has the current epoch. The epoch after the last one
-        belongs to no producer: it only ends transactions."""
+        """Return whether this producer has the current epoch. The epoch after the last one belongs
+        to no producer: it only ends transactions."""
         if self.next_producer_epoch >= 0:
             return self.owner == (producer_id, producer_epoch) and (
                 producer_epoch <= LAST_PRODUCER_EPOCH
@@ -111,8 +111,9 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     def completed(self, state: TransactionState, wall_ms: int) -> TransactionMetadata:
-        """Return the state after all markers. If the epochs ran out at the decision, the new
-        producer id takes over; if the transaction was kept, the keeper's id and epoch do."""
+        """Return the state after all markers. If the decision used the last epoch, the new producer
+        id replaces the old one. If the transaction was kept open, the id and epoch of the newer
+        instance do."""
         if self.next_producer_epoch >= 0:
             producer_id, producer_epoch = self.owner
             return replace(
@@ -138,10 +139,10 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-# Every step of every transaction writes one of these values. The parts that seldom change between
-# two steps (the partitions, the tagged fields) are encoded once, cached, and put between two fixed
-# parts. Large parts are not cached: many partitions, a long name, and the members of a group
-# commit, which never repeat.
+# Every step of every transaction writes a value like this. The parts that seldom change between two
+# steps (partitions, tagged fields) are encoded once, cached, and put between two fixed parts. Large
+# parts are not cached: many partitions, a long name, and the members of a group commit, which
+# differ every time.
 _KEPT_PARTITIONS: Final = 32
 _KEPT_NAME: Final = 256
 _HEAD: Final = Struct(">hqhib")  # version, producer id, producer epoch, timeout, state
@@ -151,7 +152,7 @@ _NULL: Final = b"\x00"
 
 def to_record(metadata: TransactionMetadata, client: Client | None = None) -> CoordinatorRecord:
     """Return the record for `__transaction_state`. Partitions are sorted, so that equal states are
-    equal bytes. `client`: the client that opened it, if the record is to name it."""
+    equal bytes. `client`: the client that opened the transaction, to be recorded."""
     (
         transactional_id, producer_id, producer_epoch, timeout_ms, state, partitions,
         last_producer_epoch, previous_producer_id, next_producer_id,
@@ -168,8 +169,8 @@ def to_record(metadata: TransactionMetadata, client: Client | None = None) -> Co
         last_producer_epoch, *rare,
     )  # fmt: skip
     if client is not None:
-        # They follow all other fields, and the first byte counts all fields. A long name is cut:
-        # it is written again with every partition of a transaction.
+        # The first byte counts all tagged fields, and they are the last ones. A long name is cut,
+        # because it is written again with every partition of a transaction.
         clients = _client_fields(client.client_id[:_KEPT_NAME], client.client_address)
         tagged_fields = bytes((tagged_fields[0] + clients[0],)) + tagged_fields[1:] + clients[1:]
     value = b"".join((
@@ -184,7 +185,7 @@ def to_record(metadata: TransactionMetadata, client: Client | None = None) -> Co
 
 @lru_cache(maxsize=1024)
 def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
-    """Return the partitions as bytes of a value."""
+    """Return the encoded partitions of a value."""
     by_topic: defaultdict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(partitions):
         by_topic[topic].append(partition)
@@ -202,8 +203,8 @@ def _tagged_fields(
     next_producer_epoch: int,
     decided_members: tuple[GroupedTransaction, ...],
 ) -> bytes:
-    """Return the tagged fields at the end of a value. Producers that began together pass through
-    the same epochs, so these repeat, too."""
+    """Return the tagged fields at the end of a value. Producers that began together have the same
+    epochs, so these repeat, too."""
     value = TransactionLogValue(
         transaction_partitions=None,
         previous_producer_id=previous_producer_id,
@@ -218,7 +219,7 @@ def _tagged_fields(
 
 @lru_cache(maxsize=1024)
 def _client_fields(client_id: str, client_address: str) -> bytes:
-    """Return the tagged fields of a client, their number first."""
+    """Return the number of a client's tagged fields, and the fields."""
     value = TransactionLogValue(
         transaction_partitions=None, client_id=client_id, client_address=client_address
     )
@@ -233,7 +234,7 @@ def client_in(value: TransactionLogValue) -> Client | None:
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
-    """Return the record that deletes an id."""
+    """Return the tombstone of an id."""
     return CoordinatorRecord(_key_of(transactional_id), None)
 
 

@@ -31,9 +31,9 @@ TxnOffsetCommitResult = TxnOffsetCommitResponse | ErrorCode
 
 
 class TransactionalCommit:
-    """One TxnOffsetCommit. `asking` is the group's view of the caller at the time of the call.
-    `aborts_older`: transactions of older producers over the same input partitions are aborted first
-    (KIP-447, early draft)."""
+    """One TxnOffsetCommit. `asking` is the group's information about the caller at the time of the
+    call. `aborts_older`: first abort the transactions of older producers with the same input
+    partitions (KIP-447, early draft)."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class TransactionalCommit:
         self, *, adds: bool, verifies: bool
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Add the group to the transaction (KIP-890 part 2), or verify that it is in it (part 1);
-        then stage the offsets."""
+        then write the offsets as pending."""
         added: TransactionResult | Deferred[TransactionResult] = SUCCESS
         # The coordinator of a transaction group knows whether there is a newer generation.
         if adds or verifies or self._request.transaction_group_id is not None:
@@ -101,10 +101,10 @@ class TransactionalCommit:
     def _stage_after(
         self, aborted: TransactionResult | Deferred[TransactionResult]
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Stage the offsets after the older transactions are aborted, unless a request on another
-        connection has ended this transaction meanwhile: the offsets would stay open in the log for
-        ever, in a transaction that the coordinator does not know. Raise Refused if the group's
-        partition is unavailable."""
+        """Write the offsets after the older transactions are aborted, unless a request on another
+        connection has ended this transaction meanwhile: the offsets would stay pending for ever, in
+        a transaction that the coordinator does not know. Raise Refused if the group's partition is
+        unavailable."""
         if not isinstance(aborted, Deferred):
             return self._stage_alone(aborted)
         producer_id = self._request.producer_id
@@ -125,8 +125,8 @@ class TransactionalCommit:
         return then_ask(aborted, go_on)
 
     def _too_late(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Return what a request would get now. If the group is in a transaction of the producer
-        again, that is another transaction (R12)."""
+        """Return the group's information for a request at this moment. If the group is in a
+        transaction of the producer again, that may be another transaction (R12)."""
 
         def refuse(
             found: TransactionResult,
@@ -140,7 +140,7 @@ class TransactionalCommit:
     def _stage_alone(
         self, aborted: TransactionResult
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Stage the offsets if the older transactions over the same input partitions are
+        """Write the offsets if the older transactions with the same input partitions are
         aborted."""
         code = aborted.code
         if code is ErrorCode.NONE:
@@ -170,7 +170,7 @@ class TransactionalCommit:
         return cast("TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]", staged)
 
     def _log_refusal(self, reason: Reason) -> None:
-        """Log why the request is refused, although its producer is not fenced for good."""
+        """Log the reason of the refusal, although the producer is not fenced for good."""
         request = self._request
         self._transactions.refused_by_group(
             request.transactional_id,

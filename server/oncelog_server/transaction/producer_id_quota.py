@@ -1,5 +1,5 @@
-"""The number of producer ids that each address was given lately (H60, H61). An id is state of the
-broker for `producer.id.expiration.ms`, and costs a client only a request."""
+"""Limits the number of recent producer ids of each address (H60, H61). An id is state of the broker
+for `producer.id.expiration.ms`, and takes a client only one request."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Final, NamedTuple
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 
-# The window moves in so many steps; between them too many ids are counted, never too few.
+# Number of steps in which the window moves. Between two steps, the count may be too high, never too
+# low.
 STEPS: Final = 16
 
 PER_ADDRESS: Final = "oncelog.max.producer.ids.per.address"
 PER_PARTITION: Final = "oncelog.max.producer.ids.per.partition"
-# The time until a limit is logged again: a client that has reached one does so at every request.
+# Time until a limit is logged again, because a client that has reached it does so at every request.
 REPEAT_MS: Final = 60_000
 
 
 class Refusal(NamedTuple):
-    """A refusal by `setting`, which allows `limit` ids. `refused` counts the refusals since the
-    last one that was logged. `where` is the client or partition, by the name of a field."""
+    """A refusal because of `setting`, which allows `limit` ids. `refused` counts the refusals since
+    the last logged one. `where` is the client or partition, by the name of a field."""
 
     setting: str
     limit: int
@@ -34,8 +35,8 @@ def _ignore(refusal: Refusal) -> None:
 
 
 class RefusedProducerIds:
-    """Counts the refusals of each limit since the start. `on_refusal` gets at most one a minute, of
-    each limit."""
+    """Counts the refusals of each limit since the start. `on_refusal` is called at most once a
+    minute for each limit."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class RefusedProducerIds:
 
 
 class _Given:
-    """What one address was given: (step, how many), the oldest first."""
+    """The ids of one address: (step, number), the oldest first."""
 
     __slots__ = ("steps", "total")
 
@@ -68,7 +69,7 @@ class _Given:
 
 
 class ProducerIdQuota:
-    """`limit` ids within `window_ms` of monotonic time."""
+    """Allows `limit` ids within `window_ms` of monotonic time."""
 
     def __init__(
         self,
@@ -83,11 +84,11 @@ class ProducerIdQuota:
         self.refused = RefusedProducerIds() if refused is None else refused
 
     def __len__(self) -> int:
-        """Addresses that are remembered."""
+        """Return the number of remembered addresses."""
         return len(self._given)
 
     def charge(self, address: str, now_ms: int) -> None:
-        """One id more for this address. Raises Refused (POLICY_VIOLATION)."""
+        """Count one more id of this address. Raises Refused (POLICY_VIOLATION)."""
         step = now_ms // self._step_ms
         if step != self._swept:
             self._sweep(step)
@@ -108,11 +109,11 @@ class ProducerIdQuota:
         given.total += 1
 
     def give_back(self, address: str) -> None:
-        """The last one charged to this address was not given."""
+        """Take back the last count of this address: the id was not assigned."""
         key = _client(address)
         given = self._given.get(key)
         if given is None:
-            return  # forgotten meanwhile
+            return  # expired meanwhile
         given.total -= 1
         given.steps[-1][1] -= 1
         if not given.steps[-1][1]:
@@ -130,7 +131,7 @@ class ProducerIdQuota:
 
 
 def _client(address: str) -> str:
-    """Return the client that an address stands for: the host, or the /64 network of IPv6."""
+    """Return the client of an address: the host, or the /64 network of IPv6."""
     bare = address.lstrip("/")
     if ":" not in bare:
         return bare

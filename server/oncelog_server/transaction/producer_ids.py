@@ -1,5 +1,5 @@
-"""Producer ids out of the blocks of the metadata store (KIP-730): handed out once, never again
-after a crash."""
+"""Producer ids from the blocks of the metadata store (KIP-730): each is assigned once, also over
+crashes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.refusal import Refused
 
-# Ask for the next block when fewer than this many ids are left, so that no producer waits for it.
+# Request the next block when fewer than this many ids are left, so that no producer waits for it.
 LOW_WATER: Final = 500
 
 
 class ProducerIds:
-    """`ask` starts getting another block, which comes by `add` (or `failed`, to be asked again
-    later)."""
+    """`ask` requests another block, which arrives by `add` (or `failed`, after which it is
+    requested later)."""
 
     def __init__(self, ask: Callable[[], None]) -> None:
         self._ask = ask
@@ -35,16 +35,16 @@ class ProducerIds:
         self._end = max(self._end, block.stop)
 
     def is_given(self, producer_id: int) -> bool:
-        """Whether the id was given out, by this broker or before it: blocks follow each other as
-        long as there is one broker."""
+        """Return True if the id was assigned, by this broker or an earlier one: with a single
+        broker, blocks are consecutive."""
         return producer_id < (self._blocks[0].start if self._blocks else self._end)
 
     def failed(self) -> None:
         self._asked = False
 
     def take(self) -> int:
-        """Return an id that was never given. Raise Refused (COORDINATOR_LOAD_IN_PROGRESS, which
-        clients retry) while the next block is on its way (E9)."""
+        """Return an id that was never assigned. Raise Refused (COORDINATOR_LOAD_IN_PROGRESS, which
+        clients retry) while the next block is requested (E9)."""
         if self._left < LOW_WATER and not self._asked:
             self._asked = True
             self._ask()

@@ -1,4 +1,4 @@
-"""What the coordinator answers, before a handler puts it into a version's words."""
+"""The coordinator's results, before a handler puts them into a version of the response."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from oncelog_server.transaction.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_I
 
 
 class TransactionResult(msgspec.Struct, frozen=True):
-    """`producer_id` and `producer_epoch` are what the producer uses from now on (InitProducerId,
-    EndTxn v5); the other two are those of a transaction that has been kept open (KIP-939)."""
+    """`producer_id` and `producer_epoch` are the producer's next ones (InitProducerId, EndTxn v5);
+    the other two are those of a transaction that stays open (KIP-939)."""
 
     code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
     ongoing_producer_id: int = NO_PRODUCER_ID
     ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
-    # The member of a group commit that the error is about, if it is not the id of the request.
+    # The member of a group commit with the error, unless it is the id of the request.
     refused_member: str | None = None
-    # A message for people, beside the code.
+    # A message for people, besides the code.
     message: str = ""
 
 

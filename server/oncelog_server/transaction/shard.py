@@ -1,8 +1,8 @@
 """The state of one partition of `__transaction_state`: every transactional id that hashes to it.
 
-`replay` alone changes what is durable. A decision whose record is not committed yet only marks its
-id as pending, and the next command on that id gets CONCURRENT_TRANSACTIONS (the error is part of
-the protocol, so nothing has to be rolled back). The rest changes by the effects of decisions
+Only `replay` changes durable state. A decision only marks its id as pending until its record is
+committed, and the next command on that id gets CONCURRENT_TRANSACTIONS (the error is part of the
+protocol, so nothing has to be rolled back). Other state is changed by the effects of decisions
 (`EFFECTS`). The decisions are in `commands` and `grouped`.
 """
 
@@ -51,31 +51,32 @@ from oncelog_server.transaction.metadata import (
 )
 from oncelog_server.transaction.results import TransactionResult
 
-# The markers that most ids owe, most of the time: one set, as there may be very many ids (D10).
+# The missing markers of an id without any: one shared set, because there may be very many ids
+# (D10).
 _NONE_LEFT: Final[set[TopicPartition]] = set()
 
 
 @dataclass(slots=True)
 class LiveTransaction:
-    """A transactional id and what is only true while this coordinator lives."""
+    """A transactional id with its state in memory."""
 
     metadata: TransactionMetadata
-    # Decided, but its record is not committed: until then nothing else is decided for this id.
+    # A decision without a committed record: until the commit, this id gets no other decision.
     pending: TransactionMetadata | None = None
-    # Monotonic ms at which an ongoing transaction is aborted; counted from its first partition.
+    # Time (monotonic ms) of the abort by timeout; it counts from the first partition.
     deadline_ms: int | None = None
-    # Partitions that have not got their marker yet. Not empty only while PREPARE_*.
+    # Partitions without their marker. Empty except in PREPARE_*.
     markers_left: set[TopicPartition] = field(default_factory=lambda: _NONE_LEFT)
     # EndTxn responses, parked until the transaction is complete.
     waiting: list[Deferred[TransactionResult]] = field(default_factory=list)
-    # The client that has its producer, if this coordinator knows it; and the producers before.
+    # The client of its producer, if this coordinator knows it; and the fences of earlier producers.
     client: Client | None = None
     fences: tuple[Fence, ...] = ()
 
     @property
     def is_listed(self) -> bool:
-        """Whether it exists for clients: not before its first record is committed, and not after it
-        has moved to another coordinator."""
+        """Return True if clients may see the id: not before its first record is committed, and not
+        after it has moved to another coordinator."""
         return self.metadata.last_update_ms >= 0 and (
             self.metadata.state is not TransactionState.DEAD
         )
@@ -86,8 +87,8 @@ class LiveTransaction:
 
 
 class TransactionShard:
-    """`coordinator_epoch` is the leader epoch of the shard's partition, `index` its number; every
-    marker carries the epoch."""
+    """`coordinator_epoch` is the leader epoch of the shard's partition, `index` its number. Every
+    marker has the epoch."""
 
     def __init__(
         self,
@@ -106,28 +107,27 @@ class TransactionShard:
         self.max_timeout_ms = max_timeout_ms
         self.transactions: dict[str, LiveTransaction] = {}
         self.groups = TransactionGroups(grouped)
-        # Ids in PREPARE_*: what a new coordinator has to finish, in the order they were decided.
+        # Ids in PREPARE_*, in the order of their decisions: a new coordinator has to complete them.
         self.prepared: dict[str, LiveTransaction] = {}
         self.ongoing: dict[str, LiveTransaction] = {}
-        # Number of control records in the log, where none belong.
+        # Number of control records in the log, which should have none.
         self.stray_markers = 0
-        # The metadata of records that were decided here and are not committed yet: replay does not
-        # decode them.
+        # The metadata of the pending decisions: replay need not decode it again.
         self._decided: dict[CoordinatorRecord, TransactionMetadata] = {}
 
     def get(self, transactional_id: str) -> LiveTransaction | None:
         return self.transactions.get(transactional_id)
 
     def group_of(self, transactional_id: str) -> str | None:
-        """Return the consumer group of the id; None for an id in no group. An id may be in this
-        shard without the group of the shard's key: hashes of different keys meet."""
+        """Return the consumer group of the id; None without one. The id may be in this shard
+        without the group of the shard's key, because different keys may have the same hash."""
         membership = self.groups.memberships.get(transactional_id)
         return None if membership is None else membership.group_id
 
     # --- effects
 
     def begin(self, effect: Pending) -> None:
-        """The id is busy with a decision."""
+        """Mark the id as pending."""
         target = effect.target
         live = self.transactions.get(target.transactional_id)
         if live is None:
@@ -137,7 +137,8 @@ class TransactionShard:
             self._decided[effect.record] = target
 
     def take_back(self, effect: Pending, code: int) -> None:
-        """The decision failed. An id whose very first record was not written never existed."""
+        """Remove the mark after a failed decision. If its first record was not written, the id
+        never existed."""
         self._decided.pop(effect.record, None)
         transactional_id = effect.target.transactional_id
         live = self.transactions.get(transactional_id)
@@ -201,8 +202,7 @@ class TransactionShard:
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Raises ValueError for a value that cannot be read: the shard must then be refused
-        (S14)."""
+        """Raise ValueError for an invalid record: the shard must then be refused (S14)."""
         decided = self._decided.pop(record, None)
         if decided is not None:
             self._assign(decided)
@@ -210,7 +210,7 @@ class TransactionShard:
         try:
             transactional_id = decode_transaction_log_key(record.key).transactional_id
         except UnknownRecordVersion:
-            # Also of a later kind: Kafka's loader skips it too (S15).
+            # Including records of a newer kind: Kafka's loader skips them too (S15).
             self.groups.replay(record)
             return
         if record.value is None:
@@ -226,8 +226,8 @@ class TransactionShard:
         self.transactions[transactional_id].client = client_in(value)
 
     def _check_given(self, metadata: TransactionMetadata) -> None:
-        """Raise ValueError for a producer id that was never given out, according to metadata that
-        was restored from an older copy: it would be given out again."""
+        """Raise ValueError for a producer id that was never assigned, according to metadata that
+        was restored from an older copy: it would be assigned again."""
         for producer_id in (metadata.producer_id, metadata.next_producer_id):
             if not self._is_given_id(producer_id):
                 raise ValueError(
@@ -237,8 +237,8 @@ class TransactionShard:
                 )
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """Count a marker in the transaction log, which has no transactions. It is skipped, so that
-        a stray marker does not keep the shard out of service."""
+        """Count a marker in the transaction log, which should have none. It is ignored, so that a
+        stray marker does not make the shard unavailable."""
         self.stray_markers += 1
 
     def _assign(self, metadata: TransactionMetadata) -> None:
@@ -261,15 +261,15 @@ class TransactionShard:
         self.prepared.pop(transactional_id, None)
 
     def on_loaded(self, *, now_ms: int, wall_ms: int) -> None:
-        """Give reloaded transactions the rest of their timeout, never a fresh one (T5)."""
+        """Give reloaded transactions the rest of their timeout, not a new one (T5)."""
         for live in self.ongoing.values():
             timeout_ms = live.metadata.timeout_ms
             elapsed_ms = wall_ms - live.metadata.start_ms
             live.deadline_ms = now_ms + min(max(timeout_ms - elapsed_ms, 0), timeout_ms)
 
     def on_unloaded(self) -> None:
-        """This broker does not lead the partition any more: parked requests are retried at the new
-        coordinator."""
+        """This broker does not lead the partition any more: clients retry the parked requests at
+        the new coordinator."""
         for live in self.prepared.values():
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
         self.groups.on_unloaded()
@@ -277,12 +277,12 @@ class TransactionShard:
     # --- markers
 
     def marker_work(self, transactional_id: str) -> MarkerWork | None:
-        """The markers that id still owes, or None if it owes none."""
+        """Return the missing markers of an id, or None if there are none."""
         live = self.prepared.get(transactional_id)
         return None if live is None else self._work_of(live)
 
     def marker_works(self) -> list[MarkerWork]:
-        """Of all ids, in the order of their decisions."""
+        """Yield the missing markers of all ids, in the order of their decisions."""
         return [self._work_of(live) for live in self.prepared.values()]
 
     def _work_of(self, live: LiveTransaction) -> MarkerWork:
@@ -299,25 +299,26 @@ class TransactionShard:
         )
 
     def is_due(self, work: MarkerWork) -> bool:
-        """Whether that transaction is not complete yet. By identity: two transactions of one
-        producer epoch may have the same partitions and the same millisecond."""
+        """Return True if that transaction is not complete yet. The comparison is by identity: two
+        transactions of one producer epoch may have the same partitions and the same millisecond."""
         live = self.prepared.get(work.transactional_id)
         return live is not None and live.metadata is work.decision
 
     def marker_written(self, work: MarkerWork, partition: TopicPartition) -> None:
-        """That partition has its marker, or is deleted. Ignored if the work is stale."""
+        """Record that the partition has its marker, or is deleted. Ignored if the markers are those
+        of an older transaction."""
         if self.is_due(work):
             self.prepared[work.transactional_id].markers_left.discard(partition)
 
     def release(self, transactional_id: str) -> None:
-        """Respond to EndTxn now: the decision is durable, some marker needs longer (another broker,
-        a retry)."""
+        """Respond to EndTxn now: the decision is durable, and some marker takes longer (another
+        broker, a retry)."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, decided(live.metadata))
 
     def give_up(self, transactional_id: str) -> None:
-        """A newer coordinator is at work on this id: its parked requests are retried there."""
+        """A newer coordinator completes this id: clients retry the parked requests there."""
         live = self.prepared.get(transactional_id)
         if live is not None:
             _release(live, TransactionResult(ErrorCode.NOT_COORDINATOR))
@@ -325,7 +326,8 @@ class TransactionShard:
     # --- time
 
     def overdue(self, now_ms: int, at_most: int) -> list[str]:
-        """Ids whose transaction is past its timeout and not being decided right now (T3)."""
+        """Return the ids with a transaction past its timeout and without a pending decision
+        (T3)."""
         overdue = (
             transactional_id
             for transactional_id, live in self.ongoing.items()
@@ -335,8 +337,8 @@ class TransactionShard:
 
 
 def is_overdue(live: LiveTransaction, now_ms: int) -> bool:
-    """Whether an open transaction is to be aborted. A participant in two-phase commit waits for its
-    decision however long (KIP-939)."""
+    """Return True if the timeout aborts an open transaction. A participant in two-phase commit has
+    no timeout (KIP-939)."""
     return (
         live.deadline_ms is not None
         and live.deadline_ms <= now_ms
@@ -346,7 +348,8 @@ def is_overdue(live: LiveTransaction, now_ms: int) -> bool:
 
 
 def decided(metadata: TransactionMetadata) -> TransactionResult:
-    """Return the response once PREPARE is committed: the ids to go on with (EndTxn v5)."""
+    """Return the response after the commit of PREPARE, with the producer's next id and epoch
+    (EndTxn v5)."""
     if metadata.next_producer_id >= 0:
         epoch = max(metadata.next_producer_epoch, 0)
         return TransactionResult(ErrorCode.NONE, metadata.next_producer_id, epoch)

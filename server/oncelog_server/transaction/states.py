@@ -1,11 +1,13 @@
 """The life of a transactional id as tables (KIP-98 "Transaction Coordinator", KIP-890 "Abort
 semantics").
 
-Rules of this file: 1. It knows states and verdicts only: no epochs, no clock, no log. The caller
-has already checked that the request speaks for the current producer. 2. A pair that
-is not in a table is INVALID_TXN_STATE. There is no other default. 3. A transactional id whose last
-record is not committed yet, or whose markers are still being written, is busy: every command but a
-retry is CONCURRENT_TRANSACTIONS. PREPARE_* rows say so.
+Rules of this file:
+
+1. It knows states and verdicts only: no epochs, no clock, no log. The caller has already checked
+   that the request comes from the current producer.
+2. A pair that is not in a table is INVALID_TXN_STATE. There is no other default.
+3. A transactional id with an uncommitted record or with missing markers is busy: every command
+   except a retry gets CONCURRENT_TRANSACTIONS. The PREPARE_* rows implement this.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ State = TransactionState
 
 
 class Verdict(Enum):
-    """What to do with a command in a state."""
+    """The action for a command in a state."""
 
     INITIALISE = "bump the epoch and start empty"
     FENCE = "abort what the older producer left open; the caller comes back"
@@ -64,7 +66,7 @@ END_SAME_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.COMPLETE_ABORT, False): Verdict.DONE,
 }
 
-# EndTxn v5+ that carries the stored epoch: a first call (KIP-890: every decision bumps the epoch).
+# EndTxn v5+ with the stored epoch: a first call (KIP-890: every decision bumps the epoch).
 END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.EMPTY, False): Verdict.PREPARE_EMPTY,
     (State.ONGOING, True): Verdict.PREPARE,
@@ -77,10 +79,10 @@ END_CURRENT_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.COMPLETE_ABORT, False): Verdict.PREPARE_EMPTY,
 }
 
-# EndTxn v5+ that carries the epoch before the stored one: the retry of a call whose answer was
-# lost. A commit that finds an abort lost a race against the coordinator (time-out): fenced, not a
-# broken state (KAFKA-20785). Where the next transaction has begun, or the producer has asked for
-# another epoch, its own retry has overtaken the call (R7).
+# EndTxn v5+ with the epoch before the stored one: the retry of a call with a lost response. A
+# commit that finds an abort has lost a race against the coordinator (timeout): fenced, not a broken
+# state (KAFKA-20785). If the next transaction has begun, or the producer has requested another
+# epoch, its own retry has overtaken the call (R7).
 END_PREVIOUS_EPOCH: Final[dict[tuple[State, bool], Verdict]] = {
     (State.EMPTY, True): Verdict.FENCED,
     (State.EMPTY, False): Verdict.FENCED,

@@ -29,9 +29,9 @@ _NO_CLIENT: Final = ("", "")
 
 
 class TransactionViews:
-    """What a coordinator shows of its transactional ids. `decided` are its counters of aborted and
-    committed transactions; `has_all_shards` returns True if every transactional id of the cluster
-    is coordinated here."""
+    """Read models of a coordinator's transactional ids. `decided` are its counters of aborted and
+    committed transactions. `has_all_shards` returns True if this broker coordinates every
+    transactional id of the cluster."""
 
     def __init__(
         self,
@@ -57,7 +57,8 @@ class TransactionViews:
         return sum(len(shard.transactions) for _, shard in self._runtime.shards())
 
     def all(self) -> Iterator[TransactionView]:
-        """Yield the transactional ids that exist at the call, each as it is when it is yielded."""
+        """Yield the transactional ids of the moment of the call, each in its state of the moment of
+        the yield."""
         lives = [
             live for _, shard in self._runtime.shards() for live in shard.transactions.values()
         ]
@@ -83,7 +84,7 @@ class TransactionViews:
         }
 
     def totals(self) -> Steps[TransactionTotals]:
-        """Count all ids, with a step for each shard and for each marker that is not written."""
+        """Count all ids, in a step for each shard and for each missing marker."""
         states: Counter[State] = Counter()
         two_phase = markers = leaderless = unappended = 0
         oldest_ms: int | None = None
@@ -125,7 +126,7 @@ class TransactionViews:
 
 
 def views_of(lives: Iterable[LiveTransaction]) -> Iterator[TransactionView]:
-    """Yield the ids that exist for others, each as it is when it is yielded."""
+    """Yield the ids that clients may see, each in its state of the moment of the yield."""
     for live in lives:
         if live.is_listed:
             metadata = live.metadata

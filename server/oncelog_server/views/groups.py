@@ -1,4 +1,4 @@
-"""What operators see of consumer groups and their coordinator."""
+"""The read models of consumer groups and their coordinator, for operators."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How long a coordinator took to load partitions of its internal topic: Kafka's
-partition-load-time."""
+"""The times in which a coordinator loaded partitions of its internal topic (Kafka's
+partition-load-time)."""
 
 from __future__ import annotations
 

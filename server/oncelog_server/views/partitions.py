@@ -1,4 +1,4 @@
-"""What operators see of a partition on this broker."""
+"""The read models of partitions on this broker, for operators."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from oncelog_server.topic_partition import TopicPartition
 
 
 class OpenTransaction(msgspec.Struct, frozen=True, gc=False):
-    """A transaction with records in the partition and no marker yet. `updated_ms`: wall clock of
-    the producer's last batch there, None if it is not known."""
+    """A transaction with records in the partition and without a marker. `updated_ms`: wall clock of
+    the producer's last batch there, None if it is unknown."""
 
     producer_id: int
     updated_ms: int | None

@@ -1,4 +1,4 @@
-"""What operators see of transactional ids and their coordinator (KIP-664)."""
+"""The read models of transactional ids and their coordinator, for operators (KIP-664)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TransactionView(msgspec.Struct, frozen=True, gc=False):
 
 
 class FenceView(msgspec.Struct, frozen=True):
-    """A producer that was fenced, by which client, and how often it came back."""
+    """A fenced producer: the client that fenced it, and the number of its refused requests."""
 
     producer_id: int
     producer_epoch: int
@@ -33,7 +33,7 @@ class FenceView(msgspec.Struct, frozen=True):
 
 
 class TransactionDetails(msgspec.Struct, frozen=True):
-    """One transactional id in full. `partitions` are those that wait for a marker, or will.
+    """A transactional id with all its fields. `partitions` are those without their marker.
     `time_left_ms` is None if the transaction has no timeout or is decided."""
 
     transactional_id: str
@@ -50,9 +50,9 @@ class TransactionDetails(msgspec.Struct, frozen=True):
 
 
 class TransactionTotals(msgspec.Struct, frozen=True):
-    """Sums over the transactional ids of one coordinator. `oldest_start_ms` is of undecided
-    transactions, None without one. `unappended`: decided, all markers written, completion not yet
-    appended."""
+    """Sums over the transactional ids of one coordinator. `oldest_start_ms` is that of the oldest
+    undecided transaction, None without one. `unappended`: number of decided transactions with all
+    markers, and without the record of their completion."""
 
     by_state: Mapping[TransactionState, int]
     two_phase: int
@@ -63,8 +63,8 @@ class TransactionTotals(msgspec.Struct, frozen=True):
 
 
 class TransactionOutcomes(msgspec.Struct, frozen=True):
-    """Counters since the start. Those by cause have every cause of a fence, by its name.
-    `aborted_by_cause` are aborts that the producer did not ask for."""
+    """Counters since the start. Those by cause have an entry for every cause of a fence.
+    `aborted_by_cause` are aborts that the producer did not request."""
 
     committed: int
     aborted: int
