@@ -7,7 +7,8 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 
-# What the failed append of a coordinator's record is on the wire (other codes pass as they are).
+# The error code on the wire for a failed append of a coordinator's record (other codes pass
+# unchanged).
 APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -18,11 +19,11 @@ APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    # Verification of a transaction can end with it, and older clients do not retry it.
+    # A verification of a transaction can fail with it, and older clients do not retry it.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 
 def append_error(code: int) -> int:
-    """The code a client gets when the append of its decision failed with `code`."""
+    """Return the code for a client after the append of its decision failed with `code`."""
     return APPEND_ERRORS.get(code, code)

@@ -1,5 +1,5 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetDelete: which requests may write a group's offsets, and
-the records.
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: checks of the requests, and the records of
+offsets.
 
 Source: Kafka's OffsetMetadataManager; KIP-447.
 """
@@ -44,7 +44,7 @@ from oncelog_server.group.table import GroupTable
 from oncelog_server.refusal import Refused
 
 _GROUP_NOT_FOUND_SINCE: Final = 9
-# The group has gone on without the caller.
+# The group has a newer generation without the caller.
 GONE_ON: Final = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
@@ -69,14 +69,14 @@ class Commits:
     def offset_commit(
         self, request: OffsetCommitRequest, caller: Caller
     ) -> Decision[OffsetCommitResponse]:
-        """One record per partition whose metadata is not too large."""
+        """Return a record for each partition, unless its metadata is too large."""
         try:
             member_id = self._check_commit(request, caller)
         except Refused as refused:
             code = refused.code
             return Decision(_commit_answer(request, lambda _: code))
         retention_ms = request.retention_time_ms
-        # A client may ask for a time beyond the largest timestamp.
+        # A client may request an expiry beyond the largest timestamp.
         expires_ms = None if retention_ms == -1 else min(caller.wall_ms + retention_ms, INT64_MAX)
         records = [
             self._record(request.group_id, topic.name, partition, caller, expires_ms)
@@ -84,7 +84,7 @@ class Commits:
             for partition in topic.partitions
             if self._metadata_code(partition) is ErrorCode.NONE
         ]
-        # A commit shows that the member lives.
+        # A commit counts as a heartbeat.
         seen = () if member_id is None else (MemberSeen(request.group_id, member_id),)
         return Decision(
             _commit_answer(request, self._metadata_code),
@@ -94,14 +94,14 @@ class Commits:
         )
 
     def _check_commit(self, request: OffsetCommitRequest, caller: Caller) -> str | None:
-        """Return the id of the member that commits, None for a commit of no member."""
+        """Return the id of the member that commits, None if the client is no member."""
         if not fits_record(request.group_id):
             raise Refused(ErrorCode.INVALID_GROUP_ID)
         generation_id = request.generation_id_or_member_epoch
         group = self._table.groups.get(request.group_id)
         if group is None:
             if generation_id < 0:
-                return None  # A simple group begins with its first offset.
+                return None  # The first offset creates a simple group.
             if caller.api_version >= _GROUP_NOT_FOUND_SINCE:
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
             raise Refused(ErrorCode.ILLEGAL_GENERATION)
@@ -118,7 +118,8 @@ class Commits:
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, caller: Caller
     ) -> Decision[TxnOffsetCommitResponse]:
-        """As a plain commit, but the offsets are visible only after the transaction's marker."""
+        """Commit as with OffsetCommit, but the offsets are visible only after the transaction's
+        marker."""
         try:
             self._check_txn_commit(request)
         except Refused as refused:
@@ -138,8 +139,8 @@ class Commits:
         )
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
-        """Return other producers whose transactions hold an offset for one of these partitions;
-        none if the commit would be refused."""
+        """Return the other producers that have an offset for one of these partitions in an open
+        transaction; none if the commit would be refused."""
         offsets = self._table.offsets
         if not offsets.is_group_in_transaction(request.group_id):
             return frozenset()
@@ -158,7 +159,7 @@ class Commits:
         return frozenset(found - {request.producer_id})
 
     def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
-        """Return why the group has gone on without the caller; None if it has not."""
+        """Return why the group has a generation without the caller; None if it has not."""
         try:
             self._check_txn_commit(request)
         except Refused as refused:
@@ -217,7 +218,7 @@ class Commits:
     def offset_delete(
         self, request: OffsetDeleteRequest, caller: Caller
     ) -> Decision[OffsetDeleteResponse]:
-        """Removes offsets of topics the group is not subscribed to (KIP-496)."""
+        """Delete offsets of topics that the group does not subscribe to (KIP-496)."""
         if not request.group_id:
             return Decision(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self._table.groups.get(request.group_id)

@@ -1,4 +1,4 @@
-"""The settings a group shard obeys: Kafka's names and defaults, and limits of our own."""
+"""The settings of a group shard: Kafka's names and defaults, and limits of our own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Frozen; a change of settings gives the shard another one."""
+    """It is frozen: after a change of settings the shard gets another one."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -18,13 +18,14 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
     offsets_retention_check_interval_ms: int = 600_000
 
-    # A new member does not beat before its first answer; it is given up after this, as in Kafka.
+    # A new member sends no heartbeats before its first response. It is removed after this time, as
+    # in Kafka.
     new_member_join_timeout_ms: int = 300_000
 
-    # Ours: the memory that one group may take (Kafka has no such limits).
+    # Our own: maximum memory of one group (Kafka has no such limits).
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 32 << 20
     pending_members_max: int = 10_000
-    # Ours: how much one slice of the clean-up of expired offsets may do.
+    # Our own: maximum work in one slice of the deletion of expired offsets.
     cleanup_records_max: int = 500
     cleanup_groups_max: int = 1_000

@@ -1,5 +1,5 @@
 """The group coordinator of this broker: it passes requests to shards, and has one timer for all
-that is due in them."""
+their deadlines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 class GroupCoordinator:
-    """`partition_count` gives the number of partitions of `__consumer_offsets` (0 while it is not
+    """`partition_count` returns the number of partitions of `__consumer_offsets` (0 before it is
     created)."""
 
     def __init__(
@@ -60,7 +60,8 @@ class GroupCoordinator:
             work=work,
         )
         self.views = GroupViews(self.runtime)
-        # Topics deleted since a load began: the shards that are still loading have to forget them.
+        # Topics that were deleted since a load began: the loading shards have to delete their
+        # offsets.
         self._deleted_meanwhile: set[str] = set()
 
     # --- leadership
@@ -72,7 +73,7 @@ class GroupCoordinator:
         self.runtime.resign(index)
 
     def refuse(self, index: int, reason: str) -> None:
-        """The partition's log cannot be used (see ShardRuntime.refuse)."""
+        """The log of a partition cannot be used (see ShardRuntime.refuse)."""
         self.runtime.refuse(index, reason)
 
     def _on_loaded(self, index: int, shard: GroupShard) -> None:
@@ -87,14 +88,16 @@ class GroupCoordinator:
     # --- requests
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
-        """Where the group's offsets are. Raises Refused while the topic is not created."""
+        """Return the partition with the group's offsets. Raise Refused while the topic is not
+        created."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, count))
 
     def log_of(self, group_id: str) -> Partition:
-        """The partition its offsets are staged in. Raises Refused as `run` does."""
+        """Return the partition for the group's transactional offsets. Raise Refused as `run`
+        does."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -117,8 +120,8 @@ class GroupCoordinator:
         return self.run(group_id, lambda shard: shard.describe_group(group_id))
 
     def live_generation(self, group_id: str) -> int | None:
-        """Of a group with members; None where there are none, or it is not coordinated here. Raises
-        Refused while that is not known."""
+        """Return the generation of a group with members; None without members, or if it is not
+        coordinated here. Raise Refused while that is unknown."""
         count = self._partition_count()
         if count == 0:
             return None
@@ -131,7 +134,7 @@ class GroupCoordinator:
         return shard.live_generation(group_id)
 
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
-        """Why that generation is refused. Raises Refused."""
+        """Return why that generation is refused. Raises Refused."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -139,8 +142,8 @@ class GroupCoordinator:
         return shard.outdated(group_id, generation_id)
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
-        """Producers that are about to commit offsets of the same input partitions for the same
-        group. Raises Refused."""
+        """Return producers that are about to commit offsets of the same input partitions for the
+        same group. Raises Refused."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -148,13 +151,13 @@ class GroupCoordinator:
         return shard.concurrent_producers(request)
 
     def check_loaded(self) -> None:
-        """Raise Refused (COORDINATOR_LOAD_IN_PROGRESS) while groups are missing in `views`."""
+        """Raise Refused (COORDINATOR_LOAD_IN_PROGRESS) while `views` is incomplete."""
         if self.runtime.is_loading:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def offsets_marker(self, index: int) -> Callable[[int, int, bool], None]:
-        """To be called once a marker has been appended to that partition of `__consumer_offsets`.
-        Raises Refused."""
+        """Call it once a marker was appended to that partition of `__consumer_offsets`. Raises
+        Refused."""
         shard = self.runtime.shard(index)
 
         def appended(producer_id: int, producer_epoch: int, committed: bool) -> None:

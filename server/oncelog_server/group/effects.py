@@ -1,4 +1,4 @@
-"""What a decision about any group makes happen besides its records, as values. The rows that carry
+"""The effects of a decision about any group, besides its records, as values. The rows that carry
 them out are in `shard.py` (`EFFECTS`)."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from oncelog_server.group.moment import Moment
 
 
 class MemberSeen(msgspec.Struct, frozen=True):
-    """The member has sent a request: its session begins anew."""
+    """The member has sent a request: its session starts again."""
 
     group_id: str
     member_id: str

@@ -1,4 +1,4 @@
-"""Offsets that are expired, or of deleted topics. In bounded slices.
+"""Deletion of offsets that are expired, or of deleted topics. It runs in bounded slices.
 
 Source: Kafka's cleanupGroupMetadata (KIP-211). An offset in an undecided transaction never expires,
 and keeps its group.
@@ -22,17 +22,17 @@ _SWEEP_KEY = ("sweep",)
 
 
 class Expiry:
-    """Sweeps all groups every offsets.retention.check.interval.ms, one slice a call."""
+    """Sweeps all groups every offsets.retention.check.interval.ms, one slice for each call."""
 
     __slots__ = ("_groups_left", "_table")
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
-        # The rest of the current sweep, the next group last.
+        # The groups that the current sweep has not visited; the next one is the last in the list.
         self._groups_left: list[str] = []
 
     def schedule(self, at: Moment) -> None:
-        """The next sweep is due one interval from now."""
+        """Schedule the next sweep one interval from now."""
         interval_ms = self._table.config.offsets_retention_check_interval_ms
         self._table.timers.set(_SWEEP_KEY, at.now_ms + max(interval_ms, 1), self._sweep)
 
@@ -48,7 +48,7 @@ class Expiry:
                 limit = config.cleanup_records_max - len(records)
                 records += self._expired_records(group, at, limit)
                 if len(records) >= config.cleanup_records_max:
-                    # There may be more of it.
+                    # The sweep may have more slices.
                     break
             group_count += 1
         return Decision(None, tuple(records), effects=(SliceSwept(group_count, at),))
@@ -64,7 +64,7 @@ class Expiry:
             self.schedule(effect.at)
 
     def postpone(self, effect: SliceSwept) -> None:
-        """The log takes no records now: the next sweep is soon enough."""
+        """The log accepts no records now: the next sweep repeats it."""
         self._groups_left.clear()
         self.schedule(effect.at)
 
@@ -84,7 +84,7 @@ class Expiry:
     def _expired(self, group: Group, at: Moment) -> Iterator[Place]:
         offsets = self._table.offsets
         for topic, partitions in offsets.of_group(group.group_id).items():
-            # An exactly-once sink may rest for longer than any retention (deviation of ours).
+            # An exactly-once sink may be idle for longer than any retention (our own deviation).
             if topic == SINKS or group.is_subscribed_to(topic):
                 continue
             for partition, committed in partitions.items():
@@ -97,7 +97,8 @@ class Expiry:
                     yield topic, partition
 
     def _expires_ms(self, group: Group, committed: CommittedOffset) -> int | None:
-        """Return when an offset of a topic without subscription expires; None: not yet known."""
+        """Return when an offset of a topic without subscription expires; None while it is
+        unknown."""
         since_ms = group.retention_begins_ms(committed.commit_timestamp_ms)
         if since_ms is None:
             return None
@@ -108,7 +109,7 @@ class Expiry:
     # --- deleted topics
 
     def on_topics_deleted(self, topics: Set[str]) -> list[Decision[None]]:
-        """Tombstones for all offsets of these topics, committed or pending, in batches."""
+        """Return tombstones for all offsets of these topics, committed or pending, in batches."""
         offsets = self._table.offsets
         records = [
             offset_tombstone(group_id, *key)

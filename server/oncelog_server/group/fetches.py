@@ -1,7 +1,7 @@
-"""OffsetFetch: what a group has committed, and what it cannot know yet (KIP-447).
+"""OffsetFetch: the committed offsets of a group, and those that are unstable (KIP-447).
 
-Source: Kafka's OffsetMetadataManager.fetchOffsets; v8 asks for several groups (KIP-709), which may
-lie in several shards, so a shard answers for one group.
+Source: Kafka's OffsetMetadataManager.fetchOffsets. v8 requests several groups (KIP-709), which may
+be in several shards, so a shard responds for one group.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _NO_OFFSET: Final = -1
 def fetch_group(
     offsets: Offsets, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """The offsets asked for, all if no topics are named. A group we do not know has none."""
+    """Return the requested offsets, all if the request names no topics. An unknown group has
+    none."""
     topics = request.topics
     if topics is None:
         topics = [
@@ -81,7 +82,7 @@ def _partition(
 def groups_asked_for(
     request: OffsetFetchRequest, api_version: int
 ) -> Sequence[OffsetFetchRequestGroup]:
-    """The request as one of version 8: a list of groups."""
+    """Return the request in the form of version 8: a list of groups."""
     if api_version >= _MANY_GROUPS_SINCE:
         return request.groups
     topics = request.topics
@@ -99,20 +100,20 @@ def groups_asked_for(
 
 
 def refused_group(request: OffsetFetchRequestGroup, code: int) -> OffsetFetchResponseGroup:
-    """A group that is not to be had here, or not by this principal."""
+    """Return the response for a group that is not coordinated here, or not authorized."""
     return OffsetFetchResponseGroup(group_id=request.group_id, error_code=code)
 
 
 def offset_fetch_response(
     request: OffsetFetchRequest, api_version: int, groups: Sequence[OffsetFetchResponseGroup]
 ) -> Steps[OffsetFetchResponse]:
-    """The answers for all groups, in the form of the version."""
+    """Return the responses of all groups, in the form of the version."""
     if api_version >= _MANY_GROUPS_SINCE:
         return OffsetFetchResponse(groups=list(groups))
     (group,) = groups
     response = OffsetFetchResponse(error_code=group.error_code)
     if group.error_code and api_version < _GROUP_ERROR_SINCE:
-        # Version 1 has no place for the group's error but its partitions.
+        # Version 1 has no error field for the group, so each partition has the error.
         response.topics = [
             OffsetFetchResponseTopic(
                 name=topic.name,

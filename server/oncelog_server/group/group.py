@@ -1,7 +1,7 @@
-"""A group of any protocol, as its offsets, their expiry and the listings see it.
+"""The interface of a group of any protocol, for offsets, expiry and listings.
 
-A protocol (classic; KIP-848 and share groups could stand beside it) has a package with the class of
-its groups. `shard.py` makes them.
+Each protocol has its own package with a class of groups (classic; KIP-848 and share groups could
+follow). `shard.py` creates them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Group(Protocol):
 
     @property
     def live_generation(self) -> int | None:
-        """The generation, if the group has members."""
+        """Return the generation, None if the group has no members."""
         ...
 
     @property
     def is_unused(self) -> bool:
-        """Whether only its offsets keep it."""
+        """Return True if the group exists only because of its offsets."""
         ...
 
     def has_member(self, member_id: str) -> bool: ...
@@ -55,16 +55,17 @@ class Group(Protocol):
 
     @property
     def offset_delete_code(self) -> ErrorCode:
-        """The error of OffsetDelete for every topic, or NONE."""
+        """Return the error of OffsetDelete for every topic, or NONE."""
         ...
 
     @property
     def delete_code(self) -> ErrorCode:
-        """The error of DeleteGroups, or NONE."""
+        """Return the error of DeleteGroups, or NONE."""
         ...
 
     def retention_begins_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Return since when an offset without subscription is unused; None if it is in use."""
+        """Return the time from which an offset without subscription is unused; None if it is in
+        use."""
         ...
 
     def describe(self) -> GroupDetails: ...

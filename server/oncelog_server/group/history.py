@@ -1,5 +1,5 @@
-"""The recent history of a group: why it refuses a member, since when, and by which request. For
-people; in memory only, and only the last of each."""
+"""The recent history of a group: the reason, time and request for which it refuses a member. It is
+for people: in memory only, and only the last event of each kind."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final, NamedTuple
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.group.moment import Caller, Moment
 
-# So many are remembered of one group.
+# Maximum number of remembered events of one group.
 GENERATIONS: Final = 4
 DEPARTURES: Final = 32
-# A name cannot fill the memory: of a longer one the beginning is kept, of a longer member id
-# nothing.
+# Names are limited, so that they cannot fill the memory: a long name is cut, a long member id is
+# not kept.
 KEPT_NAME: Final = 256
 
 
 class Why(Enum):
-    """Why a group goes on without a member."""
+    """The reasons why a group continues without a member."""
 
     NEWER_GENERATION = "it has not joined the generation after its own"
     LEFT = "it left, or an administrator removed it"
@@ -30,15 +30,15 @@ class Why(Enum):
 
 
 class Requester(NamedTuple):
-    """The client whose request it was."""
+    """The client of a request."""
 
     client_id: str
     client_address: str
 
 
 class Dismissal(NamedTuple):
-    """`at_ms`: wall clock, None where that is not known. `by`: None if no request did it, or if
-    that is not known."""
+    """`at_ms`: wall clock, None if it is unknown. `by`: the client of the request that caused it,
+    None without a request or if it is unknown."""
 
     why: Why
     at_ms: int | None = None
@@ -46,26 +46,26 @@ class Dismissal(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """`by` began the rebalance it came of."""
+    """`by` began the rebalance that led to it."""
 
     generation_id: int
     at_ms: int
     by: Requester | None
 
 
-# What a refusal says where the group remembers no more.
+# The reason in a refusal if the group remembers none.
 _BY_CODE: Final = {ErrorCode.FENCED_INSTANCE_ID: Why.REPLACED}
 
 
 def requester(at: Moment) -> Requester | None:
-    """None where no request has come at that moment, but time has passed."""
+    """None if a timer caused it and not a request."""
     if not isinstance(at, Caller):
         return None
     return Requester(at.client_id[:KEPT_NAME], at.client_host)
 
 
 class History:
-    """Of one group."""
+    """The history of one group."""
 
     __slots__ = ("_departures", "_generations", "_rebalance_by")
 
@@ -95,13 +95,13 @@ class History:
         self._departures.pop(member_id, None)
 
     def dismissal(self, member_id: str, generation_id: int, code: ErrorCode) -> Dismissal:
-        """Why that member was refused with that code in that generation."""
+        """Return why that member was refused with that code in that generation."""
         departure = self._departures.get(member_id)
         if departure is not None:
             return departure
         if code in _BY_CODE:
             return Dismissal(_BY_CODE[code])
-        # The first of those that it is not in, where that is remembered.
+        # The first remembered generation without the member.
         for generation in self._generations:
             if 0 <= generation_id < generation.generation_id:
                 return Dismissal(Why.NEWER_GENERATION, generation.at_ms, generation.by)

@@ -19,8 +19,7 @@ from oncelog_server.views.groups import GroupView
 def list_groups(
     table: GroupTable, states_filter: Sequence[str], types_filter: Sequence[str]
 ) -> list[GroupView]:
-    """Return the groups in one of the states and types (any case); an empty filter lets all
-    through."""
+    """Return the groups in one of the states and types (any case); an empty filter matches all."""
     states = {state.strip().lower() for state in states_filter}
     types = {name.strip().lower() for name in types_filter}
     return [
@@ -33,10 +32,10 @@ def list_groups(
 def delete_groups(
     table: GroupTable, group_ids: Sequence[str]
 ) -> Decision[list[DeletableGroupResult]]:
-    """Tombstones for every group that is empty, and for its offsets.
+    """Return tombstones for every empty group and for its offsets.
 
-    A group with offsets in an undecided transaction counts as not empty: Kafka drops them, and the
-    commit of that transaction would silently lose them.
+    A group with offsets in an undecided transaction does not count as empty. Kafka drops these
+    offsets, so that the commit of the transaction loses them silently.
     """
     results: dict[str, DeletableGroupResult] = {}
     records: list[CoordinatorRecord] = []
@@ -68,7 +67,7 @@ def _delete_code(table: GroupTable, group_id: str) -> ErrorCode:
 
 
 def offset_tombstones(table: GroupTable, group_id: str) -> list[CoordinatorRecord]:
-    """A tombstone for every committed offset of the group."""
+    """Return a tombstone for every committed offset of the group."""
     return [
         offset_tombstone(group_id, topic, partition)
         for topic, partitions in table.offsets.of_group(group_id).items()

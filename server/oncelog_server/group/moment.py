@@ -1,4 +1,4 @@
-"""What a decision may know of its caller and of the time."""
+"""The caller and the time of a decision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """`now_ms` is monotonic and drives timers; `wall_ms` is what records carry."""
+    """`now_ms` is monotonic, for timers; `wall_ms` is for records."""
 
     now_ms: int
     wall_ms: int

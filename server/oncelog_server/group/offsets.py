@@ -1,7 +1,7 @@
-"""Committed offsets, and those waiting for their transaction's end. Changed by replay alone.
+"""Committed offsets, and those that are pending in a transaction. Only `replay` changes them.
 
-Source: Kafka's OffsetMetadataManager. On a conflict the higher record offset wins (KAFKA-5247), so
-that the state does not depend on the order in which plain commits and markers are met.
+Source: Kafka's OffsetMetadataManager. In a conflict the higher record offset wins (KAFKA-5247), so
+that the order of plain commits and markers does not matter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import msgspec
 
 
 class CommittedOffset(msgspec.Struct, frozen=True):
-    """`record_offset`: where its record lies in __consumer_offsets. Timestamps: wall-clock ms."""
+    """`record_offset`: the offset of its record in __consumer_offsets. Timestamps: wall-clock
+    ms."""
 
     offset: int
     leader_epoch: int
@@ -22,7 +23,8 @@ class CommittedOffset(msgspec.Struct, frozen=True):
     record_offset: int
 
 
-# Of an offset within its group: (topic, partition). Plain, as there are very many.
+# The key of an offset within its group: (topic, partition). A plain tuple, because there are very
+# many.
 Place = tuple[str, int]
 _Pending = dict[str, dict[Place, CommittedOffset]]
 
@@ -43,20 +45,21 @@ class Offsets:
     # --- replay
 
     def commit(self, group_id: str, topic: str, partition: int, value: CommittedOffset) -> None:
-        """A plain commit's record."""
+        """Apply the record of a plain commit."""
         self._committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = value
 
     def stage(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset
     ) -> None:
-        """A transactional commit's record: nothing is seen of it before the marker."""
+        """Apply the record of a transactional commit: it is invisible before the marker."""
         key = (topic, partition)
         self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[key] = value
         producers = self._pending_producers.setdefault(group_id, {}).setdefault(key, set())
         producers.add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """A tombstone: of the committed offset and of what is pending for the partition."""
+        """Apply a tombstone: it deletes the committed offset and the pending ones of the
+        partition."""
         topics = self._committed.get(group_id, {})
         partitions = topics.get(topic, {})
         if partitions.pop(partition, None) is not None and not partitions:
@@ -74,7 +77,7 @@ class Offsets:
             self._forget_producer(group_id, key, producer_id)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """A marker: what was pending for the producer is there now, or gone."""
+        """Apply a marker: commit or drop the producer's pending offsets."""
         for group_id, partitions in self._pending.pop(producer_id, {}).items():
             for key, value in partitions.items():
                 self._forget_producer(group_id, key, producer_id)
@@ -95,31 +98,32 @@ class Offsets:
     # --- reading
 
     def committed(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        """The committed offset of one partition."""
+        """Return the committed offset of one partition."""
         return self._committed.get(group_id, {}).get(topic, {}).get(partition)
 
     def of_group(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
-        """All committed offsets of a group, by topic and partition. Not to be changed."""
+        """Return all committed offsets of a group, by topic and partition. The caller must not
+        change the result."""
         return self._committed.get(group_id, {})
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an undecided transaction has an offset for the partition."""
+        """Return True if an undecided transaction has an offset for the partition."""
         return (topic, partition) in self._pending_producers.get(group_id, {})
 
     def is_group_in_transaction(self, group_id: str) -> bool:
-        """Whether an undecided transaction has any offset of the group."""
+        """Return True if an undecided transaction has any offset of the group."""
         return group_id in self._pending_producers
 
     def pending_of_group(self, group_id: str) -> Iterator[Place]:
-        """The partitions with a pending offset."""
+        """Return the partitions with a pending offset."""
         return iter(self._pending_producers.get(group_id, {}))
 
     def pending_producers(self, group_id: str, topic: str, partition: int) -> frozenset[int]:
-        """The producers whose transactions hold an offset for the partition."""
+        """Return the producers that have an offset for the partition in an open transaction."""
         return frozenset(self._pending_producers.get(group_id, {}).get((topic, partition), ()))
 
     def groups(self) -> list[str]:
-        """The groups with an offset, committed or pending."""
+        """Return the groups with an offset, committed or pending."""
         return list({**self._committed, **self._pending_producers})
 
     def committed_count(self) -> int:
@@ -133,7 +137,8 @@ class Offsets:
         dict[tuple[str, str, int], CommittedOffset],
         dict[tuple[int, str, str, int], CommittedOffset],
     ]:
-        """Committed offsets by (group, topic, partition), and pending ones by producer id too."""
+        """Return the committed offsets by (group, topic, partition), and the pending ones by
+        producer id too."""
         committed = {
             (group_id, topic, partition): value
             for group_id, topics in self._committed.items()

@@ -18,26 +18,27 @@ from oncelog_protocol.internal.group_metadata import (
 from oncelog_server.coordinator.shard import CoordinatorRecord
 from oncelog_server.group.offsets import CommittedOffset
 
-# Strings of records have int16 lengths; member ids are made of names and a suffix.
+# Strings in records have int16 lengths; a member id is a name with a suffix.
 LONGEST_NAME_BYTES: Final = 32_000
 
 _VERSION_WITH_EXPIRE_TIMESTAMP: Final = 1
 
 
 def fits_record(name: str) -> bool:
-    """Whether a name from a request (whose strings may be longer) can be written."""
+    """Return True if a name from a request (whose strings may be longer) fits into a record."""
     return len(name.encode()) <= LONGEST_NAME_BYTES
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """The group is gone."""
+    """Return the tombstone of a group."""
     return CoordinatorRecord(group_key(group_id), None)
 
 
 def offset_record(
     group_id: str, topic: str, partition: int, committed: CommittedOffset
 ) -> CoordinatorRecord:
-    """A committed offset; version 1 where it has an expiry of its own (OffsetCommit v2 to v4)."""
+    """Return the record of a committed offset; version 1 if it has an expiry of its own
+    (OffsetCommit v2 to v4)."""
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -53,13 +54,13 @@ def offset_record(
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """The offset is gone, and what is pending for the partition."""
+    """Return the tombstone of an offset, which also deletes pending ones of the partition."""
     key = OffsetCommitKey(group_id, topic, partition)
     return CoordinatorRecord(encode_offset_commit_key(key), None)
 
 
 def committed_offset(value: OffsetCommitValue, record_offset: int) -> CommittedOffset:
-    """What a record at `record_offset` of __consumer_offsets says."""
+    """Return the contents of a record at `record_offset` of __consumer_offsets."""
     return CommittedOffset(
         offset=value.offset,
         leader_epoch=value.leader_epoch,

@@ -1,7 +1,7 @@
 """The group coordinator's part for one partition of `__consumer_offsets`.
 
-Source: Kafka's GroupCoordinatorShard. Offsets are changed by `replay` alone. Membership lives in
-memory, and is rebuilt at load from the last record of each group, as in Kafka.
+Source: Kafka's GroupCoordinatorShard. Only `replay` changes offsets. Membership is in memory, and
+is rebuilt at load from the last record of each group, as in Kafka.
 """
 
 from __future__ import annotations
@@ -70,11 +70,10 @@ from oncelog_server.views.groups import GroupDetails
 
 
 class GroupShard:
-    """`new_member_id` makes a unique member id from a client id or a group instance id.
+    """`new_member_id` returns a unique member id from a client id or a group instance id.
 
-    The runtime replays the log, calls `on_loaded` once, then requests, and what `due` yields
-    when `next_timer` is due. Topics go by name here: handlers translate the topic ids of newer
-    versions.
+    The runtime replays the log, calls `on_loaded` once, then requests, and what `due` yields when
+    `next_timer` is due. Topics have names here: handlers translate the topic ids of newer versions.
     """
 
     __slots__ = (
@@ -131,23 +130,24 @@ class GroupShard:
         return self._commits.txn_offset_commit(request, self._seen(caller))
 
     def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
-        """Why a TxnOffsetCommit is refused, if its group has gone on: see `Commits`."""
+        """Return why a TxnOffsetCommit is refused, if its group has a newer generation: see
+        `Commits`."""
         return self._commits.dismissal(request)
 
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
-        """Why that generation of a group is refused."""
+        """Return why that generation of a group is refused."""
         group = self.table.groups.get(group_id)
         if group is None:
             return Dismissal(Why.UNKNOWN)
         return group.history.dismissal("", generation_id, ErrorCode.ILLEGAL_GENERATION)
 
     def live_generation(self, group_id: str) -> int | None:
-        """The generation of a group that has members."""
+        """Return the generation of a group with members."""
         group = self.table.groups.get(group_id)
         return None if group is None else group.live_generation
 
     def concurrent_producers(self, request: TxnOffsetCommitRequest) -> frozenset[int]:
-        """Return the producers that a TxnOffsetCommit would meet: see `Commits`."""
+        """Return the producers that conflict with a TxnOffsetCommit: see `Commits`."""
         return self._commits.concurrent_producers(request)
 
     def offset_delete(
@@ -159,7 +159,8 @@ class GroupShard:
     def offset_fetch(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> Decision[OffsetFetchResponseGroup]:
-        """One group of OffsetFetch v1-10 (see `fetches` for the older forms)."""
+        """Return the response for one group of OffsetFetch v1-10 (see `fetches` for the older
+        forms)."""
         return Decision(fetch_group(self.table.offsets, request, require_stable=require_stable))
 
     def describe_group(self, group_id: str) -> Decision[GroupDetails | None]:
@@ -168,11 +169,11 @@ class GroupShard:
         return Decision(None if group is None else group.describe())
 
     def delete_groups(self, group_ids: Sequence[str]) -> Decision[list[DeletableGroupResult]]:
-        """The groups of DeleteGroups v0-3 that belong to this shard."""
+        """Delete the groups of DeleteGroups v0-3 that belong to this shard."""
         return listing.delete_groups(self.table, group_ids)
 
     def on_topics_deleted(self, topics: Set[str]) -> list[Decision[None]]:
-        """Tombstones for the offsets of topics that are gone, in batches."""
+        """Return tombstones for the offsets of deleted topics, in batches."""
         return self._expiry.on_topics_deleted(topics)
 
     # --- parked responses: SyncGroup until the assignment is committed
@@ -181,14 +182,14 @@ class GroupShard:
         self._sync.park(place, answer)
 
     def unpark(self, place: Park, answer: Deferred[Any]) -> None:
-        """Nothing to do: a failed assignment has released it (`Sync.assignment_failed`)."""
+        """Do nothing: a failed assignment has removed it (`Sync.assignment_failed`)."""
 
     # --- replay
 
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Apply one record, live or at load; raises ValueError for one that cannot be decoded.
+        """Apply one record, live or at load. Raise ValueError for an undecodable one.
 
         Records of other types (those of newer group protocols) are skipped, as Kafka's loader does.
         """
@@ -203,7 +204,7 @@ class GroupShard:
             if group is not None:
                 self._rebalance.drop_group(group, group.current_state_timestamp_ms)
         elif not self._is_loaded:
-            # Live, the group is already what the record says, or further on.
+            # A live group is already in the state of the record, or a later one.
             value = decode_group_metadata_value(record.value)
             self.table.groups[key.group] = loaded_group(key.group, value)
 
@@ -229,23 +230,23 @@ class GroupShard:
             offsets.stage(transaction.producer_id, key.group, key.topic, key.partition, committed)
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """The end of a producer's transaction: its offsets are committed, or forgotten."""
+        """Apply the end of a producer's transaction: commit or drop its offsets."""
         self.table.offsets.end_transaction(producer_id, committed=committed)
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> None:
-        """The log is replayed: from now on members have to beat, and offsets expire."""
+        """The log is replayed: from now on sessions and offsets expire."""
         at = self._at(now_ms, wall_ms)
         self._is_loaded = True
         for group in self._rebalance.groups():
             for member in group.members.values():
                 self._rebalance.restart_session(group, member, at)
             if len(group.members) > self.table.config.group_max_size:
-                # The setting was lowered: the members that join again first stay.
+                # The setting was lowered: the first members that rejoin stay.
                 self._rebalance.prepare(group, at)
         self._expiry.schedule(at)
 
     def on_unloaded(self) -> None:
-        """The partition's leader is another broker now: parked requests get NOT_COORDINATOR."""
+        """Another broker leads the partition now: parked requests get NOT_COORDINATOR."""
         for group in self._rebalance.groups():
             members = list(group.members.values())
             self._rebalance.drop_group(group, group.current_state_timestamp_ms)

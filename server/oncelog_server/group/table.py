@@ -1,4 +1,4 @@
-"""The state of a group shard: what its parts (join, sync, offsets, …) share."""
+"""The state of a group shard that its parts (join, sync, offsets, …) share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oncelog_server.group.offsets import Offsets
 from oncelog_server.group.records import LONGEST_NAME_BYTES
 from oncelog_server.group.timers import Timers
 
-# What a timer does when it is due.
+# The action of a timer.
 Fire = Callable[[Moment], Decision[None] | None]
 Records = tuple[CoordinatorRecord, ...]
 
@@ -29,10 +29,10 @@ class GroupTable:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.timers: Timers[Fire] = Timers()
-        # The moment of the last request or timer: what happens at a commit happens no earlier.
+        # The time of the last request or timer: effects at a commit use it too.
         self.latest = Moment(now_ms=0, wall_ms=0)
 
     def new_member_id(self, name: str) -> str:
-        """A unique id from a client id or a group instance id. Of a long one, its beginning: each
-        response of the group has to hold the id, and adds a suffix to the longest there may be."""
+        """Return a unique id from a client id or a group instance id. A long name is cut: each
+        response of the group has to contain the id, with a suffix that may be long too."""
         return self._new_member_id(cut_utf8(name, LONGEST_NAME_BYTES).decode())

@@ -1,7 +1,8 @@
-"""The timers of a shard: one heap, keys that are moved far more often than they fire.
+"""The timers of a shard: one heap, with keys that are moved far more often than they fire.
 
-A heartbeat moves its member's deadline out; that must not cost a heap entry each. A timer keeps one
-entry at its earliest queued time, and goes back in if the deadline has moved on when it comes.
+A heartbeat moves its member's deadline; it must not add a heap entry. A timer keeps one entry at
+its earliest queued time. If the deadline has moved when the entry is due, the entry is queued
+again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class _Timer(msgspec.Struct, Generic[F]):
 
 
 class Timers(Generic[F]):
-    """Deadlines in monotonic ms, by key; timers due at one time fire in the order of their keys."""
+    """Deadlines in monotonic ms, by key; timers with the same deadline fire in the order of their
+    keys."""
 
     __slots__ = ("_heap", "_timers")
 
@@ -39,12 +41,12 @@ class Timers(Generic[F]):
         return key in self._timers
 
     def deadline_ms(self, key: TimerKey) -> int | None:
-        """When `key` fires, or None if it is not set."""
+        """Return the deadline of `key`, None without one."""
         timer = self._timers.get(key)
         return None if timer is None else timer.deadline_ms
 
     def set(self, key: TimerKey, deadline_ms: int, fire: F) -> None:
-        """Fire at `deadline_ms`, instead of whenever `key` was to fire before."""
+        """Set the deadline of `key`, in place of an earlier one."""
         timer = self._timers.get(key)
         if timer is None or deadline_ms < timer.queued_ms:
             self._timers[key] = _Timer(deadline_ms, deadline_ms, fire)
@@ -55,7 +57,7 @@ class Timers(Generic[F]):
             timer.fire = fire
 
     def cancel(self, key: TimerKey) -> None:
-        """Never fire; nothing happens if it is not set."""
+        """Remove the timer, if there is one."""
         self._timers.pop(key, None)
 
     def clear(self) -> None:
@@ -64,7 +66,7 @@ class Timers(Generic[F]):
         self._heap.clear()
 
     def next_timer(self) -> int | None:
-        """The earliest deadline."""
+        """Return the earliest deadline."""
         heap = self._heap
         while heap:
             queued_ms, key = heap[0]
@@ -79,7 +81,7 @@ class Timers(Generic[F]):
         return None
 
     def pop_due(self, now_ms: int) -> F | None:
-        """Take the earliest timer that is due at `now_ms`."""
+        """Remove and return the earliest timer that is due at `now_ms`."""
         deadline_ms = self.next_timer()
         if deadline_ms is None or deadline_ms > now_ms:
             return None

@@ -16,14 +16,14 @@ from oncelog_server.views.loads import LoadView
 
 
 class GroupViews:
-    """What a coordinator shows of its groups."""
+    """Read models of a coordinator's groups."""
 
     def __init__(self, runtime: ShardRuntime[GroupShard]) -> None:
         self._runtime = runtime
 
     def listed(self, states: Sequence[str], types: Sequence[str]) -> list[GroupView]:
         """Return the groups in one of the states and of one of the types, in any case; an empty
-        filter lets all through."""
+        filter matches all."""
         return [
             group
             for _, shard in self._runtime.shards()

@@ -1,4 +1,4 @@
-"""What a decision about a classic group makes happen besides its records, as values. The rows that
+"""The effects of a decision about a classic group, besides its records, as values. The rows that
 carry them out are in `group/shard.py` (`EFFECTS`)."""
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class SyncReceived(msgspec.Struct, frozen=True):
 
 
 class AssignmentWritten(msgspec.Struct, frozen=True):
-    """The leader's assignment is appended. Committed, every member gets its part; if it fails, all
-    have to join again."""
+    """The leader's assignment is appended. After the commit every member gets its part; after a
+    failure all members have to rejoin."""
 
     group_id: str
     generation_id: int
@@ -66,14 +66,14 @@ class AssignmentWritten(msgspec.Struct, frozen=True):
 
 
 class GroupCreated(msgspec.Struct, frozen=True):
-    """The first record of a group. If it fails, the group never existed."""
+    """The first record of a group. If the append fails, the group never existed."""
 
     group_id: str
 
 
 class StaticMemberReplaced(msgspec.Struct, frozen=True):
-    """A static member came back to a stable group under a new member id. Committed, it goes on with
-    the assignment it had; if that fails, the old member id is back, with its settings."""
+    """A static member has rejoined a stable group under a new member id. After the commit it
+    continues with its assignment. After a failure the old member id is back, with its settings."""
 
     group_id: str
     instance_id: str

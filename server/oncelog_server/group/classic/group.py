@@ -23,7 +23,8 @@ GROUP_TYPE = "classic"
 
 
 class ClassicGroup:
-    """`protocol_type` None: a simple group, which only holds offsets. Members in joining order."""
+    """`protocol_type` None: a simple group, which only has offsets. Members are in the order of
+    their joins."""
 
     __slots__ = (
         "awaiting_join_count",
@@ -59,15 +60,15 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         # group_instance_id -> member_id
         self.static_members: dict[str, str] = {}
-        # Given an id that they have not joined with yet (KIP-394); a dict for its order.
+        # Member ids that were assigned and have not joined yet (KIP-394); a dict keeps the order.
         self.pending_join_members: dict[str, None] = {}
         self.pending_sync_members: dict[str, None] = {}
         self.supported_protocols: Counter[str] = Counter()
         self.awaiting_join_count = 0
         self.size_bytes = 0
-        # During an initial rebalance: a member joined, so the wait for more may be prolonged.
+        # During an initial rebalance: a member has joined, so the delay may be extended.
         self.new_member_added = False
-        # None: not known, because the group has no consumer protocol or we cannot read it.
+        # None: unknown, because the group has no consumer protocol or an unreadable one.
         self.subscribed_topics: frozenset[str] | None = None
         # The last generation whose assignment was appended, committed or not.
         self.writing_generation_id: int | None = None
@@ -76,13 +77,14 @@ class ClassicGroup:
     # --- state
 
     def transition(self, event: GroupEvent, wall_ms: int) -> None:
-        """Raises IllegalTransition where the table has no row."""
+        """Raise IllegalTransition if the table has no row."""
         state = next_state(self.state, event)
         self.previous_state, self.state = self.state, state
         self.current_state_timestamp_ms = wall_ms
 
     def start_next_generation(self, wall_ms: int) -> None:
-        """The join phase is over: a new generation, with the protocol most members like best."""
+        """End the join phase: start a new generation, with the protocol that most members
+        prefer."""
         self.generation_id += 1
         self.history.generation_began(self.generation_id, wall_ms)
         self.protocol_name = self.select_protocol() if self.members else None
@@ -91,12 +93,12 @@ class ClassicGroup:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether members are consumers, whose metadata we can read."""
+        """Return True if the members are consumers, with metadata that the broker can read."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Return whether the join phase waits for no member any more."""
+        """Return True if the join phase waits for no member any more."""
         return len(self.members) == self.awaiting_join_count and not self.pending_join_members
 
     @property
@@ -117,7 +119,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest any member asked for."""
+        """Return the longest rebalance timeout of a member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # --- as any group (`group.Group`)
@@ -165,7 +167,7 @@ class ClassicGroup:
         if self.state is GroupState.DEAD:
             raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_id < 0 and self.state is GroupState.EMPTY:
-            return  # An administrator, or a consumer that assigns partitions to itself.
+            return  # An administrator, or a consumer without group assignment.
         if generation_id >= 0 or member_id or group_instance_id is not None:
             self.check_member(member_id, group_instance_id)
             if generation_id != self.generation_id:
@@ -181,7 +183,7 @@ class ClassicGroup:
         if self.protocol_type is None:
             return commit_timestamp_ms
         if self.state is GroupState.EMPTY:
-            # Counted from when the group became empty.
+            # Counts from the moment in which the group became empty.
             if self.current_state_timestamp_ms != -1:
                 return self.current_state_timestamp_ms
         elif self.state is not GroupState.STABLE or self.subscribed_topics is None:
@@ -189,7 +191,7 @@ class ClassicGroup:
         return commit_timestamp_ms
 
     def describe(self) -> GroupDetails:
-        """Metadata and protocol mean something only while all members agree on them."""
+        """Metadata and protocol have a meaning only while all members agree on them."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
         return GroupDetails(
             self.group_id,
@@ -212,7 +214,8 @@ class ClassicGroup:
     # --- protocols
 
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these can be in the group: one protocol must be known to all."""
+        """Return True if a member with these protocols can be in the group: all members must know
+        one of them."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(
@@ -220,7 +223,8 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str | None:
-        """The protocol with most votes of those all members know; a tie goes to the first voted."""
+        """Return the protocol with most votes among those that all members know; in a tie, the one
+        with the first vote."""
         candidates = {
             name for name, count in self.supported_protocols.items() if count == len(self.members)
         }
@@ -232,7 +236,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__, default=None)
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """The topics of all members, or None if the group's metadata is not to be read."""
+        """Return the topics of all members, or None if the group's metadata cannot be read."""
         if not self.uses_consumer_protocol:
             return None
         topics: set[str] = set()
@@ -244,7 +248,7 @@ class ClassicGroup:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """A consumer group we cannot read counts as subscribed to everything."""
+        """A consumer group with unreadable metadata counts as subscribed to everything."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -252,7 +256,8 @@ class ClassicGroup:
     # --- members
 
     def add(self, member: Member, parked: Parked[JoinGroupResponse] | None = None) -> None:
-        """Raises ValueError for a static member that is there already: the caller replaces it."""
+        """Raise ValueError for a static member that is in the group already: the caller replaces
+        it."""
         if member.group_instance_id is not None:
             if member.group_instance_id in self.static_members:
                 raise ValueError(f"instance {member.group_instance_id} is a member already")
@@ -269,7 +274,7 @@ class ClassicGroup:
             self.park_join(member, parked)
 
     def remove(self, member_id: str, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
-        """Remove a member or a pending one; the answers it waits for are `code`."""
+        """Remove a member or a pending one. Its pending responses get `code`."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -285,7 +290,7 @@ class ClassicGroup:
     def update(
         self, member: Member, protocols: Protocols, rebalance_ms: int, session_ms: int
     ) -> None:
-        """A member that joins again may have changed all of these."""
+        """A member that rejoins may have changed all of these."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_ms
@@ -293,7 +298,7 @@ class ClassicGroup:
         self._count_protocols(member, 1)
 
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
-        """Give the instance's place to `new_member_id`, and fence the member that had it."""
+        """Give the instance's place to `new_member_id`, and fence its previous member."""
         old_member_id = self.static_members[group_instance_id]
         old = self.members[old_member_id]
         self._count_protocols(old, -1)
@@ -308,7 +313,7 @@ class ClassicGroup:
             protocols=old.protocols,
             assignment=old.assignment,
         )
-        # The new member takes the place of the old one in the order too.
+        # The new member also has the old one's place in the order.
         self.members = {
             member_id if member_id != old_member_id else new_member_id: (
                 member if member_id != old_member_id else new
@@ -339,8 +344,8 @@ class ClassicGroup:
     def check_member(
         self, member_id: str, group_instance_id: str | None, *, leaving: Container[str] = ()
     ) -> None:
-        """Raises Refused: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has the instance.
-        `leaving`: ids that count as unknown."""
+        """Raise Refused: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has the
+        instance. `leaving`: ids that count as unknown."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is None or current in leaving:
@@ -353,7 +358,8 @@ class ClassicGroup:
     # --- answers that are owed
 
     def park_join(self, member: Member, parked: Parked[JoinGroupResponse]) -> None:
-        """The member waits for the end of the join phase; an older wait ends with a code."""
+        """Keep the member's JoinGroup until the end of the join phase. An older one gets an error
+        code."""
         older = self.take_join(member)
         member.awaiting_join = parked
         self.awaiting_join_count += 1
@@ -362,7 +368,7 @@ class ClassicGroup:
             older.answer.complete(join_refusal(code, older.api_version, member.member_id))
 
     def take_join(self, member: Member) -> Parked[JoinGroupResponse] | None:
-        """The member waits no more; the caller completes what it gets."""
+        """Return the member's pending response; the caller completes it."""
         parked = member.awaiting_join
         if parked is not None:
             member.awaiting_join = None
@@ -370,7 +376,7 @@ class ClassicGroup:
         return parked
 
     def refuse_parked(self, member: Member, code: ErrorCode, *, member_id: str) -> None:
-        """Complete whatever the member waits for with `code`."""
+        """Complete all pending responses of the member with `code`."""
         if member.awaiting_join is not None:
             join = member.awaiting_join
             member.awaiting_join = None
@@ -389,7 +395,7 @@ class ClassicGroup:
 
 
 def join_refusal(code: int, api_version: int, member_id: str = "") -> JoinGroupResponse:
-    """A JoinGroup answer that only says why not."""
+    """Return a JoinGroup response with nothing but an error code."""
     return JoinGroupResponse(
         error_code=code,
         member_id=member_id,

@@ -1,4 +1,4 @@
-"""JoinGroup: which members a group has, under which ids, and whether a join starts a rebalance.
+"""JoinGroup: the members of a group, their ids, and whether a join starts a rebalance.
 
 Source: Kafka's GroupMetadataManager (classicGroupJoin); KIP-345, static members; KIP-394,
 member ids before memberships.
@@ -41,7 +41,7 @@ class Join:
         self._rebalance = rebalance
 
     def join_group(self, request: JoinGroupRequest, caller: Caller) -> Decision[JoinGroupResponse]:
-        """Answers at once, or parks the answer until the join phase is over."""
+        """Respond at once, or park the response until the end of the join phase."""
         group = self._rebalance.group(request.group_id)
         is_new_group = group is None
         if group is None:
@@ -89,7 +89,8 @@ class Join:
             raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """group.max.size: in the join phase the first to come stay, later the members there are."""
+        """Apply group.max.size: in the join phase the first members stay, later the present
+        ones."""
         max_size = self._table.config.group_max_size
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
@@ -112,7 +113,7 @@ class Join:
     def _with_new_group(
         self, group: ClassicGroup, decision: Decision[JoinGroupResponse], caller: Caller
     ) -> Decision[JoinGroupResponse]:
-        """Write the group before any response leaves, as Kafka does."""
+        """Write the group before any response is sent, as Kafka does."""
 
         def failed(code: int) -> JoinGroupResponse:
             return join_refusal(append_error(code), caller.api_version)
@@ -198,7 +199,7 @@ class Join:
     def _has_to_rebalance(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
         if group.state is GroupState.PREPARING_REBALANCE or member.protocols != protocols:
             return True
-        # A leader that joins again in a stable group asks for a new assignment.
+        # A leader that rejoins a stable group requests a new assignment.
         return group.state is GroupState.STABLE and member.member_id == group.leader_id
 
     def _rejoin(
@@ -233,7 +234,7 @@ class Join:
         answer: Deferred[JoinGroupResponse] = Deferred()
         group.park_join(member, Parked(answer, caller.api_version))
         if group.state is GroupState.COMPLETING_REBALANCE:
-            # The leader assigns to the old member id: the new one would be left without work.
+            # The leader assigns partitions to the old member id: the new member would get none.
             return Decision(answer, self._rebalance.prepare(group, caller))
         if group.state is not GroupState.STABLE or group.select_protocol() != group.protocol_name:
             return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
@@ -251,16 +252,17 @@ class Join:
         )
 
     def replacement_committed(self, effect: StaticMemberReplaced) -> None:
-        """The member goes on with the assignment it had."""
+        """The member continues with its previous assignment."""
         group = self._rebalance.group(effect.group_id)
         member = None if group is None else group.members.get(effect.member_id)
         parked = None if member is None else member.awaiting_join
-        # If a rebalance came in between, it has joined that, and gets its response at the end.
+        # If a rebalance came in between, the member has joined it, and gets its response at its
+        # end.
         if group is None or member is None or parked is None:
             return
         if group.state is GroupState.STABLE:
             group.take_join(member)
-            # Its session may have ended while its response was parked.
+            # Its session may have expired while its response was parked.
             self._rebalance.restart_session(group, member, self._table.latest)
             response = _keep_answer(
                 group, effect.member_id, effect.old_leader_id, parked.api_version
@@ -268,12 +270,12 @@ class Join:
             parked.answer.complete(response)
 
     def replacement_failed(self, effect: StaticMemberReplaced, code: int) -> None:
-        """The old member id is back, with its settings."""
+        """Restore the old member id with its settings."""
         group = self._rebalance.group(effect.group_id)
         member = None if group is None else group.members.get(effect.member_id)
         if group is None or member is None:
             return
-        group.take_join(member)  # Its response is that of the failed decision.
+        group.take_join(member)  # It gets the response of the failed decision.
         group.update(
             member,
             effect.old_protocols,
@@ -288,7 +290,7 @@ class Join:
 def _keep_answer(
     group: ClassicGroup, member_id: str, old_leader_id: str | None, api_version: int
 ) -> JoinGroupResponse:
-    """A static member that came back to a stable group goes on with the assignment it had."""
+    """A static member that has rejoined a stable group continues with its previous assignment."""
     response = join_answer(group, member_id)
     if api_version >= _SKIP_ASSIGNMENT_SINCE:
         response.skip_assignment = member_id == group.leader_id
@@ -304,7 +306,7 @@ def _protocols(request: JoinGroupRequest) -> Protocols:
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest, caller: Caller) -> int:
-    """Version 0 has none: the session timeout stands for it."""
+    """Version 0 has none: the session timeout is used instead."""
     if caller.api_version == 0:
         return request.session_timeout_ms
     return max(request.rebalance_timeout_ms, 0)

@@ -1,4 +1,4 @@
-"""One member of a classic group, and the answers it waits for.
+"""One member of a classic group, and its pending responses.
 
 Source: Kafka's ClassicGroupMember.
 """
@@ -19,19 +19,19 @@ R = TypeVar("R")
 # (name, metadata) in the member's order of preference.
 Protocols = tuple[tuple[str, bytes], ...]
 
-# What a member costs besides its own strings, for the limit on a group's size in memory.
+# Approximate memory of a member besides its own strings, for the limit on a group's size.
 _MEMBER_OVERHEAD_BYTES = 2048
 
 
 class Parked(msgspec.Struct, Generic[R], frozen=True):
-    """An answer that is owed, and the version it will be written in."""
+    """A pending response, and the version of its request."""
 
     answer: Deferred[R]
     api_version: int
 
 
 class Member(msgspec.Struct, kw_only=True):
-    """`awaiting_join` is set by the group's methods only, which keep the count."""
+    """Only the group's methods set `awaiting_join`, because they keep the count."""
 
     member_id: str
     group_instance_id: str | None
@@ -42,20 +42,20 @@ class Member(msgspec.Struct, kw_only=True):
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    # In its first join phase: it does not know its member id for certain and cannot beat.
+    # The first join phase of the member: it may not know its member id, so it sends no heartbeats.
     is_new: bool = False
     awaiting_join: Parked[JoinGroupResponse] | None = None
     awaiting_sync: Parked[SyncGroupResponse] | None = None
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place by a group instance id (KIP-345)."""
+        """Return True if it keeps its place by a group instance id (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def is_alive_without_heartbeats(self) -> bool:
-        """Return whether the member needs no heartbeats: it waits for a response. A new member is
-        given up even while it waits."""
+        """Return True if the member needs no heartbeats: it waits for a response. A new member is
+        removed even while it waits."""
         return not self.is_new and (
             self.awaiting_join is not None or self.awaiting_sync is not None
         )
@@ -68,7 +68,7 @@ class Member(msgspec.Struct, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        """About what it makes the group hold, and its record."""
+        """Return the approximate size of the member in memory and in the group's record."""
         return (
             _MEMBER_OVERHEAD_BYTES
             + len(self.member_id)
@@ -77,12 +77,12 @@ class Member(msgspec.Struct, kw_only=True):
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Its metadata for the chosen protocol; empty if it does not know that protocol."""
+        """Return its metadata for the chosen protocol; empty if it does not know that protocol."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         return b""
 
     def vote(self, candidates: Container[str]) -> str | None:
-        """The first of its protocols that all members know."""
+        """Return the first of its protocols that all members know."""
         return next((name for name, _ in self.protocols if name in candidates), None)

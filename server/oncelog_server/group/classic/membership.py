@@ -40,7 +40,7 @@ class Membership:
         self._rebalance = rebalance
 
     def heartbeat(self, request: HeartbeatRequest, caller: Caller) -> Decision[HeartbeatResponse]:
-        """Keep the member's session; the code says whether a rebalance is in progress."""
+        """Extend the member's session. The code says whether a rebalance is in progress."""
         if not request.group_id:
             return Decision(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self._rebalance.group(request.group_id)
@@ -60,7 +60,7 @@ class Membership:
     def leave_group(
         self, request: LeaveGroupRequest, caller: Caller
     ) -> Decision[LeaveGroupResponse]:
-        """Removes one member (v0 to v2) or several; an administrator names them by instance id."""
+        """Remove one member (v0 to v2) or several; an administrator names them by instance id."""
         if not request.group_id:
             return Decision(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         members = request.members
@@ -84,8 +84,8 @@ class Membership:
         records: Records = ()
         if group.becomes_empty_without(leaving) and not group.waits_for_first_members:
             records = (emptied_group_record(group, caller.wall_ms),)
-        # They have left, whether or not the empty group could be written: after a restart the
-        # members of the generation before would only time out.
+        # They have left, even if the empty group could not be written: after a restart the members
+        # of the previous generation would only time out.
         return Decision(
             response,
             records,

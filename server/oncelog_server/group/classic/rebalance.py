@@ -1,4 +1,4 @@
-"""How a group gets from one generation to the next: which members it waits for, and how long.
+"""The way of a group from one generation to the next: the members that it waits for, and how long.
 
 Source: Kafka's GroupMetadataManager (prepareRebalance, completeClassicGroupJoin,
 expirePendingSync); KIP-134 for the initial delay.
@@ -31,12 +31,12 @@ from oncelog_server.group.moment import Moment
 from oncelog_server.group.table import GroupTable, Records
 from oncelog_server.group.timers import TimerKey
 
-# A rebalance timeout may be 0; a join phase without members must not be looked at all the time.
+# A rebalance timeout may be 0; an empty join phase must not be checked continuously.
 _NONE_JOINED_RETRY_MS: Final = 1_000
 
 
 def session_key(group_id: str, member_id: str) -> TimerKey:
-    """The timer after which a member that does not beat is removed."""
+    """The timer that removes a member without heartbeats."""
     return ("session", group_id, member_id)
 
 
@@ -46,12 +46,12 @@ def join_key(group_id: str) -> TimerKey:
 
 
 def sync_key(group_id: str) -> TimerKey:
-    """The timer after which members that joined and did not sync are removed."""
+    """The timer that removes members that joined and did not sync."""
     return ("sync", group_id)
 
 
 class Rebalance:
-    """The methods that may end a join phase return the records to append: one if the group is then
+    """A method that may end a join phase returns the records to append: one if the group is then
     empty."""
 
     __slots__ = ("_table",)
@@ -77,7 +77,7 @@ class Rebalance:
         return group
 
     def drop_group(self, group: ClassicGroup, wall_ms: int) -> None:
-        """Forget the group and its timers. Offsets go by their own tombstones."""
+        """Forget the group and its timers. Its offsets have tombstones of their own."""
         for member_id in (*group.members, *group.pending_join_members):
             self._table.timers.cancel(session_key(group.group_id, member_id))
         self._table.timers.cancel(join_key(group.group_id))
@@ -87,7 +87,7 @@ class Rebalance:
             del self._table.groups[group.group_id]
 
     def remove_member(self, group: ClassicGroup, member_id: str) -> None:
-        """Out of the group, with its timer; what it waits for is UNKNOWN_MEMBER_ID."""
+        """Remove the member and its timer. Its pending responses get UNKNOWN_MEMBER_ID."""
         self._table.timers.cancel(session_key(group.group_id, member_id))
         group.remove(member_id)
 
@@ -96,20 +96,20 @@ class Rebalance:
     def restart_session(
         self, group: ClassicGroup, member: Member, at: Moment, timeout_ms: int | None = None
     ) -> None:
-        """The member has its session timeout (or `timeout_ms`) from now."""
+        """Set the member's session timeout (or `timeout_ms`) from now on."""
         if timeout_ms is None:
             timeout_ms = member.session_timeout_ms
         self._start_session_timer(group, member.member_id, at.now_ms + timeout_ms)
 
     def member_seen(self, effect: MemberSeen) -> None:
-        """The member's session begins anew."""
+        """Restart the member's session."""
         group = self.known(effect.group_id)
         self.restart_session(group, group.members[effect.member_id], self._table.latest)
 
     def start_pending_session(
         self, group: ClassicGroup, member_id: str, at: Moment, timeout_ms: int
     ) -> None:
-        """A member id was given out: it is to be used within `timeout_ms`."""
+        """A member id was assigned: the client must use it within `timeout_ms`."""
         group.pending_join_members[member_id] = None
         self._start_session_timer(group, member_id, at.now_ms + timeout_ms)
 
@@ -149,13 +149,15 @@ class Rebalance:
     # --- the join phase
 
     def prepare_or_complete(self, group: ClassicGroup, at: Moment) -> Records:
-        """A member joined or changed: start a rebalance, or see whether it was the last missing."""
+        """A member has joined or changed: start a rebalance, or end the join phase if it was the
+        last one."""
         if group.state is GroupState.PREPARING_REBALANCE:
             return self.complete_if_all_joined(group, at)
         return self.prepare(group, at)
 
     def complete_if_all_joined(self, group: ClassicGroup, at: Moment) -> Records:
-        """End the join phase early if all are there; an initial rebalance waits its delay out."""
+        """End the join phase early if all members have joined; an initial rebalance waits for its
+        full delay."""
         if (
             group.state is not GroupState.PREPARING_REBALANCE
             or group.waits_for_first_members
@@ -165,8 +167,8 @@ class Rebalance:
         return self.complete_join(group, at)
 
     def prepare(self, group: ClassicGroup, at: Moment) -> Records:
-        """All members have to join again; parked SyncGroups get REBALANCE_IN_PROGRESS. `at`: the
-        request that is the cause, if one is."""
+        """All members have to rejoin; parked SyncGroups get REBALANCE_IN_PROGRESS. `at`: the
+        request that caused it, if any."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, at)
         group.pending_sync_members.clear()
@@ -228,14 +230,14 @@ class Rebalance:
         self._wait_for_first_members(group, effect.delay_ms, effect.remaining_ms, effect.at)
 
     def complete_join(self, group: ClassicGroup, at: Moment) -> Records:
-        """The join phase is over: members that did not join are removed, unless static."""
+        """The join phase is over: members that did not join are removed, except static ones."""
         self._table.timers.cancel(join_key(group.group_id))
         missing = [member.member_id for member in group.members.values() if member.misses_join]
         for member_id in missing:
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
             self.remove_member(group, member_id)
         if group.members and not group.elect_joined_leader():
-            # Only static members are left, and none came back: wait until their sessions end.
+            # Only static members are left, and none has rejoined: wait until their sessions expire.
             self._wait_for_joins(group, at, at_least_ms=_NONE_JOINED_RETRY_MS)
             return ()
         group.start_next_generation(at.wall_ms)
@@ -289,7 +291,7 @@ class Rebalance:
         self.prepare(group, at)
 
     def refuse_syncs(self, group: ClassicGroup, code: int, at: Moment) -> None:
-        """There will be no assignment in this generation: parked SyncGroups get `code`."""
+        """This generation gets no assignment: parked SyncGroups get `code`."""
         for member in group.members.values():
             member.assignment = b""
         self._answer_syncs(group, at, lambda member: SyncGroupResponse(error_code=code))
@@ -308,7 +310,7 @@ class Rebalance:
         for member in group.members.values():
             parked, member.awaiting_sync = member.awaiting_sync, None
             if parked is not None:
-                # Its session may have ended while its response was parked.
+                # Its session may have expired while its response was parked.
                 self.restart_session(group, member, at)
                 waiting.append((parked.answer, answer_for(member)))
         for answer, response in waiting:
@@ -337,7 +339,7 @@ def join_answer(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
 
 
 def sync_answer(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    """The member's part of the current assignment."""
+    """Return the member's part of the current assignment."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,

@@ -20,7 +20,7 @@ from oncelog_server.group.records import group_key
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
-    """The group as it is, with these assignments by member id."""
+    """Return the group's record, with these assignments by member id."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
@@ -57,7 +57,7 @@ def emptied_group_record(group: ClassicGroup, wall_ms: int) -> CoordinatorRecord
 
 
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
-    """A new group without members: generation 0, no protocol."""
+    """Return the record of a new group without members: generation 0, no protocol."""
     value = GroupMetadataValue(
         protocol=None, leader=None, current_state_timestamp=group.current_state_timestamp_ms
     )

@@ -1,4 +1,4 @@
-"""The states of a classic consumer group, and the only ways from one to another.
+"""The states of a classic consumer group, and the transitions between them.
 
 Source: Kafka's ClassicGroupState; the codes are those of its GroupMetadataManager.
 """
@@ -22,7 +22,7 @@ class GroupState(Enum):
 
 
 class GroupEvent(Enum):
-    """What moves a group from state to state."""
+    """The events of a group."""
 
     REBALANCE = "a member came, went or changed: all have to join again"
     JOINED = "the join phase is over, with members"
@@ -32,7 +32,7 @@ class GroupEvent(Enum):
 
 
 class IllegalTransition(Exception):
-    """A bug of ours: no row for this state and event."""
+    """A defect: the table has no row for this state and event."""
 
 
 TRANSITIONS: Final[dict[tuple[GroupState, GroupEvent], GroupState]] = {
@@ -68,7 +68,7 @@ DELETE_CODES: Final[dict[GroupState, ErrorCode]] = {
 
 
 def next_state(state: GroupState, event: GroupEvent) -> GroupState:
-    """The state after `event`. Raises IllegalTransition where the table has no row."""
+    """Return the state after `event`. Raise IllegalTransition if the table has no row."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:

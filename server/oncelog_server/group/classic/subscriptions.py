@@ -1,4 +1,4 @@
-"""What topics a consumer subscribed to, read from its group metadata.
+"""The topics that a consumer subscribes to, read from its group metadata.
 
 Source: ConsumerProtocolSubscription, read as version 0, the prefix of all others, as Kafka does.
 """
@@ -11,7 +11,7 @@ from oncelog_protocol.internal.versions import decode_body, read_version
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """The topics, or None if these bytes are not a consumer's subscription."""
+    """Return the topics, or None if these bytes are not a consumer's subscription."""
     try:
         read_version("ConsumerProtocolSubscription", metadata)
         subscription = decode_body(ConsumerProtocolSubscription, 0, metadata, exact=False)

@@ -60,7 +60,7 @@ class Sync:
     # --- effects
 
     def park(self, place: Park, answer: Deferred[SyncGroupResponse]) -> None:
-        """Keep the response; an older one of the same member ends with a code."""
+        """Keep the response; an earlier one of the same member gets an error code."""
         group_id, member_id, api_version = place.key
         member = self._rebalance.known(str(group_id)).members[str(member_id)]
         older, member.awaiting_sync = member.awaiting_sync, Parked(answer, int(api_version))
@@ -78,16 +78,16 @@ class Sync:
             self._rebalance.assign(group, effect.assignments, self._table.latest)
 
     def assignment_failed(self, effect: AssignmentWritten, code: int) -> None:
-        """Every parked member gets the code, and all have to join again."""
+        """Every parked member gets the code, and all members have to rejoin."""
         group = self._current(effect)
         if group is not None:
             latest = self._table.latest
             self._rebalance.refuse_syncs(group, append_error(code), latest)
-            # The cause is no request: the last one was about something else.
+            # No request has caused it, so an earlier cause does not apply.
             self._rebalance.prepare(group, latest.without_caller())
 
     def _current(self, effect: AssignmentWritten) -> ClassicGroup | None:
-        """Return the group while it waits for this assignment."""
+        """Return the group if it waits for this assignment."""
         group = self._rebalance.group(effect.group_id)
         if (
             group is None
