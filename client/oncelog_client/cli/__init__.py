@@ -1,6 +1,6 @@
 """The command line: `oncelog topics | produce | consume | groups | transactions | config`, and what
-other packages add through the entry point group `oncelog.commands`. The broker's `serve` is known
-here too, because looking for entry points would take a start 15 ms.
+other packages add through the entry point group `oncelog.commands`. The broker's `serve` is listed
+here too, because looking for entry points would add 15 ms to a start.
 
 Verbs and flags are those of Kafka's own tools. A command's module is imported when it is called, so
 that `--help` is quick.
@@ -21,7 +21,7 @@ from oncelog_client.cli.failures import TRACEBACK_VARIABLE, OutputClosed, exit_c
 from oncelog_client.process import unwind_when_interrupted
 from oncelog_protocol import __version__
 
-# command -> where it is, and what `--help` says of it without importing it
+# command -> its module, and its line in `--help`, so that help imports no module
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "topics": ("topics:topics", "List, create, describe, alter and delete topics."),
     "produce": ("produce:produce", "Write the lines of standard input to a topic."),
@@ -36,10 +36,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("doctor:doctor", "Find what is wrong here and in the cluster."),
     "completion": ("completion:completion", "Print a completion script for a shell."),
 }
-# Kafka's flags for what `topic`, `group`, `txn` and `topic describe` do by words.
+# Kafka's flags for the verbs of `topic`, `group`, `txn` and `topic describe`.
 KAFKAS: Final = frozenset({"topics", "groups", "transactions", "config"})
 BROKER: Final = "oncelog_server"
-# Set by the script of `oncelog completion`.
+# The script of `oncelog completion` sets this variable.
 COMPLETION_VARIABLE: Final = "_ONCELOG_COMPLETE"
 KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("oncelog_server.serve:serve", "Run a broker."),
@@ -53,8 +53,8 @@ KNOWN_EXTENSIONS: Final[dict[str, tuple[str, str]]] = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command only when it is called, and the frame of every call: whatever
-    is raised ends as a message and an exit code (failures.py)."""
+    """A group that imports a command only when it is called. It handles every exception of a call
+    as a message and an exit code (failures.py)."""
 
     def main(
         self,
@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
         return [*KNOWN_EXTENSIONS, *COMMANDS, *sorted(set(_extensions()) - set(KNOWN_EXTENSIONS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; while a shell completes a line, its names come from the broker."""
+        """Import a command. While a shell completes a line, its names come from the broker."""
         command = self._get_command(cmd_name)
         collect_from_now()
         if command is not None and COMPLETION_VARIABLE in os.environ:
@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Complete the names of commands without an import of each."""
+        """Complete the names of commands without importing each."""
         from click.shell_completion import CompletionItem
 
         texts = {name: text for name, (_, text) in (COMMANDS | KNOWN_EXTENSIONS).items()}
@@ -114,7 +114,7 @@ class LazyGroup(click.Group):
         else:
             place = _extensions().get(cmd_name)
         command = None if place is None else _command(place)
-        # A broker has files to close, and other packages what is theirs to know.
+        # A broker has files to close, and commands of other packages may have too.
         unwind_when_interrupted()
         return command
 
@@ -139,13 +139,13 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as missing:
             raise click.ClickException(_what_to_install(missing.name or "")) from missing
         except OSError as error:
-            # click would end the program without a word.
+            # click would end the program without a message.
             if error.errno == errno.EPIPE and error.filename is None:
                 raise OutputClosed from error
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click's, but from the tables above: nothing is imported for a line of help."""
+        """As in click, but from the tables above: a line of help needs no import."""
         texts = {name: text for name, (_, text) in (COMMANDS | KNOWN_EXTENSIONS).items()}
         names = self.list_commands(ctx)
         with formatter.section("Commands"):
@@ -172,15 +172,16 @@ def _extensions() -> dict[str, str]:
 
 
 def collect_from_now() -> None:
-    """Turn the garbage collector on if the program has turned it off. What is there by now, nearly
-    all of it modules, stays for as long as the process: no collection looks at it."""
+    """Turn the garbage collector on if the program has turned it off. The objects that exist now,
+    nearly all of them modules, stay as long as the process: freeze them, so that no collection
+    looks at them."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
 
 
 def _command(place: str) -> click.Command:
-    """The command at `module:attribute`."""
+    """Return the command at `module:attribute`."""
     module, _, attribute = place.partition(":")
     return cast(click.Command, getattr(import_module(module), attribute))
 

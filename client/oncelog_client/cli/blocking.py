@@ -1,5 +1,5 @@
-"""`oncelog transactions blocking`: which open transactions keep readers of committed records
-waiting, which groups wait, and how each transaction is ended safely."""
+"""`oncelog transactions blocking`: the open transactions that readers of committed records wait
+for, the groups that wait, and how to end each transaction safely."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ COLUMNS: Final = (
     Column("Waiting groups"),
 )
 ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
-# Groups are asked at once, but not thousands of them.
+# Number of groups that are asked at the same time.
 MOST_AT_ONCE: Final = 16
 
 
 class WaitingGroup(NamedTuple):
-    """A group that cannot read on in a partition, and its state: one without members waits once it
-    has some."""
+    """A group that cannot read on in a partition, and its state. A group without members would wait
+    once it has some."""
 
     group: str
     state: str
 
 
 class Blocking(NamedTuple):
-    """An open transaction in one partition, as of `now_ms`: what it holds back there and which
-    groups wait behind it."""
+    """An open transaction in one partition, as of `now_ms`: the records that it holds back there,
+    and the groups that wait behind it."""
 
     transaction: OpenTransaction
     high_watermark: int
@@ -77,7 +77,8 @@ class Blocking(NamedTuple):
 
     @property
     def began_ms(self) -> int:
-        """When it began; what no coordinator knows is as old as its last record, at least."""
+        """Return when it began. Without a coordinator, that is the time of its last record, or
+        earlier."""
         known = self.transaction.description
         if known is not None and known.transaction_start_time_ms is not None:
             return known.transaction_start_time_ms
@@ -85,12 +86,13 @@ class Blocking(NamedTuple):
 
     @property
     def age_ms(self) -> int:
-        """How long it has been open."""
+        """Return how long it has been open."""
         return max(self.now_ms - self.began_ms, 0)
 
     @property
     def held_records(self) -> int:
-        """Records in the partition from its first on; brokers that count none: offsets."""
+        """Return the number of records in the partition from its first record on; a difference of
+        offsets if the broker does not count."""
         held = self.transaction.producer.held_records
         offsets = max(self.high_watermark - self.transaction.start_offset, 0)
         return offsets if held is None else held
@@ -165,9 +167,9 @@ async def _found(admin: Admin, topic: str | None) -> list[Blocking]:
 async def _waiting_groups(
     admin: Admin, places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[WaitingGroup]]:
-    """The groups that have read all that is decided, while more follows: committed offset = last
-    stable offset < high watermark. A group that is beyond it does not wait: it reads uncommitted
-    records."""
+    """Return the groups that have read everything decided, while more records follow: committed
+    offset = last stable offset < high watermark. A group with a higher offset does not wait: it
+    reads uncommitted records."""
     limit = asyncio.Semaphore(MOST_AT_ONCE)
     wanted = set(places)
     waiting: dict[TopicPartition, list[WaitingGroup]] = {}
@@ -197,8 +199,9 @@ def _row(found: Blocking) -> Sequence[Any]:
 
 
 def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
-    """Return the partitions of each transaction, the longest open first. What hangs of one producer
-    is together, unless a coordinator knows another transaction of it: that must not end with it."""
+    """Return the partitions of each transaction, the longest open first. Hanging partitions of one
+    producer are together, unless a coordinator knows another transaction of it, which must not end
+    with them."""
     found = list(found)
     known_producers = {
         entry.transaction.producer.producer_id for entry in found if entry.transaction.description
@@ -215,7 +218,8 @@ def _by_transaction(found: Iterable[Blocking]) -> list[list[Blocking]]:
 
 
 def _entry(same: list[Blocking], topic: str | None, width: int) -> str:
-    """A transaction for people: since when, by which client, what it holds back, and its end."""
+    """Return the description of a transaction for people: its age and client, what it holds back,
+    and how to end it."""
     last = max(same, key=lambda entry: entry.began_ms)
     producer = last.transaction.producer
     known = last.transaction.description
@@ -238,8 +242,8 @@ def _entry(same: list[Blocking], topic: str | None, width: int) -> str:
 
 
 def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
-    """Lines of at most `width` columns: a text that is wider is continued at a word; a command
-    that is wider stands alone, so that it can be copied."""
+    """Return lines of at most `width` columns. Longer text is wrapped at words; a longer command
+    has a line of its own, so that it can be copied."""
     lines = []
     for number, text in enumerate(texts):
         start = f"  {label if not number else '':<10}  "
@@ -269,7 +273,7 @@ def _state(found: Blocking) -> str:
 
 
 def _held(same: list[Blocking]) -> list[str]:
-    """A line for each topic: partitions, records and bytes."""
+    """Return a line for each topic: partitions, records and bytes."""
     topics: dict[str, list[Blocking]] = {}
     for entry in same:
         topics.setdefault(entry.transaction.place.topic, []).append(entry)
@@ -301,7 +305,8 @@ def _groups(same: list[Blocking]) -> list[str]:
 
 
 def _ending(same: list[Blocking], topic: str | None) -> list[str]:
-    """The command of the safe end; each is refused if it is not safe any more."""
+    """Return the command that ends it safely: it is refused if the transaction has changed
+    meanwhile."""
     found = same[0]
     known, place = found.transaction.description, found.transaction.place
     if known is None and len(same) > 1:
@@ -328,8 +333,8 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
 
 
 async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phase: bool) -> str:
-    """Return how it was aborted. Raises Failed where there is nothing of that name to abort, or it
-    is not for an operator to decide."""
+    """Return how it was aborted. Raise Failed if there is no transaction of that name to abort, or
+    an operator may not decide it."""
     found = await open_transactions(admin, await _places(admin, topic))
     chosen = [
         transaction

@@ -1,4 +1,4 @@
-"""`oncelog cluster`: what the cluster is made of, and whether readers get everything."""
+"""`oncelog cluster`: the parts of the cluster, and whether readers get everything."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ HEALTH_COLUMNS: Final = (
 OK: Final = "ok"
 NOTICE: Final = "notice"
 PROBLEM: Final = "problem"
-# So many names are printed of a long list.
+# Maximum number of names from a long list.
 NAMED: Final = 5
 
 
 class Row(NamedTuple):
-    """One thing that was looked at: how many there are, and which."""
+    """A kind of problem: the number of its cases, and their names."""
 
     check: str
     state: str
@@ -121,7 +121,7 @@ async def _full_disks(admin: Admin) -> Row:
 
 
 async def health_rows(admin: Admin) -> list[Row]:
-    """Return what `health` shows of partitions, transactions and groups."""
+    """Return the problems of partitions, transactions and groups for `health`."""
     topics = await admin.list_topics(list_internal=True)
     described = await admin.describe_topics(topics) if topics else {}
     infos = {
@@ -169,7 +169,7 @@ def _lacks_copies(info: PartitionInfo) -> bool:
 
 
 async def _held_back(admin: Admin, places: list[TopicPartition]) -> list[TopicPartition]:
-    """The partitions where readers of committed records cannot read to the end."""
+    """Return the partitions in which readers of committed records cannot read to the end."""
     if not places:
         return []
     specs: dict[TopicPartition, Any] = dict.fromkeys(places, "latest")
@@ -180,7 +180,7 @@ async def _held_back(admin: Admin, places: list[TopicPartition]) -> list[TopicPa
 
 
 async def _waiting_groups(admin: Admin, places: set[TopicPartition]) -> list[str]:
-    """The groups that have offsets of partitions where something is held back."""
+    """Return the groups with offsets of partitions that hold records back."""
     names = [found.group_id for found in await admin.list_groups()]
     held = []
     for name in names:

@@ -1,5 +1,5 @@
-"""Commands as this tool shows them: one screen of help with examples, the options that all commands
-share at the end, and a suggestion for a mistyped word."""
+"""The commands of this tool: one screen of help with examples, common options at the end, and a
+suggestion for a mistyped word."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from click.core import ParameterSource
 
 # The parameters of options.connection_options and output.output_option.
 SHARED: Final = frozenset({"bootstrap_server", "command_config", "give_up_after", "output"})
-# Of the columns of help, what the names of options take; longer names have their own line.
+# Columns of help for the names of options; a longer name has a line of its own.
 _NAMES_WIDTH: Final = 21
-# What other tools call the verbs.
+# Names of the verbs in other tools.
 _SYNONYMS: Final = {"set": "--alter", "show": "--describe", "get": "--describe"}
 _RANGE: Final = r"  \[[^\[\]]*x[^\[\]]*\]$"
 
 
 class Tool(click.Command):
     """A command with `examples`: command lines without the leading `oncelog`. `name_option` is the
-    option that a name on its own was probably meant for."""
+    option that a name without a flag was probably meant for."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Tool(click.Command):
         self.name_option = name_option
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, but names the flag for a verb that was given as a word."""
+        """Parse as click does, but for a verb without dashes, name the flag."""
         words = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -46,7 +46,8 @@ class Tool(click.Command):
             raise click.UsageError(f"{error.message}. {hint}", ctx) from None
 
     def _hint(self, ctx: click.Context, words: Sequence[str], error: click.UsageError) -> str:
-        """Return the call with flags that the words without a flag stand for, if there is one."""
+        """Return the call with the flags that the words without a flag stand for, None without
+        one."""
         if isinstance(error, click.BadParameter | click.NoSuchOption):
             return ""
         options = [
@@ -67,27 +68,27 @@ class Tool(click.Command):
         given = [word for word in given if word not in flags]
         for word in extra:
             option = "--add-config" if "=" in word else self.name_option
-            # `config topic orders`: the kind of a thing stands before its name.
+            # `config topic orders`: the type of an entity comes before its name.
             is_kind = f"--{word}" in valued and len(extra) > 1
             if word != verb and not is_kind and option in valued and option not in (*call, *given):
                 call += [option, word]
         if not extra or len(call) + len(given) == len(words) - len(extra):
-            return ""  # nothing of what is too much has a place
+            return ""  # some superfluous words have no meaning
         from shlex import join
 
         return f"Did you mean `{join([*ctx.command_path.split(), *call, *given])}`?"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What the command alone has, then what all have."""
+        """Return the command's own options, then the common ones."""
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Argument):
-                continue  # it stands in the usage line
+                continue  # the usage line shows it
             record = parameter.get_help_record(ctx)
             if record is not None:
                 name, text = record
-                # The limits of a 64-bit field say nothing to a reader.
+                # The limits of a 64-bit field do not inform a reader.
                 line = name, re.sub(_RANGE, "", text)
                 (shared if parameter.name in SHARED else own).append(line)
         if self.examples:
@@ -103,7 +104,8 @@ class Tool(click.Command):
 
 
 class ToolGroup(Tool, click.Group):
-    """A command with verbs. `elsewhere`: words that are no verbs of it, and what does that work."""
+    """A command with verbs. `elsewhere`: words that are no verbs of it -> the command that does
+    their work."""
 
     command_class = Tool
 
@@ -114,12 +116,12 @@ class ToolGroup(Tool, click.Group):
         self.elsewhere = dict(elsewhere or {})
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The verbs before what all commands have."""
+        """Return the verbs, then the common options."""
         self.format_commands(ctx, formatter)
         Tool.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The verbs, each with the whole first sentence of its help."""
+        """Return the verbs, each with the complete first sentence of its help."""
         verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(
@@ -131,7 +133,8 @@ class ToolGroup(Tool, click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's groups do; an `--output` before the verb is the default of the verb's own."""
+        """Parse as click's groups do. An `--output` before the verb is the default of the verb's
+        own."""
         rest = click.Group.parse_args(self, ctx, args)
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
             before = {"output": ctx.params["output"]}
@@ -141,7 +144,7 @@ class ToolGroup(Tool, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raise click.UsageError that names what does the work of a verb that is not here."""
+        """Raise click.UsageError that names the command for a verb of another tool."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -159,7 +162,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _flag_of(word: str, flags: Sequence[str]) -> str:
-    """Return the flag that a word stands for, or an empty string."""
+    """Return the flag for a word, or an empty string."""
     from difflib import get_close_matches
 
     known = {flag.removeprefix("--"): flag for flag in flags}
@@ -169,7 +172,7 @@ def _flag_of(word: str, flags: Sequence[str]) -> str:
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """Return ` Did you mean …?` for the nearest of `known` words, or an empty string."""
+    """Return ` Did you mean …?` for the nearest of the known words, or an empty string."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, known, n=1)

@@ -14,11 +14,12 @@ from click.shell_completion import CompletionItem, get_completion_class
 from oncelog_client.cli.commands import Tool
 
 VARIABLE: Final = "_ONCELOG_COMPLETE"
-# For the broker: a user waits with a finger on the key.
+# Timeout for the broker: the user waits for the shell.
 PATIENCE_S: Final = 0.7
 SHELLS: Final = ("bash", "zsh", "fish")
 DEFAULT_SERVER: Final = "localhost:9092"
-# Names that every shell takes as one word. Others are not offered: each shell quotes differently.
+# Names that need no quotes in any shell. Other names are not offered, because each shell quotes
+# differently.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._:/@%+,=-]+")
 
 
@@ -77,7 +78,8 @@ BY_NOUN: Final[dict[str, Names]] = {"topic": _topics, "group": _groups}
 
 
 def source_of(parameter: click.Parameter, noun: str) -> Names | None:
-    """Return what lists the names that a parameter of a verb of `noun` takes; None for others."""
+    """Return the function that lists the names for a parameter of a verb of `noun`; None for other
+    parameters."""
     if parameter.name == "name":
         return BY_NOUN.get(noun)
     is_flag = isinstance(parameter, click.Option) and parameter.is_flag
@@ -101,7 +103,7 @@ def _completer(
     def complete(
         context: click.Context, _: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        # After any error the shell shows no completions, and the line stays as it is.
+        # After any error the shell offers no completion, and the line is unchanged.
         with suppress(Exception):
             names = _asked(context, source)
             return [
@@ -121,7 +123,7 @@ def _asked(context: click.Context, source: Names) -> list[str]:
     from oncelog_client.admin import Admin
     from oncelog_client.cli.options import read_properties
 
-    # The client logs what it cannot reach, which would be between the words of a user's line.
+    # The client logs connection failures, which would appear in the user's line.
     logging.disable(logging.CRITICAL)
     settings = read_properties(_given(context, "command_config"))
     server = str(settings.pop("bootstrap_servers", ""))
@@ -140,7 +142,7 @@ def _asked(context: click.Context, source: Names) -> list[str]:
 
 
 def _given(context: click.Context | None, name: str) -> Any:
-    """The innermost value of an option on the line so far."""
+    """Return the value of an option of the innermost command on the line."""
     while context is not None:
         if context.params.get(name) is not None:
             return context.params[name]

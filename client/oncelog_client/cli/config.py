@@ -35,7 +35,7 @@ COLUMNS: Final = (
 )
 ALTERED_COLUMNS: Final = (*COLUMNS[:2], Column("Old value", "id"), COLUMNS[2])
 ENTITIES: Final = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
-# What --describe shows without --all: the dynamic settings, as kafka-configs does.
+# The settings that --describe shows without --all: the dynamic ones, as in kafka-configs.
 SHOWN_BY_DEFAULT: Final = {
     ResourceType.TOPIC: {ConfigSource.DYNAMIC_TOPIC_CONFIG},
     ResourceType.BROKER: {
@@ -44,7 +44,7 @@ SHOWN_BY_DEFAULT: Final = {
     },
 }
 
-# name=value pairs between commas; a value with commas stands in brackets.
+# name=value pairs between commas; a value with commas is in brackets.
 _PAIR: Final = re.compile(r"[^,=\[\]]+=(?:\[[^\]]*\]|[^,]*)")
 
 
@@ -122,7 +122,7 @@ def config(
 
 
 def _entity(flags: dict[str, Any]) -> tuple[ResourceType, str | None]:
-    """What the settings belong to; no name stands for all topics or brokers."""
+    """Return the owners of the settings; without a name all topics or brokers."""
     kind = exactly_one(
         topic=flags["topic"], broker=flags["broker"], entity_type=flags["entity_type"]
     )
@@ -150,8 +150,8 @@ def _altered(
     before: ConfigEntry | None,
     after: ConfigEntry | None,
 ) -> tuple[Any, ...]:
-    """The setting, its value before, and its value now: of one that is deleted, the default. That
-    is not known of a broker that has not heard of the change yet."""
+    """The setting, its value before, and its value now (the default for a deleted setting). The
+    value now is unknown if the broker has not got the change yet."""
     now = change.value
     if change.op == "delete" and after is not None:
         is_deleted = after.source not in SHOWN_BY_DEFAULT[resource.type]
@@ -180,7 +180,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def parse_added(text: str | None) -> dict[str, str]:
-    """`a=1,b=[x,y]` as a dictionary; raises click.UsageError for what is not that."""
+    """Return `a=1,b=[x,y]` as a dictionary. Raise click.UsageError for another form."""
     text = text or ""
     pairs = _PAIR.findall(text)
     if ",".join(pairs) != text:

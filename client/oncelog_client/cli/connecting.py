@@ -1,6 +1,6 @@
 """How a command reaches the cluster: a user at a prompt waits for seconds, not for a minute.
 
-The clients' own deadlines are Kafka's, made for programs; `--give-up-after` holds over them here.
+The clients' own deadlines are Kafka's, for programs; here `--give-up-after` limits them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Client(Protocol):
-    """What admin client, producer and consumer have in common."""
+    """The common methods of admin client, producer and consumer."""
 
     @property
     def config(self) -> ClientConfig: ...
@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class Target(NamedTuple):
-    """The cluster that a command line names: addresses, client settings and patience."""
+    """The cluster of a command line: addresses, client settings and timeout."""
 
     bootstrap_server: str
     settings: dict[str, Any]
@@ -65,9 +65,9 @@ class Target(NamedTuple):
 
 
 def target() -> Target:
-    """Return what the connection options of the current command say, or of those before it.
+    """Return the connection options of the current command, or of the commands before it.
 
-    An address on the command line comes before `bootstrap.servers` of the file, and that before the
+    An address on the command line overrides `bootstrap.servers` of the file, and that overrides the
     environment.
     """
     server, source = _given("bootstrap_server")
@@ -84,15 +84,15 @@ def target() -> Target:
 
 
 def patience_when_lost() -> float:
-    """Return for how many seconds a command that reads or writes for long waits for a broker that
-    it was connected to: without end unless `--give-up-after` is given, as Kafka's console tools."""
+    """Return for how many seconds a long-running command waits for a broker after it was connected:
+    without limit unless `--give-up-after` is given, as in Kafka's console tools."""
     seconds, source = _given("give_up_after")
     return float(seconds) if source is ParameterSource.COMMANDLINE else math.inf
 
 
 def _given(name: str) -> tuple[Any, ParameterSource | None]:
-    """A parameter of the innermost command that was given it on the command line, else of the
-    innermost that has it."""
+    """Return a parameter from the innermost command with a value on the command line, else from the
+    innermost command that has it."""
     context: click.Context | None = click.get_current_context()
     fallback: tuple[Any, ParameterSource | None] | None = None
     while context is not None:
@@ -107,7 +107,7 @@ def _given(name: str) -> tuple[Any, ParameterSource | None]:
 
 
 def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
-    """Return the outcome of a call on an admin client of the current command's target."""
+    """Return the result of a call on an admin client for the current command's target."""
     where = target()
 
     async def connect_and_call() -> T:
@@ -126,10 +126,10 @@ def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
-    """Start `client`, and close it in the end.
+    """Start `client`, and close it at the end of the block.
 
-    Raises Failed with the cause where no broker is reached: at once if every address has said no,
-    else after `give_up_after` seconds.
+    Raise Failed with the cause if no broker is reached: at once if every address has refused, else
+    after `give_up_after` seconds.
     """
     try:
         await client.start(timeout_ms=give_up_after * 1000, fail_fast=True)
@@ -147,10 +147,10 @@ async def watched(
     give_up_after: float,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Do `work`, and say on standard error that no broker can be reached any more, and that one can
-    again. `stop` cancels it, which is no failure.
+    """Run `work`, and report on standard error when no broker can be reached any more, and when one
+    can be reached again. `stop` cancels it, which is no failure.
 
-    Raises Failed where none was reached for `give_up_after` seconds; `work` is cancelled then.
+    Raise Failed if no broker was reached for `give_up_after` seconds; `work` is then cancelled.
     """
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_watch(client, give_up_after))
@@ -199,7 +199,8 @@ async def _watch(client: Client, give_up_after: float) -> None:
 def connected_admin(
     bootstrap_server: str, settings: Mapping[str, Any], give_up_after: float
 ) -> AbstractAsyncContextManager[Admin]:
-    """Return an admin client whose calls end in `give_up_after` seconds, or as a setting says."""
+    """Return an admin client with `give_up_after` seconds for each call, unless a setting overrides
+    it."""
     own: Any = {"default_api_timeout_ms": max(round(give_up_after * 1000), 1), **settings}
     return connected(Admin(bootstrap_server, **own), give_up_after)
 

@@ -43,7 +43,8 @@ from oncelog_client.values import ConsumerRecord, TopicPartition
 
 CLOSING_MS: Final = 150
 POLL_MS: Final = 1_000
-# What is left before an end may be markers, which give no record to wake up for.
+# The records before an end may all be markers: they return no record, so the end is checked
+# regularly.
 BOUNDED_POLL_MS: Final = 50
 
 
@@ -162,15 +163,16 @@ def consume(
                         reading = _print(consumer, line, flags, bounds, printed)
                         await watched(consumer, reading, patience_s, stop.event)
                     except Failed:
-                        # The broker is gone: nothing can be committed, and no group be left.
+                        # No broker can be reached: the offsets cannot be committed, and the group
+                        # cannot be left.
                         await consumer.close(timeout_ms=CLOSING_MS)
                         raise
             except asyncio.CancelledError:
                 if not (stop.is_set and printed.is_begun):
                     raise
             finally:
-                # After the commit, as this may have to wait. While signals are handled: another
-                # one must not take the words away.
+                # After the commit, because this may have to wait. Signals are still handled here,
+                # so that another one does not interrupt the message.
                 if printed.is_begun:
                     note(printed.summary())
                     stop.words = lambda: ""
@@ -181,7 +183,7 @@ def consume(
 
 
 def _check(flags: dict[str, Any]) -> None:
-    """Raises click.UsageError for flags that do not go together."""
+    """Raise click.UsageError for flags that contradict each other."""
     if not flags["topic"] and not flags["include"]:
         raise click.UsageError("which topic? Give its name, or --include REGEX for several")
     exactly_one(topic=flags["topic"], include=flags["include"])
@@ -204,7 +206,7 @@ def _is_offset(text: str) -> bool:
 
 
 def _reading(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of what is read, and from where."""
+    """Return the settings of the consumer."""
     return {
         "isolation_level": flags["isolation_level"],
         "auto_offset_reset": "earliest" if flags["from_beginning"] else "latest",
@@ -213,8 +215,8 @@ def _reading(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _membership(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the group settings. A pattern needs a group: without --group it is a new group of this
-    call alone, which commits nothing."""
+    """Return the group settings. A pattern needs a group. Without --group it is a new group for
+    this call alone, which commits nothing."""
     if flags["group"]:
         return {"group_id": flags["group"]}
     if flags["include"]:
@@ -223,8 +225,8 @@ def _membership(flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _patience(selection: Selection, give_up_after: float) -> dict[str, Any]:
-    """Where partitions start and end is asked for as long as a broker is waited for at the start,
-    not for the minute that a program has."""
+    """The start and end of partitions are requested for as long as a command waits for its first
+    connection, not for a program's minute."""
     if not selection.is_given:
         return {}
     return {"default_api_timeout_ms": max(round(give_up_after * 1000), 1)}
@@ -237,7 +239,7 @@ async def _chosen(
     selection: Selection,
     flags: dict[str, Any],
 ) -> Bounds | None:
-    """Say to the consumer what to read; return where it ends."""
+    """Subscribe or assign. Return the ends of reading."""
     if not flags["topic"]:
         await consumer.subscribe(flags["names"])
         return None
@@ -253,7 +255,7 @@ async def _chosen(
 async def _point(
     consumer: Consumer, partitions: list[TopicPartition], flags: dict[str, Any]
 ) -> None:
-    """Say to the consumer what to read of a topic, and from where."""
+    """Assign the partitions of a topic and move to their starts."""
     if flags["group"]:
         await consumer.subscribe(flags["topic"])
         return
@@ -275,15 +277,15 @@ async def _point(
 
 @dataclass(slots=True)
 class Printed:
-    """How many records were printed."""
+    """Return the number of printed records."""
 
     count: int = 0
     is_begun: bool = False
     uncommitted: UncommittedRecords | None = None
 
     def summary(self) -> str:
-        """Return it for people. Records of open and aborted transactions are printed by default, as
-        Kafka's tool does, so the summary counts them."""
+        """Return the summary for people. Like Kafka's tool, it prints records of open and aborted
+        transactions by default, so the summary counts them."""
         if not self.is_begun:
             return "interrupted"
         text = count_text(self.count, "record")
@@ -301,7 +303,7 @@ async def _print(
     bounds: Bounds | None,
     printed: Printed,
 ) -> None:
-    """Print until enough has been read, nothing came for long enough, or it is stopped."""
+    """Print until enough records were read, none came for long enough, or a signal stops it."""
     limit, timeout_ms = flags["max_messages"], flags["timeout_ms"]
     poll_ms = timeout_ms or (POLL_MS if bounds is None else BOUNDED_POLL_MS)
     printed.is_begun = True
@@ -327,7 +329,7 @@ async def _print(
             except asyncio.CancelledError:
                 whole = _whole(lines, output.taken)
                 printed.count += whole
-                # It counts records that are given back.
+                # The count includes records that are given back.
                 printed.uncommitted = None
                 _give_back(consumer, records[whole:])
                 raise
@@ -336,13 +338,14 @@ async def _print(
 
 
 def _whole(lines: Sequence[bytes], size: int) -> int:
-    """Return how many of `lines` are whole within their first `size` bytes."""
+    """Return how many of `lines` are complete within their first `size` bytes."""
     ends = accumulate(map(len, lines))
     return sum(1 for _ in takewhile(lambda end: end <= size, ends))
 
 
 def _give_back(consumer: Consumer, records: Sequence[ConsumerRecord]) -> None:
-    """Go back to the first of `records` in each partition: what is not printed is not committed."""
+    """Move back to the first of `records` in each partition: records that were not printed are not
+    committed."""
     for record in reversed(records):
         consumer.seek(record.topic_partition, record.offset)
 

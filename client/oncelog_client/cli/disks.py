@@ -1,4 +1,4 @@
-"""The disks of the brokers, as far as brokers say: what `cluster health` and `doctor` report."""
+"""The disks of the brokers, for `cluster health` and `doctor`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oncelog_client.cli.quantities import size_text
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, LogDirDescription
 
-# Shares of a disk that are free.
+# Free shares of a disk.
 LITTLE: Final = 0.10
 LEAST: Final = 0.03
 

@@ -1,4 +1,4 @@
-"""`oncelog doctor`: what is wrong between this machine and the cluster, and what to do about it."""
+"""`oncelog doctor`: the problems between this machine and the cluster, and their solutions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from oncelog_protocol.apis import APIS, ApiKey
 COLUMNS: Final = (Column("State"), Column("Check"), Column("Found"), Column("To do"))
 SLOW_MS: Final = 200.0
 TRANSACTION_VERSION: Final = "transaction.version"
-# What producers, consumers and transactions cannot do without.
+# The APIs that producers, consumers and transactions need.
 NEEDED: Final = (
     *(ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.FIND_COORDINATOR),
     *(ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT),
@@ -34,7 +34,7 @@ NEEDED: Final = (
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at. `to_do` is empty where there is nothing to do."""
+    """The result of a check. `to_do` is empty if there is nothing to do."""
 
     state: str
     check: str
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 
 class Surprise(NamedTuple):
-    """A setting of brokers that surprises at this value."""
+    """A broker setting with a surprising effect at this value."""
 
     name: str
     surprises: Callable[[str], bool]
@@ -120,7 +120,7 @@ def _installation() -> Iterator[Finding]:
 
 
 def _distributions() -> dict[str, str]:
-    """The versions of the distributions that bring these modules."""
+    """Return the versions of the distributions with these modules."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}
@@ -184,7 +184,7 @@ async def _cluster(where: Target) -> list[Finding]:
 
 
 async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
-    """Run each check; one that fails is a finding, and the others still run."""
+    """Run each check. A failed check is a finding, and the others still run."""
     for name, check in (
         ("advertised addresses", _addresses),
         ("settings", _settings),
@@ -199,7 +199,7 @@ async def _brokers(admin: Admin) -> AsyncIterator[Finding]:
 
 
 async def _addresses(admin: Admin) -> AsyncIterator[Finding]:
-    """Clients go to the addresses that brokers name, not to the one they were given."""
+    """Clients use the addresses that brokers advertise, not the one that they were given."""
     from oncelog_client.io.connection import Connection
 
     for node in (await admin.describe_cluster()).nodes:

@@ -1,5 +1,5 @@
-"""Text of others made safe to print: control characters, escape sequences and bidirectional
-controls in an identifier move the cursor, forge lines or hide what is there."""
+"""Makes foreign text safe to print: control characters, escape sequences and bidirectional controls
+in an identifier could move the cursor, forge lines or hide text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def printable_lines(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    r"""Return `value` as JSON on one line. Characters that a terminal would obey, which JSON
-    allows in a string (C1, bidirectional controls), and lone surrogates are `\uXXXX`."""
-    # Most commands print no JSON, and no character that needs it.
+    r"""Return `value` as JSON on one line. Control characters that JSON allows in a string (C1,
+    bidirectional controls), and lone surrogates, become `\uXXXX`."""
+    # Imported here: few commands print JSON with such characters.
     import json
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,7 +1,7 @@
 """asyncio for commands that end soon: without TLS, which takes 8 ms of the 60 ms of its import.
 
-No client speaks TLS yet, so that no command that connects needs asyncio's TLS. Where TLS is asked
-for, `ssl` must be imported before this module: it leaves what is there as it is.
+No client speaks TLS yet, so no command needs asyncio's TLS. A program that needs TLS imports `ssl`
+before this module, which then changes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 
 
 def import_asyncio() -> None:
-    """Import asyncio as in a Python that was built without TLS, unless it or `ssl` is there."""
+    """Import asyncio as in a Python without TLS, unless it or `ssl` is imported already."""
     if "asyncio" in sys.modules or "ssl" in sys.modules:
         return
     # The import system raises ImportError for a module that is None in sys.modules. asyncio handles

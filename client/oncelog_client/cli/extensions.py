@@ -1,7 +1,7 @@
 """Commands that other installed packages add, by the entry point group `oncelog.commands`.
 
-`importlib.metadata` takes 25 ms to be imported and to read every package's metadata. Nearly always
-no other package adds a command: a look at the files decides whether it is asked.
+The import of `importlib.metadata` and the metadata of every package take 25 ms. Other packages
+rarely add a command: a look at the files shows whether it is needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 GROUP: Final = "oncelog.commands"
-# Where pip and setuptools leave entry points: a folder of metadata, beside the package it is of.
+# pip and setuptools put entry points into a folder of metadata beside the package.
 _METADATA: Final = (".dist-info", ".egg-info")
 _FILE: Final = "entry_points.txt"
 
@@ -28,7 +28,7 @@ def extensions(known: Collection[str]) -> dict[str, str]:
 
 
 def _other_finders() -> bool:
-    """Whether packages can be found by other means than a folder of `sys.path`."""
+    """Return True if packages can be imported from elsewhere than a folder in `sys.path`."""
     return any(
         hasattr(finder, "find_distributions") and getattr(finder, "__name__", "") != "PathFinder"
         for finder in sys.meta_path

@@ -31,14 +31,14 @@ _OUTPUT_ERRORS: Final = frozenset(
 
 
 class Failed(click.ClickException):
-    """A command that could not do what was asked; exit code 1."""
+    """The command could not do its work; exit code 1."""
 
     exit_code = FAILED
 
 
 class Missing(Failed):
-    """A command for a topic, a group or a transactional id that does not exist. `near` is said
-    behind the message: which name does."""
+    """The topic, group or transactional id of the command does not exist. `near` is appended to the
+    message: the nearest existing name."""
 
     near: str = ""
 
@@ -48,7 +48,7 @@ class Missing(Failed):
 
 
 class Interrupted(Exception):
-    """The user has ended the command; `message`, unless empty, is what was done before."""
+    """The user has ended the command; `message` says what was done before, and may be empty."""
 
     def __init__(self, message: str = "interrupted") -> None:
         self.message = message
@@ -63,7 +63,7 @@ def exit_code_of(call: Callable[[], object]) -> int:
     """Run a command and return its exit code; print why it failed on standard error."""
     try:
         returned = call()
-        # Here, as a failure at the end of the interpreter would be a traceback.
+        # Flushed here, because a failure at the end of the interpreter would be a traceback.
         sys.stdout.flush()
     except SystemExit as left:
         return _left(left.code)
@@ -73,7 +73,7 @@ def exit_code_of(call: Callable[[], object]) -> int:
 
 
 def _left(code: object) -> int:
-    """The exit code of sys.exit(code): a text is a message."""
+    """Return the exit code of sys.exit(code): a text is a message."""
     if code is None or isinstance(code, int):
         return code or DONE
     return _say(f"Error: {code}", FAILED)
@@ -94,7 +94,7 @@ def _reported(error: BaseException) -> int:
     if _is_of_client(error):
         return _of_client(error)
     if isinstance(error, OutputClosed | BrokenPipeError):
-        return _output_failed("")  # `| head`: the reader has what it wanted
+        return _output_failed("")  # `| head`: the reader has read enough
     if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
         return _output_failed(error.strerror or str(error))
     if isinstance(error, OSError):
@@ -104,7 +104,7 @@ def _reported(error: BaseException) -> int:
 
 
 def _is_of_client(error: BaseException) -> bool:
-    # Without the client's module there can be no error of it: `serve` does without the client.
+    # Without the client's module no error of it is possible: `serve` does not import it.
     errors = sys.modules.get("oncelog_client.errors")
     return errors is not None and isinstance(error, errors.KafkaError)
 
@@ -134,20 +134,20 @@ def _tracebacks_wanted() -> bool:
 
 
 def _show(error: click.ClickException) -> int:
-    """As click does, with the usage line of a wrong call, but without control characters."""
+    """Print the error as click does, with the usage line, but without control characters."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         context = error.ctx
         if error.message == context.get_help():
-            return _say(error.message, error.exit_code)  # a group that was called without a verb
+            return _say(error.message, error.exit_code)  # a group was called without a verb
         help_option = context.help_option_names[0] if context.help_option_names else "--help"
         _say(f"{context.get_usage()}\nTry '{context.command_path} {help_option}'.\n")
-    # click lists the values of an argument that is missing one a line, after tabs.
+    # click lists the values of a missing argument on one line each, after tabs.
     message = error.format_message().replace("\n\t", " ")
     return _say(f"Error: {message}", error.exit_code)
 
 
 def _output_failed(reason: str) -> int:
-    """Standard output cannot be flushed at the end of the interpreter either: it is given up."""
+    """Standard output cannot be flushed at the end of the interpreter either: replace it."""
     with suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
@@ -156,7 +156,7 @@ def _output_failed(reason: str) -> int:
 
 
 def _say(text: str, code: int = DONE) -> int:
-    # Where standard error is gone too, the exit code is all that is left.
+    # If standard error is closed too, only the exit code remains.
     with suppress(OSError, ValueError):
         click.echo(printable_lines(text), err=True)
     return code

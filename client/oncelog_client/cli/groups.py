@@ -146,12 +146,12 @@ def groups(
 
 
 def _check(verb: str, flags: dict[str, Any]) -> None:
-    """Raises click.UsageError for flags that do not say what to do."""
+    """Raise click.UsageError if the flags name no action."""
     if verb == "list":
         return
     exactly_one(group=flags["named"], all_groups=flags["all_groups"])
     if verb == "reset_offsets":
-        # An offset of 0 is one, too.
+        # An offset of 0 counts too.
         given = {name: flags[name] is not None and flags[name] is not False for name in STRATEGIES}
         exactly_one(**given)
         if flags["from_file"] is None:
@@ -187,7 +187,7 @@ async def _describe(admin: Admin, flags: dict[str, Any]) -> None:
 
 
 async def _existing(admin: Admin, names: Iterable[str]) -> list[GroupDescription]:
-    """Raises click.ClickException for a group that does not exist and has no offsets."""
+    """Raise click.ClickException for a group that does not exist and has no offsets."""
     described = await admin.describe_groups(names)
     for group in described.values():
         if group.state == DEAD and not await admin.list_group_offsets(group.group_id):
@@ -212,7 +212,7 @@ def _members(group: GroupDescription) -> list[tuple[Any, ...]]:
 
 
 async def _offsets(admin: Admin, group: GroupDescription) -> list[tuple[Any, ...]]:
-    """A row for each partition with a committed offset or a member that reads it."""
+    """Return a row for each partition with a committed offset or a member that reads it."""
     owners = {place: member for member in group.members for place in member.assignment}
     lags = await admin.describe_group_lag(group.group_id)
     uncommitted = owners.keys() - lags.keys()

@@ -20,7 +20,7 @@ from oncelog_client.io.clock import wall_ms
 from oncelog_client.values import TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
-# transaction.max.timeout.ms of a broker, unless it was set.
+# The default of transaction.max.timeout.ms.
 MAX_TIMEOUT_MINUTES: Final = 15
 COLUMNS: Final = (
     Column("Topic", "id"),
@@ -35,8 +35,8 @@ COLUMNS: Final = (
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction with records in a partition and no marker yet. `description` is None where its
-    coordinator will write none: it hangs."""
+    """A transaction with records in a partition and without a marker. `description` is None if no
+    coordinator will write a marker: it hangs."""
 
     place: TopicPartition
     producer: ProducerState
@@ -51,7 +51,7 @@ class OpenTransaction(NamedTuple):
 async def open_transactions(
     admin: Admin, places: Iterable[TopicPartition], broker_id: int | None = None
 ) -> list[OpenTransaction]:
-    """By partition and offset, each with what its coordinator knows."""
+    """By partition and offset, each with its coordinator's information."""
     found = await _in_partitions(admin, places, broker_id)
     described = await describe_by_producer(
         admin, {transaction.producer.producer_id for transaction in found}
@@ -59,7 +59,7 @@ async def open_transactions(
     known = []
     for transaction in found:
         description = described.get(transaction.producer.producer_id)
-        # Those that wait for a marker, or will: the coordinator writes it.
+        # Transactions that wait for a marker: the coordinator writes it.
         if description is not None and transaction.place in description.topic_partitions:
             known.append(transaction._replace(description=description))
     known_places = {(transaction.place, transaction.start_offset) for transaction in known}
@@ -69,7 +69,7 @@ async def open_transactions(
         if (transaction.place, transaction.start_offset) not in known_places
     ]
     if suspects:
-        # Some may have ended between the first question and the second one.
+        # Some may have ended between the first and the second request.
         still = await _in_partitions(admin, {suspect.place for suspect in suspects}, broker_id)
         still_open = {(transaction.place, transaction.start_offset) for transaction in still}
         suspects = [
@@ -95,8 +95,8 @@ async def _in_partitions(
 async def describe_by_producer(
     admin: Admin, producer_ids: Iterable[int]
 ) -> dict[int, TransactionDescription]:
-    """What coordinators know of the transactional ids that have these producer ids. Raises
-    click.ClickException while one of them cannot be asked."""
+    """Return what coordinators know of the transactional ids with these producer ids. Raise
+    click.ClickException if a coordinator does not respond."""
     wanted = set(producer_ids)
     if not wanted:
         return {}
@@ -104,7 +104,7 @@ async def describe_by_producer(
     try:
         listings = await admin.list_transactions(producer_ids=wanted)
     except StaleCoordinatorError as error:
-        # A coordinator that is missing from the response may be about to commit the transaction.
+        # A coordinator without a response may be about to commit the transaction.
         raise click.ClickException(
             f"{error}. Hanging transactions cannot be found before that is mended; nothing was"
             " aborted"
@@ -121,7 +121,7 @@ async def describe_by_producer(
 
 
 async def partitions_of(admin: Admin, topics: Iterable[str]) -> list[TopicPartition]:
-    """Every partition of the topics."""
+    """Return every partition of the topics."""
     described = await admin.describe_topics(topics)
     return [
         TopicPartition(topic, info.partition)

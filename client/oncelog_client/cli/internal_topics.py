@@ -1,4 +1,4 @@
-"""The topics that brokers write for themselves, and what goes with them."""
+"""The topics that brokers write themselves, and the settings for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOST_OF_OTHERS: Final = "what the brokers keep in it"
 
 
 def refuse_internal(topics: Iterable[TopicListing]) -> None:
-    """Raise Failed if an internal topic is among those to be deleted."""
+    """Raise Failed if an internal topic is to be deleted."""
     found = [topic.name for topic in topics if topic.is_internal]
     if not found:
         return

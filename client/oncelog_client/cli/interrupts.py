@@ -1,8 +1,8 @@
-"""SIGINT and SIGTERM for commands that write or read for long: what was begun is finished first,
-but not for longer than a user waits.
+"""SIGINT and SIGTERM for commands that write or read for long: they complete what they have begun,
+within limits.
 
-The handlers are Python's and not the loop's: one runs, too, where the loop stands still in a write
-to a pipe that is not read.
+The handlers are Python's, not the loop's, so that they run even while a write to a pipe blocks the
+loop.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from typing import Any, Final
 from oncelog_client.cli.failures import Interrupted
 from oncelog_client.process import last_words
 
-# From the signal to the first cancel, and between two: an end that hangs is cut off.
+# Time from the signal to the first cancel, and between cancels, for work that hangs.
 PATIENCE_S: Final = 0.4
 AGAIN_S: Final = 0.25
-# From the signal to the end of the process, whatever it waits for.
+# Time from the signal to the end of the process, whatever it waits for.
 LONGEST_S: Final = 0.85
-# From a second signal to the end of the process.
+# Time from a second signal to the end of the process.
 HURRY_S: Final = 0.3
 
 _HANDLED: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """`event` is set by the first signal; PATIENCE_S later, or at a second signal, the task that
-    made this is cancelled, again and again until it ends. LONGEST_S after the first signal,
-    HURRY_S after the second, and at a third, the process ends with `words`."""
+    """The first signal sets `event`. PATIENCE_S later, or at a second signal, the task that created
+    this is cancelled, repeatedly until it ends. LONGEST_S after the first signal, HURRY_S after the
+    second, and at a third, the process ends with the message `words`."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.event = asyncio.Event()
         self.number = 0
-        # What is said of work that ends before it can say something itself.
+        # The message for work that ends without one of its own.
         self.words: Callable[[], str] = lambda: "interrupted"
         self._count = 0
         self._task: asyncio.Task[Any] = task
@@ -47,7 +47,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle the signals within. Raises Interrupted where it was cancelled because of one."""
+        """Handle the signals within the block. Raise Interrupted if a signal has cancelled it."""
         alarm = signal.signal(signal.SIGALRM, self._end)
         before = {number: signal.signal(number, self._received) for number in _HANDLED}
         try:
@@ -66,7 +66,7 @@ class Stop:
 
     @property
     def is_set(self) -> bool:
-        """Whether a signal has come."""
+        """Return True after a signal."""
         return self.number != 0
 
     def _received(self, number: int, *_: object) -> None:
@@ -91,7 +91,7 @@ class Stop:
         self._timer = self._loop.call_later(AGAIN_S, self._cancel)
 
     def _end(self, *_: object) -> None:
-        # It may have been interrupted in the middle of a change of what `words` looks at.
+        # `words` may read state in the middle of a change.
         words = "interrupted"
         with suppress(Exception):
             words = self.words()

@@ -1,7 +1,8 @@
-"""Rows laid out for a terminal: no identifier and no word of a heading is broken over two lines.
+"""The layout of rows for a terminal: no identifier and no word of a heading is broken over two
+lines.
 
-A cell is a sequence of pieces that stay whole; lines end between pieces alone. Where a table is too
-wide, columns are dropped by their rank; where what is left is still too wide, each row is a block.
+A cell is a sequence of unbreakable pieces; lines end only between pieces. If a table is too wide,
+columns are dropped by their rank. If it is still too wide, each row becomes a block.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ Pieces = tuple[str, ...]
 
 
 class Cell(NamedTuple):
-    """Pieces that stay whole, and what stands between two of them on a line."""
+    """Unbreakable pieces, and the text between two of them on a line."""
 
     pieces: Pieces
     between: str = " "
 
 
 class LayoutColumn(NamedTuple):
-    """A column as the layout needs it: a higher `rank` is dropped first, rank 0 never is."""
+    """A column for the layout: a higher `rank` is dropped first, rank 0 is never dropped."""
 
     heading: str
     rank: int
@@ -31,7 +32,7 @@ class LayoutColumn(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The lines to print, and the headings of the columns that were dropped."""
+    """The lines to print, and the headings of dropped columns."""
 
     lines: list[str]
     dropped: list[str]
@@ -59,7 +60,7 @@ def lay_out(fields: Sequence[LayoutColumn], rows: Sequence[Sequence[Cell]], widt
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns of a terminal `text` takes; East Asian wide characters take two."""
+    """Return the number of terminal columns of `text`; East Asian wide characters take two."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -86,7 +87,8 @@ def _whole(cell: Cell) -> int:
 
 
 def _widths(least: list[int], whole: list[int], room: int) -> list[int]:
-    """The least widths, and what is left of `room` to those that need the least more."""
+    """Return the widths of columns: the minimum of each, and the rest of `room` for those that need
+    the least more."""
     widths = list(least)
     rest = room - sum(widths)
     for index in sorted(range(len(widths)), key=lambda index: whole[index] - widths[index]):
@@ -97,7 +99,7 @@ def _widths(least: list[int], whole: list[int], room: int) -> list[int]:
 
 
 def wrapped(cell: Cell, width: int) -> list[str]:
-    """Return the cell in lines of at most `width`; a piece that is wider has a line of its own."""
+    """Return the lines of the cell, at most `width` wide. A wider piece has a line of its own."""
     lines: list[str] = []
     line = ""
     for index, piece in enumerate(cell.pieces):
@@ -115,7 +117,7 @@ def wrapped(cell: Cell, width: int) -> list[str]:
 def _lines(
     fields: Sequence[LayoutColumn], shown: list[int], widths: list[int], row: Sequence[Cell]
 ) -> list[str]:
-    """One row of the table, of as many lines as its highest cell has."""
+    """Return the lines of one row of the table, as many as its highest cell has."""
     in_lines = [wrapped(row[index], width) for index, width in zip(shown, widths, strict=True)]
     lines = []
     for number in range(max(map(len, in_lines))):
@@ -131,7 +133,7 @@ def _lines(
 def _blocks(
     fields: Sequence[LayoutColumn], rows: Sequence[Sequence[Cell]], width: int
 ) -> list[str]:
-    """A line for each cell, under each other, and an empty line between two rows."""
+    """Return a line for each cell, one below the other, and an empty line between two rows."""
     indent = max(len(field.heading) for field in fields)
     room = width - indent - len(GAP)
     lines: list[str] = []
@@ -140,7 +142,8 @@ def _blocks(
             lines.append("")
         for field, cell in zip(fields, row, strict=True):
             if _least(cell) > room:
-                # Alone on a line, where a longer one than the terminal can still be copied.
+                # On a line of its own, a piece that is longer than the terminal can still be
+                # copied.
                 lines.append(field.heading)
                 lines += [_INDENT + text for text in wrapped(cell, width - len(_INDENT))]
                 continue

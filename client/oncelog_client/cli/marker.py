@@ -1,4 +1,5 @@
-"""`oncelog transactions abort`: a marker past the coordinator, for what hangs (KIP-664)."""
+"""`oncelog transactions abort`: writes a marker without the coordinator, for hanging transactions
+(KIP-664)."""
 
 from __future__ import annotations
 
@@ -90,13 +91,14 @@ def abort(
 async def abort_by_marker(
     admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, force: bool
 ) -> int:
-    """The producer id of what was aborted: as specified, or what begins at that offset. Raises
-    click.ClickException, and has aborted nothing."""
+    """Return the producer id of the transaction: as specified, or the one that begins at that
+    offset. Raise click.ClickException without an abort."""
     spec = await _beginning_at(admin, place, wanted) if isinstance(wanted, int) else wanted
     if not force:
         await _refuse_known(admin, spec)
         if isinstance(wanted, int):
-            # It may have ended before that question: this marker would be for its producer's next.
+            # The transaction may have ended before that request: the marker would then end its
+            # producer's next one.
             spec = await _beginning_at(admin, place, wanted)
     await admin.abort_transaction(spec)
     return spec.producer_id
@@ -116,11 +118,11 @@ async def _beginning_at(
 
 
 async def _refuse_known(admin: Admin, spec: AbortTransactionSpec) -> None:
-    """Raises click.ClickException where a coordinator will end it, or cannot be asked."""
+    """Raise click.ClickException if a coordinator will end it, or does not respond."""
     place: TopicPartition = spec.topic_partition
     known = (await describe_by_producer(admin, {spec.producer_id})).get(spec.producer_id)
-    # Whatever the epochs: a coordinator goes on to the next one when it decides, before its markers
-    # are written, and a partition ends by a marker whatever its producer has open.
+    # The epochs may differ: a coordinator bumps the epoch with its decision, before its markers are
+    # written, and a marker ends any open transaction of its producer in the partition.
     if known is None or place not in known.topic_partitions:
         return
     name = known.transactional_id

@@ -15,8 +15,8 @@ from oncelog_client.errors import KafkaError
 
 
 async def add_near_name(admin: Admin, error: KafkaError | Missing) -> None:
-    """Add to the message of `error` the nearest name that exists, for the first name on the command
-    line that does not. Where names cannot be listed, the message stays."""
+    """Append the nearest existing name to the message of `error`, for the first unknown name on the
+    command line. If names cannot be listed, the message is unchanged."""
     with suppress(KafkaError):
         near = await _near(admin)
         if not near:

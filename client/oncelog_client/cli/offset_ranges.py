@@ -1,4 +1,4 @@
-"""Where reading begins and ends, as `-o` and `--to` say it: offsets, ends, times, and ranges of
+"""Start and end of reading, in the form of `-o` and `--to`: offsets, ends, times, and ranges of
 them (the notations of rpk and kcat)."""
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from oncelog_client.values import OffsetAndTimestamp, TopicPartition
 
 MAX_OFFSET: Final = (1 << 63) - 1
 _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
-# Python would take any character between date and time, the colon of a range too.
+# Python would accept any character between date and time, even the colon of a range.
 _ISO: Final = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-# Up to so many digits a number after @ is of seconds, above it of milliseconds.
+# A number after @ with at most this many digits is in seconds, a longer one in milliseconds.
 _DIGITS_OF_SECONDS: Final = 10
 _STARTS: Final = frozenset({"start", "earliest", "beginning"})
 _ENDS: Final = frozenset({"end", "latest"})
@@ -30,7 +30,7 @@ NOTATION: Final = (
 
 
 class Kind(Enum):
-    """What a position counts from."""
+    """The reference of a position."""
 
     OFFSET = "offset"
     AFTER_START = "after start"
@@ -51,22 +51,22 @@ END: Final = Position(Kind.BEFORE_END)
 
 
 class Range(NamedTuple):
-    """From `first` up to `last`, which is not read any more; None: go on with what is written."""
+    """From `first` up to `last` (exclusive); None: without an end."""
 
     first: Position
     last: Position | None = None
 
 
-# Offset look-up: partition -> "earliest", "latest" or ms since 1970.
+# Look-up of offsets: partition -> "earliest", "latest" or ms since 1970.
 Lookup: TypeAlias = Callable[
     [Mapping[TopicPartition, Any]], Awaitable[Mapping[TopicPartition, OffsetAndTimestamp]]
 ]
 
 
 def parse_position(text: str, now_ms: int) -> Position:
-    """Return the position that a user has written; times may be relative to `now_ms`.
+    """Parse a position. Times may be relative to `now_ms`.
 
-    Raises click.UsageError for what is none.
+    Raise click.UsageError for any other text.
     """
     found = _position(text, now_ms)
     if found is None:
@@ -75,9 +75,9 @@ def parse_position(text: str, now_ms: int) -> Position:
 
 
 def parse_range(text: str, now_ms: int) -> Range:
-    """Return `FROM`, or `FROM:TO` of which either may be left out, as a range.
+    """Parse `FROM`, or `FROM:TO`, in which either part may be missing.
 
-    Raises click.UsageError for what is neither.
+    Raise click.UsageError for any other text.
     """
     whole = _position(text, now_ms)
     if whole is not None:
@@ -116,8 +116,9 @@ def _position(text: str, now_ms: int) -> Position | None:
 
 
 def parse_time(text: str, now_ms: int) -> int | None:
-    """Return a time in ms since 1970; None for what is none: seconds or milliseconds since 1970, a
-    date or time of ISO 8601 (UTC unless it names a zone), or `-1h30m`, so long before `now_ms`."""
+    """Return a time in ms since 1970, None for any other text. Forms: seconds or milliseconds since
+    1970; a date or time of ISO 8601 (UTC unless it names a zone); `-1h30m`, which is relative to
+    `now_ms`."""
     if text.isascii() and text.isdecimal():
         if len(text) > len(str(_LAST_MS)):
             return None
@@ -147,8 +148,8 @@ async def resolve(
 ) -> dict[TopicPartition, int]:
     """Return the offset of a position in each partition, within the log.
 
-    A partition without a record at or after a time is at its end. `lookup` is that of the reader:
-    for one of committed records the end is the last stable offset.
+    In a partition without a record at or after a time, it is the end. `lookup` is the reader's: for
+    a reader of committed records, the end is the last stable offset.
     """
     moved, _ = await resolve_and_warn(lookup, partitions, position)
     return moved
@@ -157,7 +158,7 @@ async def resolve(
 async def resolve_and_warn(
     lookup: Lookup, partitions: Iterable[TopicPartition], position: Position
 ) -> tuple[dict[TopicPartition, int], list[str]]:
-    """Return as `resolve` does, and a warning for each offset that was moved into its log."""
+    """Return the same as `resolve`, and a warning for each offset that was moved into its log."""
     places = list(partitions)
     starts = await _offsets(lookup, places, "earliest")
     ends = await _offsets(lookup, places, "latest")

@@ -1,4 +1,4 @@
-"""`oncelog groups --reset-offsets`: where each strategy of kafka-consumer-groups leads to."""
+"""`oncelog groups --reset-offsets`: the strategies of kafka-consumer-groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from oncelog_client.values import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The flags, of which a reset needs exactly one.
+# A reset needs exactly one of these flags.
 STRATEGIES: Final = (
     *("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime"),
     *("by_duration", "from_file"),
@@ -46,7 +46,7 @@ NewOffsets = dict[TopicPartition, int]
 async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
     """Show the old and new offsets of each group, and commit the new ones with `execute`.
 
-    Raises Failed for a group that has members: they would go on where they are.
+    Raise Failed for a group with members, because they would ignore the new offsets.
     """
     rows: list[tuple[Any, ...]] = []
     for group, described in (await admin.describe_groups(flags["named"])).items():
@@ -76,7 +76,7 @@ async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
 
 
 async def _new_offsets(admin: Admin, committed: NewOffsets, flags: dict[str, Any]) -> NewOffsets:
-    """The offsets that are asked for, kept within the logs."""
+    """Return the requested offsets, moved into the logs."""
     if flags["from_file"] is not None:
         wanted = read_offsets(flags["from_file"])
     else:
@@ -93,7 +93,7 @@ async def _new_offsets(admin: Admin, committed: NewOffsets, flags: dict[str, Any
 async def _partitions(
     admin: Admin, committed: Mapping[TopicPartition, int], topics: tuple[str, ...]
 ) -> list[TopicPartition]:
-    """All partitions of the topics named, or those the group has offsets of."""
+    """Return all partitions of the named topics, or those for which the group has offsets."""
     if not topics:
         return sorted(committed)
     scope = parse_scope(topics)
@@ -117,7 +117,7 @@ async def _by_strategy(
     committed: Mapping[TopicPartition, int],
     flags: dict[str, Any],
 ) -> NewOffsets:
-    """The offsets asked for, before they are kept within the log."""
+    """Return the requested offsets before they are moved into the log."""
     if flags["to_offset"] is not None:
         return dict.fromkeys(partitions, flags["to_offset"])
     if flags["shift_by"] is not None:
@@ -138,9 +138,9 @@ async def _by_strategy(
         timestamp_ms = parse_datetime(flags["to_datetime"])
     else:
         timestamp_ms = wall_ms() - parse_duration(flags["by_duration"])
-    # Negative timestamps have other meanings in the protocol.
+    # In the protocol, negative timestamps have other meanings.
     timestamp_ms = max(timestamp_ms, 0)
-    # A partition without a record at or after that time is at its end.
+    # In a partition without a record at or after that time, it is the end.
     found = await admin.list_offsets(dict.fromkeys(partitions, timestamp_ms))
     return latest | {partition: answer.offset for partition, answer in found.items()}
 
@@ -151,10 +151,9 @@ async def _listed(admin: Admin, partitions: list[TopicPartition], end: Any) -> N
 
 
 def read_offsets(path: Path) -> NewOffsets:
-    """Return the offsets of lines `topic,partition,offset`.
+    """Parse the offsets in lines `topic,partition,offset`.
 
-    Raises click.UsageError with the number of a line that is not that, and for a file that is not
-    text in UTF-8.
+    Raise click.UsageError with the number of an invalid line, and for a file that is not UTF-8.
     """
     import csv
 

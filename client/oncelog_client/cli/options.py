@@ -1,4 +1,4 @@
-"""What most commands share: where the cluster is, settings from a file, and how a call is run."""
+"""Options of most commands: the cluster, settings from a file, and how a call runs."""
 
 from __future__ import annotations
 
@@ -37,17 +37,18 @@ LONGEST_WAIT_S: Final = 1_000_000.0
 LONGEST_LABEL: Final = 63
 LONGEST_HOST: Final = 253
 
-# Names in a --command-config file that need no setting here: what they ask for is what there is.
+# Names in a --command-config file without a setting here: the client already does what they ask
+# for.
 _GIVEN: Final = {"security.protocol": "PLAINTEXT"}
-# Not built: their values, which may be secrets, are never shown.
+# Not built yet: their values may be secrets and are never shown.
 _SECURITY: Final = ("security.", "ssl.", "sasl.")
 
 
 def connection_options(command: F) -> F:
     """Add `--bootstrap-server`, `--command-config` and `--give-up-after`.
 
-    Not `--timeout`: in Kafka's tools that is a number of milliseconds, and for the console producer
-    linger.ms.
+    It is not called `--timeout`: in Kafka's tools that is a number of milliseconds, and linger.ms
+    of the console producer.
     """
     command = click.option(
         "--give-up-after",
@@ -83,15 +84,15 @@ def _servers(context: click.Context, option: click.Parameter, value: str) -> str
 
 
 def former_name(option: str, parameter: str, **attributes: Any) -> Callable[[F], F]:
-    """Accept `option` as the old name of the option of `parameter`. `--help` and completion do not
+    """Accept `option` as an older name of the parameter's option. `--help` and completion do not
     show it."""
     return click.option(option, parameter, hidden=True, **attributes)
 
 
 def parse_servers(text: str) -> str:
-    """Return `host:port,host:port` for addresses that may lack the port: 9092 then.
+    """Return `host:port,host:port` for addresses; the default port is 9092.
 
-    Raises ValueError for an empty list and for what cannot be an address.
+    Raise ValueError for an empty list and for an invalid address.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
@@ -145,7 +146,7 @@ def read_properties(path: Path | None) -> dict[str, Any]:
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """Return `name=value` pairs under Kafka's names as settings of this client, with their types.
 
-    Raises click.UsageError for a pair without `=`, a value of the wrong type, a security setting.
+    Raise click.UsageError for a pair without `=`, a value of the wrong type, a security setting.
     """
     types = _setting_types()
     settings: dict[str, Any] = {}
@@ -165,7 +166,7 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def _near_setting(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean …?`, with dots where the user types dots, or an empty string."""
+    """Return `; did you mean …?`, with dots if the user typed dots, or an empty string."""
     from difflib import get_close_matches
 
     near = get_close_matches(name.replace(".", "_").lower(), list(known), n=1)
@@ -175,7 +176,7 @@ def _near_setting(name: str, known: Iterable[str]) -> str:
 
 
 def _setting_types() -> dict[str, str]:
-    """Setting -> its type as the clients' settings name it."""
+    """Return setting -> type, as annotated in the clients' settings."""
     from oncelog_client.core.client_config import AdminSettings
     from oncelog_client.core.consumer_config import ConsumerSettings
     from oncelog_client.core.producer_config import ProducerSettings
@@ -188,7 +189,7 @@ def _setting_types() -> dict[str, str]:
 
 
 def split_pair(pair: str) -> tuple[str, str]:
-    """Return `name=value` as (name, value); raise click.UsageError where there is no `=`."""
+    """Return `name=value` as (name, value); raise click.UsageError without `=`."""
     name, equals, value = pair.partition("=")
     if not equals or not name.strip():
         raise click.UsageError(f"{_hidden(pair)!r} is not name=value")
@@ -198,8 +199,8 @@ def split_pair(pair: str) -> tuple[str, str]:
 def split_config(pair: str) -> tuple[str, str]:
     """Return `name=value` of a topic or a broker as (name, value).
 
-    Raises click.UsageError where there is no `=`, and for a duration in units where the setting is
-    in milliseconds.
+    Raise click.UsageError without `=`, and for a duration with a unit if the setting is in
+    milliseconds.
     """
     name, value = split_pair(pair)
     duration_ms = parse_duration_ms(value) if name.endswith(".ms") else None
@@ -211,12 +212,12 @@ def split_config(pair: str) -> tuple[str, str]:
 
 
 def _hidden(pair: str) -> str:
-    """A line that could be a secret without its name is not repeated whole."""
+    """The message does not repeat the whole line, because it may be a secret without its name."""
     return pair if len(pair) <= 20 else f"{pair[:20]}…"
 
 
 def _typed(name: str, value: str, kind: str) -> Any:
-    """Return the value as a `kind`. Raises click.UsageError for any other value."""
+    """Convert the value to `kind`. Raise click.UsageError for an invalid value."""
     if kind.startswith("Sequence"):
         return [part.strip() for part in value.split(",") if part.strip()]
     if kind == "bool":
@@ -234,18 +235,18 @@ def _typed(name: str, value: str, kind: str) -> Any:
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
-    """Run one call to its end; the client's errors pass, the frame (failures.py) prints them."""
+    """Run one call to its end. The client's errors pass through: failures.py prints them."""
     import asyncio
     import logging
 
-    # What matters of the client's warnings is said by the commands, in their words.
+    # Commands report what matters of the client's warnings.
     for name in ("oncelog_client", "asyncio"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     return asyncio.run(call)
 
 
 def exactly_one(**chosen: object) -> str:
-    """Return the one flag that is given; raise click.UsageError for none or several."""
+    """Return the only given flag; raise click.UsageError for none or several."""
     given = [name for name, value in chosen.items() if value]
     if len(given) != 1:
         raise click.UsageError(f"exactly one of {_flags(list(chosen))} is needed")

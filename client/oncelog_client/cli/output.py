@@ -1,7 +1,7 @@
 """Results as a table for people, aligned text for pipes, JSON and CSV for scripts.
 
-A command states its columns with what they hold (`kind`) and which can be left out first (`rank`);
-`show` prints rows under them in the form that `--output` asks for.
+A command declares its columns by content (`kind`) and importance (`rank`); `show` prints rows in
+the form of `--output`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from oncelog_client.cli.quantities import duration_text, size_text, time_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Sequence[Any]
-# What a column holds: a name that is copied elsewhere, a number, milliseconds, milliseconds since
-# the epoch, bytes, `topic-partition`s, or words.
+# The content of a column: a name that users copy, a number, milliseconds, milliseconds since the
+# epoch, bytes, `topic-partition`s, or words.
 Kind = Literal["id", "count", "offset", "duration", "time", "size", "partitions", "text"]
 
 FORMS: Final = ("table", "wide", "json", "csv")
 NUMBERS: Final = frozenset({"count", "offset", "duration", "size"})
-# The longest identifier that a table shows whole: a topic's name has at most 249 characters.
+# Maximum length of an identifier in a table: a topic's name has at most 249 characters.
 LONGEST: Final = 255
 ELLIPSIS: Final = "…"
 DEFAULT_WIDTH: Final = 80
@@ -34,9 +34,9 @@ DEFAULT_WIDTH: Final = 80
 class Column(NamedTuple):
     """A column of a result. `heading` in snake case is its name in JSON and CSV.
 
-    A higher `rank` is dropped first where a terminal is too narrow; rank 0 never is. Headings of
-    durations and times end with ` ms`, which people do not see. A terminal shows `label`, if there
-    is one, for a heading of many words.
+    A higher `rank` is dropped first if a terminal is too narrow; rank 0 is never dropped. Headings
+    of durations and times end with ` ms`, which tables for people do not show. A terminal shows
+    `label`, if there is one, in place of a long heading.
     """
 
     heading: str
@@ -46,12 +46,12 @@ class Column(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name in JSON and CSV."""
+        """Return the name in JSON and CSV."""
         return self.heading.lower().replace(" ", "_").replace("-", "_")
 
     @property
     def title(self) -> str:
-        """The heading for people."""
+        """Return the heading for people."""
         in_ms = self.kind in {"duration", "time"}
         return self.label or (self.heading.removesuffix(" ms") if in_ms else self.heading)
 
@@ -76,8 +76,8 @@ def show(
     """Print rows in the form `output`: a table on a terminal, aligned columns elsewhere, JSON, CSV.
 
     Without rows, people read `empty` on standard error. In JSON and CSV values keep their types and
-    units; elsewhere None is a dash, a list is joined by commas, and so are the `name=value` of a
-    mapping.
+    units. Elsewhere None is a dash, and lists and the `name=value` of mappings are joined by
+    commas.
     """
     rows = list(rows)
     if output == "json":
@@ -99,17 +99,17 @@ def show_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line for people on standard error, which no script reads as a result."""
+    """Print a line for people on standard error, so that no script reads it as a result."""
     click.echo(printable_lines(text), err=True)
 
 
 def say(text: str) -> None:
-    """Print lines on standard output, without the control characters of identifiers in them."""
+    """Print lines on standard output, with control characters in identifiers escaped."""
     click.echo(printable_lines(text))
 
 
 def for_people(output: str) -> bool:
-    """Return whether the form of the result is one that people read."""
+    """Return True if the form of the result is for people."""
     return output in {"table", "wide"}
 
 
@@ -163,7 +163,7 @@ def _align(columns: Sequence[Column], rows: Sequence[Row]) -> None:
         [column.heading.upper() for column in columns],
         *([_text(value) for value in row] for row in rows),
     ]
-    # An identifier of thousands of characters makes its own line longer, not all the others.
+    # An identifier of thousands of characters widens only its own line.
     widths = [
         max(min(columns_of(line[index]), LONGEST) for line in lines)
         for index in range(len(columns))
@@ -193,7 +193,7 @@ def _draw(columns: Sequence[Column], rows: Sequence[Row], width: int) -> None:
 
 
 def _cell(column: Column, value: Any, now_ms: int) -> Cell:
-    """A value as people read it, in pieces that stay whole."""
+    """Return the pieces of a value for people."""
     if isinstance(value, list | tuple | Mapping):
         items = _items(value)
         if column.kind == "partitions":
@@ -212,7 +212,8 @@ def _cell(column: Column, value: Any, now_ms: int) -> Cell:
 
 
 def shortened(text: str) -> str:
-    """Return `text`, or its first characters and an ellipsis if no name of Kafka is that long."""
+    """Return `text`, or its first characters and an ellipsis if it is longer than any valid
+    name."""
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + ELLIPSIS
 
 

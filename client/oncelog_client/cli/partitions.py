@@ -1,4 +1,4 @@
-"""Lists of partitions as a user writes them: `0,2-4`."""
+"""Lists of partitions in the form `0,2-4`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 import click
 
 MAX_PARTITION: Final = (1 << 31) - 1
-# A topic has fewer; a range that names more is a slip.
+# No topic has so many partitions: a range with more is a mistake.
 MAX_RANGE: Final = 1 << 20
 
 
 def parse_partitions(text: str | None) -> frozenset[int] | None:
-    """Return the numbers in `0,2-4`; None for None, which stands for all.
+    """Return the numbers in `0,2-4`; None for None, which means all.
 
-    Raises click.UsageError for what is no such list.
+    Raise click.UsageError for an invalid list.
     """
     if text is None:
         return None

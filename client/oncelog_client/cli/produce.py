@@ -39,7 +39,7 @@ from oncelog_protocol.errors import ErrorCode
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 CLOSING_MS: Final = 150
-UNANSWERED: Final = 10_000  # records on their way before the outcome of the first is looked at
+UNANSWERED: Final = 10_000  # number of records in flight before the outcome of the first is checked
 
 
 @click.command(
@@ -150,7 +150,7 @@ def produce(
             except asyncio.CancelledError:
                 if written is None or not stop.is_set:
                     raise
-            # While signals are handled: another one must not take the words away.
+            # Signals are still handled here, so that another one does not interrupt the message.
             _say(written, output)
             stop.words = lambda: ""
         return stop
@@ -170,9 +170,9 @@ def _say(written: Written, output: str) -> None:
 
 
 def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the producer's settings: of the file, of --producer-property, of the flags.
+    """Return the producer's settings: from the file, from --producer-property, from the flags.
 
-    Raises click.UsageError for a size of transactions without transactions.
+    Raise click.UsageError for a transaction size without transactions.
     """
     settings = given | parse_settings(flags["settings"])
     for name, value in (
@@ -190,7 +190,7 @@ def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 
 
 def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
-    """Return a producer; print what it warns of."""
+    """Return a producer; print its warnings."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", SettingsWarning)
         producer = Producer(bootstrap_server, **settings)
@@ -200,10 +200,10 @@ def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
 
 
 async def _find(producer: Producer, topic: str, where: Target) -> None:
-    """Print that a topic is made, if it is. Raise Failed where there is no such topic, and none is
-    made: a producer's first record would wait for it for `max_block_ms`."""
+    """Print that the topic will be created, if so. Raise Failed if the topic does not exist and
+    will not be created: the producer's first record would wait for it for `max_block_ms`."""
     server, settings, give_up_after = where
-    # Before the producer asks: that makes the topic.
+    # Before the producer's request, which creates the topic.
     created = await warning_if_new(server, settings, topic, give_up_after)
     try:
         async with asyncio.timeout(give_up_after):
@@ -223,15 +223,15 @@ async def _find(producer: Producer, topic: str, where: Target) -> None:
 
 
 async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_s: float) -> None:
-    """Write, watch the connection, and say what was written when either fails. What cannot be sent
-    is not waited for any more.
+    """Write, watch the connection, and report what was written if either fails. Records that cannot
+    be sent any more are dropped.
 
-    Raises Failed, and KafkaError for what the broker has refused.
+    Raise Failed, and KafkaError for a refusal by the broker.
     """
     try:
         await watched(written.producer, writing, patience_s)
     except (Failed, KafkaError) as error:
-        # Not for max_block_ms: the user has been waiting already.
+        # A short timeout instead of max_block_ms, because the user has waited already.
         await written.producer.close(timeout_ms=CLOSING_MS)
         raise Failed(f"{error}; {written.summary()}") from error
     except asyncio.CancelledError:
@@ -242,7 +242,7 @@ async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_
 
 @dataclass(slots=True)
 class Written:
-    """What one run writes, and how much of it the broker has confirmed."""
+    """The written records of one run, and how many of them the broker has confirmed."""
 
     producer: Producer
     topic: str
@@ -256,12 +256,12 @@ class Written:
     records: int = 0
     refused: int = 0
     transactions: int = 0
-    unfinished: str = ""  # what became of the last transaction, where it was not committed
+    unfinished: str = ""  # the outcome of the last transaction, if it was not committed
     _committed: int = 0
     _unanswered: deque[asyncio.Future[RecordMetadata]] = field(default_factory=deque)
 
     def summary(self) -> str:
-        """Return what was written, for people: `3 records written to orders`."""
+        """Return the summary for people: `3 records written to orders`."""
         self._settle()
         text = f"{count_text(self.records, 'record')} written to {self.topic}"
         if self.refused:
@@ -276,9 +276,9 @@ class Written:
         return f"{text}; interrupted" if self.stop.is_set else text
 
     async def write_all(self, stream: IO[bytes], transaction_size: int | None) -> None:
-        """Read to the end of `stream`, or until it is stopped.
+        """Read to the end of `stream`, or until a signal stops it.
 
-        Raises Failed for a line without a key, and in a transaction where it is aborted.
+        Raise Failed for a line without a key; in a transaction this aborts it.
         """
         lines = lines_of(stream, self.stop.event, self.producer.config.max_request_size)
         if self.producer.config.transactional_id is None:
@@ -293,7 +293,7 @@ class Written:
     async def _one_transaction(
         self, first: bytes, lines: AsyncIterator[bytes], size: int | None
     ) -> None:
-        """Write a transaction; an interruption aborts it."""
+        """Write a transaction. An interruption aborts it."""
         count = 0
         committing = False
         try:
@@ -316,9 +316,9 @@ class Written:
         self._committed = self.records
 
     def _unfinished(self, error: BaseException, count: int, *, committing: bool) -> None:
-        """A transaction of `count` records ended by `error` and not by its commit."""
+        """Record that `error` and not a commit ended a transaction of `count` records."""
         if isinstance(error, CommitOutcomeUnknown):
-            return  # It says so itself.
+            return  # Its message says so.
         self.records = self._committed
         self._forget()
         if not isinstance(error, asyncio.CancelledError):
@@ -327,11 +327,11 @@ class Written:
             records = count_text(count, "more record")
             self.unfinished = f"whether a transaction of {records} is committed is unknown"
         else:
-            # The abort may have been cancelled as well: then its timeout does it.
+            # The abort may have been cancelled as well: then the timeout aborts the transaction.
             self.unfinished = "the open transaction is not committed"
 
     def _forget(self) -> None:
-        """Records of an aborted transaction: their outcome is known."""
+        """The outcome of records in an aborted transaction is known."""
         for answer in self._unanswered:
             answer.cancel()
         self._unanswered.clear()
@@ -351,11 +351,11 @@ class Written:
         await self._answered(0 if self.sync else UNANSWERED)
 
     async def _answered(self, rest: int) -> None:
-        """Wait until at most `rest` records are without an answer; raise what went wrong."""
+        """Wait until at most `rest` records are in flight; raise the first error."""
         if rest == 0 and self._unanswered:
             await self.producer.flush()
         while self._unanswered and (len(self._unanswered) > rest or self._unanswered[0].done()):
-            # It stays in the queue until it has its outcome, for the summary.
+            # It stays in the queue until its outcome, for the summary.
             written = await asyncio.shield(self._unanswered[0])
             self._unanswered.popleft()
             self.records += 1
@@ -364,7 +364,7 @@ class Written:
                 self.report(written)
 
     def _settle(self) -> None:
-        """Count what the broker has confirmed meanwhile, and what it has refused."""
+        """Count the records that the broker has confirmed or refused meanwhile."""
         unknown: deque[asyncio.Future[RecordMetadata]] = deque()
         for answer in self._unanswered:
             if not answer.done() or answer.cancelled():
@@ -381,4 +381,4 @@ class Written:
 
 
 class _Stopped(Exception):
-    """Interrupted within a transaction, which is aborted by this."""
+    """The user has interrupted a transaction, and this aborts it."""

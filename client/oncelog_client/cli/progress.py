@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """A count and the time on standard error during long work. Nothing is shown unless that is a
-    terminal, or if `stream`, which carries the records themselves, is one too."""
+    """A count and the time on standard error during long work. It is shown only if standard error
+    is a terminal, and `stream` with the records is none."""
 
     def __init__(self, what: str, stream: TextIO | None, total: int | None = None) -> None:
         self._what = what

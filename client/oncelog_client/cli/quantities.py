@@ -6,12 +6,12 @@ import time
 from typing import Final
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
-# Text, which `re` compiles when it is first matched: most commands match none.
+# Text, which `re` compiles at the first match: most commands match none.
 _DURATION: Final = r"(?:\d{1,12}(?:ms|s|m|h|d))+"
 _PART: Final = r"(\d+)(ms|s|m|h|d)"
 _SIZES: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _KIB: Final = 1024
-# time.localtime takes years of four digits; a timestamp beyond them is no time of a clock.
+# time.localtime has years of four digits; a larger timestamp is not from a clock.
 _LAST_MS: Final = 253_402_300_799_000
 
 

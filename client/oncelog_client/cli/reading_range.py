@@ -1,4 +1,4 @@
-"""`consume -o -e -p`: from where to where each partition is read."""
+"""`consume -o -e -p`: start and end of reading in each partition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oncelog_client.values import ConsumerRecord, OffsetAndTimestamp, TopicParti
 
 
 class Bounds:
-    """The offset at which each partition has been read; without any, reading does not end."""
+    """The offset at which reading a partition ends; without any, reading does not end."""
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self._left = dict(ends)
@@ -28,7 +28,8 @@ class Bounds:
         return [record for record in records if record.offset < ends[record.topic_partition]]
 
     async def reached(self, consumer: Consumer) -> bool:
-        """Return whether every partition has been read; those that have are read no further."""
+        """Return True if every partition was read to its end. Partitions at their end are
+        paused."""
         for partition, end in list(self._left.items()):
             if await consumer.position(partition) >= end:
                 consumer.pause(partition)
@@ -37,10 +38,10 @@ class Bounds:
 
 
 class Selection:
-    """What the flags say to read of one topic."""
+    """The flags for reading one topic."""
 
     def __init__(self, flags: Mapping[str, Any]) -> None:
-        """Raises click.UsageError for flags that contradict each other."""
+        """Raise click.UsageError for flags that contradict each other."""
         self._numbers = parse_partitions(flags["partitions"])
         text = flags["range"]
         self._range = None if text is None else parse_range(text, wall_ms())
@@ -61,16 +62,16 @@ class Selection:
 
     @property
     def is_given(self) -> bool:
-        """Whether any of the flags is there."""
+        """Return True if any of the flags is given."""
         return self._range is not None or self._numbers is not None or self._to_the_end
 
     async def point(
         self, consumer: Consumer, partitions: Iterable[TopicPartition]
     ) -> Bounds | None:
-        """Assign the partitions and go to where reading begins; return where it ends.
+        """Assign the partitions and move to the start of reading. Return the ends.
 
-        Without `-o` that is the first record for `-e` and --from-beginning, else the next one.
-        Raises Failed for a partition that does not exist.
+        Without `-o` the start is the first record for `-e` and --from-beginning, else the next one.
+        Raise Failed for a partition that does not exist.
         """
         chosen = self._chosen(list(partitions))
         await consumer.assign(chosen)
@@ -104,7 +105,8 @@ class Selection:
 async def _looked_up(
     consumer: Consumer, specs: Mapping[TopicPartition, Any]
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """As Admin.list_offsets, by what a consumer has: its end is that of its isolation level."""
+    """Return the same as Admin.list_offsets, from a consumer: the end depends on its isolation
+    level."""
     earliest = [place for place, spec in specs.items() if spec == "earliest"]
     latest = [place for place, spec in specs.items() if spec == "latest"]
     timed = {place: spec for place, spec in specs.items() if isinstance(spec, int)}

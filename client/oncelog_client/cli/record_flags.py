@@ -1,4 +1,5 @@
-"""`produce -k -H -p --tombstone`: what every record of a call has in common, and where it went."""
+"""`produce -k -H -p --tombstone`: the common parts of all records of a call, and the printed
+places."""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ from oncelog_client.values import Header, RecordMetadata
 
 
 class Reader(Protocol):
-    """Makes a record of a line."""
+    """Makes a record from a line."""
 
     def read(self, line: bytes) -> tuple[bytes | None, bytes | None, list[Header]]:
-        """Return key, value and headers; raises ValueError for a line that lacks a part."""
+        """Return key, value and headers; raise ValueError for a line that lacks a part."""
         ...
 
 
 class FixedParts:
-    """Reads lines as records, with `key` in place of the line's own unless it is None, and with
-    `headers` after those of the line. With `tombstone` a record has no value."""
+    """Reads lines as records. `key`, unless None, replaces the line's key, and `headers` follow the
+    line's headers. With `tombstone` records have no value."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class FixedParts:
         self._tombstone = tombstone
 
     def read(self, line: bytes) -> tuple[bytes | None, bytes | None, list[Header]]:
-        """Return key, value and headers; raises ValueError for a line that lacks a part."""
+        """Return key, value and headers; raise ValueError for a line that lacks a part."""
         key, value, headers = self._lines.read(line)
         if self._key is not None:
             key = self._key
@@ -67,8 +68,8 @@ def _encoded(flag: str, text: str) -> bytes:
 
 
 def report_to(output: str, *, wanted: bool) -> Callable[[RecordMetadata], None] | None:
-    """Return what prints `partition 0 offset 0` of each record; None if it is not `wanted`. JSON is
-    the only thing on standard output where it is asked for."""
+    """Return the function that prints `partition 0 offset 0` for each record; None if it is not
+    `wanted`. With JSON, standard output has nothing but JSON."""
     if not wanted:
         return None
     out = note if output == "json" else say
@@ -80,8 +81,7 @@ def report_to(output: str, *, wanted: bool) -> Callable[[RecordMetadata], None] 
 
 
 def one_topic(argument: str | None, option: str | None) -> str | None:
-    """Return the topic that was given as an argument or as --topic; raises click.UsageError for
-    both."""
+    """Return the topic from the argument or from --topic; raise click.UsageError for both."""
     if argument is not None and option is not None:
         raise click.UsageError("TOPIC and --topic are the same: give one of them")
     return argument if argument is not None else option

@@ -1,4 +1,4 @@
-r"""`consume -f`: a record as a template says, with the tokens of kcat and rpk."""
+r"""`consume -f`: records in the form of a template, with the tokens of kcat and rpk."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ _ENCODINGS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "hex": lambda value: value.hex().encode(),
     "base64": base64.b64encode,
 }
-# The tokens that have bytes, which an encoding makes readable.
+# The tokens of binary fields, which an encoding makes readable.
 _OF_BYTES: Final = frozenset("kvs")
 
 
 class RecordFormat:
-    """A template that was understood: `write` fills it in."""
+    """A parsed template; `write` fills it in."""
 
     def __init__(self, template: str) -> None:
-        """Raises click.UsageError for a token or an escape that does not exist."""
+        """Raise click.UsageError for an unknown token or escape."""
         self._parts: list[Part] = []
         literal = bytearray()
         rest = template
@@ -92,7 +92,7 @@ class RecordFormat:
             self._parts.append(_constant(bytes(literal)))
 
     def write(self, record: ConsumerRecord) -> bytes:
-        """Return the template with what the record has; a missing key or value is empty."""
+        """Return the template with the record's values; a missing key or value is empty."""
         return b"".join([part(record) for part in self._parts])
 
 

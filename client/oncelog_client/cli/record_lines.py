@@ -28,7 +28,8 @@ class LineReader:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
-        """Return the format for `parse.key=true` and so on. Raises click.UsageError if unknown."""
+        """Return the format for `parse.key=true` and so on. Raise click.UsageError for an unknown
+        property."""
         return cls(**_known(cls, properties))
 
     def read(self, line: bytes) -> tuple[bytes | None, bytes | None, list[Header]]:
@@ -60,7 +61,7 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineWriter:
-    """Kafka's DefaultMessageFormatter: which parts of a record are printed, and between what."""
+    """Kafka's DefaultMessageFormatter: the printed parts of a record, and the separators."""
 
     print_timestamp: bool = False
     print_partition: bool = False
@@ -80,7 +81,7 @@ class LineWriter:
         return cls(**_known(cls, properties))
 
     def write(self, record: ConsumerRecord) -> bytes:
-        """Return the line of a record; keys and values are printed as their bytes."""
+        """Return the line of a record, with the bytes of key and value."""
         parts = []
         if self.print_timestamp:
             kind = _TIMESTAMP_TYPES.get(record.timestamp_type, "NO_TIMESTAMP")
@@ -110,7 +111,7 @@ class LineWriter:
 
 
 def json_record(record: ConsumerRecord) -> dict[str, Any]:
-    """A record for `--json`: text where it is UTF-8, otherwise `{"base64": ...}`."""
+    """Return a record for `--json`: text if it is UTF-8, else `{"base64": ...}`."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -136,7 +137,7 @@ def _split(text: bytes, separator: str) -> list[bytes]:
 
 
 def _known(cls: type[LineReader | LineWriter], properties: Mapping[str, str]) -> dict[str, Any]:
-    """Properties as fields of the class: `parse.key=true` is parse_key=True."""
+    """Parse properties into fields of the class: `parse.key=true` is parse_key=True."""
     fields = cls.__dataclass_fields__
     values: dict[str, Any] = {}
     for name, text in properties.items():
@@ -153,5 +154,5 @@ def _known(cls: type[LineReader | LineWriter], properties: Mapping[str, str]) ->
 
 
 def _escaped(text: str) -> str:
-    r"""`\t` and `\n` as people write them on a command line."""
+    r"""Replace `\t` and `\n` in an argument."""
     return text.replace("\\t", "\t").replace("\\n", "\n")

@@ -1,4 +1,4 @@
-"""Where `--reset-offsets` and `--offset` point to: the notations of Kafka's tools."""
+"""Targets of `--reset-offsets` and `--offset`, in the notations of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _SECONDS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
-    """Return `topic` or `topic:0,1,2` as topic -> partitions; an empty list stands for all of them.
+    """Parse `topic` or `topic:0,1,2` into topic -> partitions; an empty list means all of them.
 
-    A topic that is named several times gets all that is named. Raises click.UsageError for a
-    partition that is no number.
+    Several entries of a topic are merged. Raise click.UsageError for a partition that is no number.
     """
     scope: dict[str, list[int]] = {}
     for text in topics:
@@ -44,7 +43,8 @@ def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
 
 
 def in_scope(scope: dict[str, list[int]], partition: TopicPartition) -> bool:
-    """Whether `--topic` names this partition; no `--topic` at all names every one."""
+    """Return True if `--topic` names this partition; without `--topic`, every partition is
+    named."""
     if not scope:
         return True
     numbers = scope.get(partition.topic)

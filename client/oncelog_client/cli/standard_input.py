@@ -1,5 +1,5 @@
-"""Lines of standard input as they come in, without a thread: a read in a thread cannot be ended,
-and ends the interpreter badly."""
+"""Reads lines of standard input as they come in, without a thread: a read in a thread cannot be
+cancelled, and disturbs the end of the interpreter."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CHUNK: Final = 1 << 20
 
 
 class LineTooLong(ValueError):
-    """A line that no record can hold."""
+    """The line is too long for any record."""
 
 
 async def lines_of(stream: IO[bytes], stop: asyncio.Event, longest: int) -> AsyncIterator[bytes]:
     """Yield lines without their ends until the end of the input, or until `stop` is set.
 
-    A last line without an end counts, unless it was stopped in the middle. Raises LineTooLong for
-    a line of more than `longest` bytes.
+    A last line without an end counts, unless reading stopped in the middle of it. Raises
+    LineTooLong for a line of more than `longest` bytes.
     """
     rest = b""
     async for chunk in _chunks(stream, stop):
@@ -37,7 +37,7 @@ async def lines_of(stream: IO[bytes], stop: asyncio.Event, longest: int) -> Asyn
 async def _chunks(stream: IO[bytes], stop: asyncio.Event) -> AsyncIterator[bytes]:
     try:
         descriptor = stream.fileno()
-    except OSError:  # Not a file of the system: all of it is there.
+    except OSError:  # Not a file of the system: it has all lines already.
         descriptor = -1
     while not stop.is_set():
         if descriptor >= 0:
@@ -57,7 +57,7 @@ async def _chunks(stream: IO[bytes], stop: asyncio.Event) -> AsyncIterator[bytes
 
 
 async def _readable(descriptor: int, stop: asyncio.Event) -> None:
-    """Return when a read would not wait, or `stop` is set."""
+    """Return when a read would not block, or `stop` is set."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[None] = loop.create_future()
 
@@ -68,7 +68,7 @@ async def _readable(descriptor: int, stop: asyncio.Event) -> None:
     try:
         loop.add_reader(descriptor, ready)
     except PermissionError:
-        return  # A regular file is always readable, and no selector takes it.
+        return  # A regular file is always readable, and selectors refuse it.
     stopping = asyncio.ensure_future(stop.wait())
     stopping.add_done_callback(lambda _: ready())
     try:

@@ -1,5 +1,5 @@
-"""Bytes to standard output without holding the event loop: the reader of a pipe, or a terminal that
-was stopped, may not take them for long."""
+"""Writes to standard output without blocking the event loop, even if the reader of a pipe, or a
+stopped terminal, reads nothing for long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import os
 import stat
 from typing import IO, Final
 
-# A pipe that is ready for writing takes this much at once on every system (POSIX: PIPE_BUF).
+# A pipe that is ready for writing accepts this many bytes at once on every system (POSIX:
+# PIPE_BUF).
 ALWAYS_TAKEN: Final = 512
 
 
@@ -20,24 +21,24 @@ class StandardOutput:
         stream.flush()
         try:
             self._descriptor = stream.fileno()
-        except OSError:  # Not a file of the system: it takes everything.
+        except OSError:  # Not a file of the system: it accepts everything.
             self._descriptor = -1
         else:
             mode = os.fstat(self._descriptor).st_mode
             if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(self._descriptor)):
-                self._descriptor = -1  # A regular file is always ready, and no selector takes it.
+                self._descriptor = -1  # A regular file is always ready, and selectors refuse it.
         self._own = -1
-        self.taken = 0  # bytes of the last write that are on their way to the reader
+        self.taken = 0  # bytes of the last write that the reader has not got yet
 
     def __enter__(self) -> StandardOutput:
         if self._descriptor >= 0:
-            # Opened again: O_NONBLOCK on the descriptor itself would be there for all processes
-            # that share it, the shell among them.
+            # Opened again, because O_NONBLOCK on the descriptor itself would apply to all processes
+            # that share it, such as the shell.
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             try:
                 self._own = os.open(f"/proc/self/fd/{self._descriptor}", flags)
             except OSError:
-                self._own = -1  # A socket, or a system without /proc: in small pieces.
+                self._own = -1  # A socket, or a system without /proc: write small pieces.
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,7 +61,7 @@ class StandardOutput:
             await self._some(view[self.taken :])
 
     async def _some(self, data: memoryview) -> None:
-        """Write what the reader takes at once, or wait until it takes something."""
+        """Write what the reader accepts at once, or wait until it accepts something."""
         if self._own < 0:
             await _writable(self._descriptor)
             self.taken += os.write(self._descriptor, data[:ALWAYS_TAKEN])

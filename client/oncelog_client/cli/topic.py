@@ -60,7 +60,7 @@ TRIM_COLUMNS: Final = (
 )
 
 names_argument = click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=NAME)
-# `--partitions` is a number in `topic create`; it was the name of this option, too.
+# In `topic create`, `--partitions` is a number; this option once had the same name.
 _former_name: Final = former_name("--partitions", "partitions")
 
 
@@ -299,8 +299,8 @@ def trim(
 async def _partitions(
     admin: Admin, topics: tuple[str, ...], wanted: frozenset[int] | None
 ) -> dict[TopicPartition, PartitionInfo]:
-    """The partitions of the topics, or those of `wanted`. Raises Failed for one that does not
-    exist."""
+    """Return the partitions of the topics, or those of `wanted`. Raise Failed for a partition that
+    does not exist."""
     described = await admin.describe_topics(dict.fromkeys(topics))
     found: dict[TopicPartition, PartitionInfo] = {}
     for name, description in described.items():
@@ -320,7 +320,7 @@ async def _partitions(
 async def _ends(
     admin: Admin, places: list[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, int, int]]:
-    """Start, last stable offset and high watermark."""
+    """Return start, last stable offset and high watermark of each partition."""
     if not places:
         return {}
     starts, stable, ends = await asyncio.gather(

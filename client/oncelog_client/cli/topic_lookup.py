@@ -1,4 +1,4 @@
-"""The partitions of a topic, or at once that there is no such topic: a reader would wait for it."""
+"""Checks that a topic exists, because a reader would wait for a missing one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from oncelog_protocol.errors import ErrorCode
 async def find_partitions(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> list[TopicPartition]:
-    """Asked by an admin client that has those of a client's settings that all clients have.
+    """Return the partitions of a topic, from an admin client with the settings of `client`.
 
-    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist, with the nearest
+    Raise KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist, with the nearest
     name that does.
     """
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
@@ -38,8 +38,8 @@ async def find_partitions(
 async def warning_if_new(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> str:
-    """Return what to say once a topic is made that does not exist now, with the nearest name that
-    does; an empty string for a topic that exists."""
+    """Return the message for the creation of a topic that does not exist yet, with the nearest
+    existing name; an empty string for a topic that exists."""
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
         try:
             await admin.describe_topics([topic])
@@ -68,9 +68,9 @@ async def _near(admin: Admin, topic: str) -> str:
 
 
 class TopicNames:
-    """Kafka's include list: regular expressions, a comma meaning or, which match a whole name.
+    """Kafka's include list: regular expressions for a whole name. A comma means or.
 
-    They are RE2's, matched in linear time. Raises click.UsageError for what is none.
+    They are those of RE2, matched in linear time. Raise click.UsageError for an invalid expression.
     """
 
     def __init__(self, option: str, patterns: Iterable[str]) -> None:
@@ -84,7 +84,7 @@ class TopicNames:
             raise self._refused(error) from None
 
     def fullmatch(self, name: str, /) -> bool:
-        """Return whether the name of a topic matches."""
+        """Return True if the name of a topic matches."""
         from oncelog_protocol.pattern import PatternError
 
         try:

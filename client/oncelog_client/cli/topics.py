@@ -23,7 +23,7 @@ from oncelog_client.cli.topic_lookup import TopicNames
 if TYPE_CHECKING:
     from oncelog_client.admin import Admin, ConfigEntry, TopicDescription
 
-# What one verb needs is imported by it: `--list` is to be quick.
+# Each verb imports what it needs, so that `--list` is quick.
 TOPIC_COLUMN: Final = Column("Topic", "id")
 CHANGED_COLUMNS: Final = (TOPIC_COLUMN, Column("Result"))
 PARTITION_COLUMNS: Final = (

@@ -33,7 +33,8 @@ LIST_COLUMNS: Final = (
     Column("Age ms", "duration", rank=1),
     Column("Client id", "id", rank=2),
 )
-# More ids than these are listed without age and client: each is a request to its coordinator.
+# Above this number, ids are listed without age and client: each id needs a request to its
+# coordinator.
 MOST_DESCRIBED: Final = 500
 DESCRIBE_COLUMNS: Final = (
     Column("Coordinator id", "count"),
@@ -150,7 +151,7 @@ def list_(
 
 
 async def _described(admin: Admin, names: list[str]) -> dict[str, TransactionDescription]:
-    """What coordinators say of the ids; less those that have expired meanwhile."""
+    """Return the descriptions of the ids, without those that have expired meanwhile."""
     if not names or len(names) > MOST_DESCRIBED:
         return {}
     try:
@@ -280,7 +281,7 @@ def force_terminate(
     wanted = _one_id(id_, transactional_id)
 
     async def call(admin: Admin) -> None:
-        found = await existing(admin, wanted)  # else it would be made
+        found = await existing(admin, wanted)  # otherwise the call would create it
         if not include_two_phase:
             refuse_two_phase(found)
         await admin.force_terminate_transaction(wanted)
@@ -289,7 +290,7 @@ def force_terminate(
     show(RESULT_COLUMNS, [(wanted, "terminated")], output=output)
 
 
-# The verb as Kafka's tool has it.
+# The verb has the name that Kafka's tool uses.
 transactions.add_command(
     click.Command(
         "forceTerminateTransaction",

@@ -1,4 +1,4 @@
-"""What a trim of a topic would be refused for, asked before anything is shown or deleted."""
+"""Checks that a trim of a topic will not be refused, before anything is shown or deleted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DELETE: Final = "delete"
 
 
 async def check_trim(admin: Admin, topic: str, places: list[TopicPartition], to: Position) -> None:
-    """Raise Failed where DeleteRecords (KIP-107) would refuse: an internal topic, a topic that is
-    compacted alone, an offset beyond the end of a log."""
+    """Raise Failed if DeleteRecords (KIP-107) would be refused: for an internal topic, a topic that
+    is only compacted, an offset beyond the end of a log."""
     if (await admin.describe_topics([topic]))[topic].is_internal:
         raise Failed(
             f"INVALID_TOPIC_EXCEPTION: {topic} is an internal topic; its records are not deleted by"
@@ -36,7 +36,7 @@ async def check_trim(admin: Admin, topic: str, places: list[TopicPartition], to:
 
 
 async def _cleanup_policy(admin: Admin, topic: str) -> list[str] | None:
-    """The policy; None where it is not known, as the user may not read settings."""
+    """Return the policy; None if it is unknown, because the user may not read settings."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         found = (await admin.describe_configs([resource]))[resource].get(POLICY)

@@ -1,4 +1,4 @@
-"""The participants of a two-phase commit (KIP-939): no verb aborts them without a flag."""
+"""Two-phase commits (KIP-939): no verb aborts their transactions without a flag."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from oncelog_client.cli.output import show
 from oncelog_client.cli.transactions import RESULT_COLUMNS, existing, transactions
 from oncelog_client.cli.two_phase import include_two_phase_option, refuse_two_phase
 
-# What an abort ends. In the states behind a decision the coordinator ends it by itself.
+# The states in which an abort has an effect. After a decision the coordinator ends the transaction
+# by itself.
 OPEN_STATES: Final = frozenset({"Ongoing"})
 
 
@@ -31,7 +32,7 @@ def txn(**_: object) -> None:
 
 
 def _same(verb: str, name: str, text: str, examples: Sequence[str]) -> None:
-    """Add `name`, which does what `transactions <verb>` does."""
+    """Add the verb `name`, which does the same as `transactions <verb>`."""
     there = transactions.commands[verb]
     txn.add_command(
         Tool(
