@@ -60,8 +60,7 @@ class PartitionLog:
         self.producers: Final = loaded.producers
         self.snapshots: Final = loaded.snapshots
         self.leader_epochs: Final = loaded.leader_epochs
-        # The latest leader epoch with records in its file: a leader that appends nothing writes no
-        # epoch.
+        # The latest epoch in the file: a leader that appends nothing writes no epoch.
         self._written_epoch = loaded.leader_epochs.latest_epoch
         # True if the file of leader epochs may be older on disk than in the page cache.
         self._epochs_unsynced = loaded.epochs_unsynced
@@ -284,8 +283,7 @@ class PartitionLog:
         return self.log_end_offset
 
     def _note_aborted(self, row: AbortedTransaction) -> None:
-        """The marker is in the log: readers get the row from memory, even if the txnindex cannot be
-        written now."""
+        """The marker is in the log. Readers get the row from memory, also without the txnindex."""
         active, aborted = self.segments.active, self.segments.aborted
         base_offset = active.base_offset
         aborted.add(base_offset, row)
@@ -404,8 +402,7 @@ class PartitionLog:
         return segments.aborted.collect(bases, first_offset, last_offset_exclusive)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
-        """Return the largest epoch at or below `epoch` and its end offset
-        (OffsetForLeaderEpoch)."""
+        """Return the largest epoch up to `epoch` and its end (OffsetForLeaderEpoch)."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Rolling and durability.
@@ -440,8 +437,7 @@ class PartitionLog:
         )
 
     def begin_flush(self) -> Flush:
-        """Return the files to sync. The caller syncs many logs at once and then calls
-        `finish_flush`."""
+        """Return the files to sync. The caller syncs many logs, then calls `finish_flush`."""
         return self.segments.begin_flush(growing=True)
 
     def flush_requested(self, now_ms: int) -> None:
@@ -471,8 +467,7 @@ class PartitionLog:
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop every batch with a record at or above `offset`, in a follower's log that differs
-        from the leader's (KIP-101); do nothing without such a batch. Call `lower_recovery_point`
-        first.
+        from the leader's (KIP-101). Call `lower_recovery_point` first.
 
         Raise OffsetOutOfRange if the log would end below its start. Raise StorageError: nothing is
         dropped, or the log has failed and a restart finds some batches dropped.
