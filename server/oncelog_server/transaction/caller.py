@@ -32,7 +32,7 @@ def client_of(caller: ClientRequest) -> Client:
     return Client(caller.client_id, caller.client_address)
 
 
-def is_admin_tool(caller: Caller) -> bool:
+def is_admin_tool(caller: ClientRequest) -> bool:
     """Return whether the client id is that of Kafka's admin client. Any client may use it, so it
     may decide a label, never a right."""
     number = caller.client_id.removeprefix(_ADMIN_PREFIX)

@@ -185,7 +185,7 @@ class TransactionGroups:
         """A record with this generation was appended, and is not committed yet."""
         self._coming.setdefault(membership.group_id, []).append(membership.generation_id)
 
-    def settle(self, membership: Membership) -> None:
+    def settle(self, membership: GroupAssignment) -> None:
         """The record was committed, or never will be. An unloaded shard does not know it any
         more."""
         coming = self._coming.get(membership.group_id, [])

@@ -71,7 +71,7 @@ class TransactionMetadata(msgspec.Struct, frozen=True, gc=False):
     client_transaction_version: int = 0
     # From here on: fields that few transactions set.
     next_producer_epoch: int = NO_PRODUCER_EPOCH
-    # Of a group commit, from its decision until the next transaction begins.
+    # Members of a group commit, from its decision until the next transaction begins.
     decided_members: tuple[GroupedTransaction, ...] = ()
 
     @property

@@ -31,7 +31,7 @@ from oncelog_server.storage.files import Files
 
 
 def clean(job: CleaningJob, files: Files) -> Generator[CleaningEvent, None, None]:
-    """Yield the events of the pass, the last one CleanerStats. This module writes nothing: the caller
+    """Yield the events of the pass, CleanerStats last. This module writes nothing: the caller
     writes chunks and indexes. Raises CorruptLog and StorageError."""
     offsets = _new_map(job)
     yield from _index(job, files, offsets)
