@@ -86,7 +86,7 @@ class Api(_ApiRow):
 
     @cached_property
     def name(self) -> str:
-        """As Kafka writes it: EndTxn."""
+        """The name in Kafka's form: EndTxn."""
         return "".join(map(str.capitalize, self.key.name.split("_")))
 
     @cached_property

@@ -14,13 +14,14 @@ from oncelog_protocol.types import Buffer
 
 
 class Crc32c(Protocol):
-    """The checksum of the data, going on from that of what came before it."""
+    """Return the checksum of the data, continuing from `crc`, the checksum of the data before
+    it."""
 
     def __call__(self, data: Buffer, value: int = 0, /) -> int: ...
 
 
 def _from_extension() -> Crc32c:
-    """Raises ImportError where the package is not laid out like that."""
+    """Raise ImportError if the package has another layout."""
     package = find_spec("crc32c")
     folders = None if package is None else package.submodule_search_locations
     spec = PathFinder.find_spec("crc32c._crc32c", folders)

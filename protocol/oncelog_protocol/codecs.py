@@ -25,14 +25,14 @@ Encoder: TypeAlias = Callable[[T, Callable[[Any], object]], None]
 
 
 class SlicedDecoder(Protocol[T_co]):
-    """As a Decoder; yields after each element of an array of structs."""
+    """Decodes as a Decoder; yields after each element of an array of structs."""
 
     def __call__(
         self, buffer: Buffer, position: int, left: int = ..., /
     ) -> Generator[None, None, tuple[T_co, int]]: ...
 
 
-# As an Encoder; yields after each element of an array of structs.
+# Encodes as an Encoder; yields after each element of an array of structs.
 SlicedEncoder: TypeAlias = Callable[[T, Callable[[Any], object]], Generator[None, None, None]]
 
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
@@ -42,8 +42,8 @@ _sliced_encoders: dict[tuple[type, int], SlicedEncoder[Any]] = {}
 
 
 def decoder(cls: type[T], version: int) -> Decoder[T]:
-    """The function (buffer, position) -> (message, position after it) for one version; a third
-    argument says how many array elements the message may have."""
+    """Return the function (buffer, position) -> (message, position after it) for one version. Its
+    third argument is the maximum number of array elements in the message."""
     found = _decoders.get((cls, version))
     if found is None:
         from oncelog_protocol.codegen_decode import generate_decoder
@@ -66,8 +66,8 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
 
 
 def sliced_decoder(cls: type[T], version: int) -> SlicedDecoder[T]:
-    """A decoder for what is large, so that others can have their turn in between; a little slower.
-    The buffer must outlive the turn."""
+    """Return a decoder for large messages that yields between elements; it is a little slower. The
+    buffer must outlive the turn."""
     found = _sliced_decoders.get((cls, version))
     if found is None:
         from oncelog_protocol.codegen_decode import generate_decoder
@@ -77,8 +77,8 @@ def sliced_decoder(cls: type[T], version: int) -> SlicedDecoder[T]:
 
 
 def sliced_encoder(cls: type[T], version: int) -> SlicedEncoder[T]:
-    """An encoder for what is large, so that others can have their turn in between. Of arrays within
-    arrays, one that is the very list of the element before is encoded once."""
+    """Return an encoder for large messages that yields between elements. If an array within an
+    array is the same list object as in the element before, it is encoded once."""
     found = _sliced_encoders.get((cls, version))
     if found is None:
         from oncelog_protocol.codegen_encode import generate_encoder

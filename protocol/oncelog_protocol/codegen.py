@@ -63,7 +63,8 @@ class Source:
         return name
 
     def compile(self, function: str) -> Any:
-        """Execute the lines and return the function they define, its source beside it."""
+        """Execute the lines and return the function that they define, with its source as
+        attribute."""
         source = "\n".join(self.lines) + "\n"
         exec(compile(source, f"<{self.title} {function}>", "exec"), self.scope)
         made = self.scope[function]

@@ -25,7 +25,8 @@ from oncelog_protocol.types import (
 from oncelog_protocol.unsigned_varint import MAX_TAGS, continue_uvarint, skip_tags
 
 MAX_ELEMENTS = 1_000_000
-"""Maximum of array elements in one message, over all its arrays, unless the caller allows fewer."""
+"""Maximum number of array elements in one message, over all its arrays; the caller may set a lower
+one."""
 
 
 class DecoderSource(Source):
@@ -231,5 +232,5 @@ class DecoderSource(Source):
 
 
 def generate_decoder(cls: type, version: int, *, sliced: bool = False) -> Any:
-    """The decoder of one version; see `codecs.decoder` and `codecs.sliced_decoder`."""
+    """Return the decoder of one version; see `codecs.decoder` and `codecs.sliced_decoder`."""
     return DecoderSource(schema_of(cls), version, sliced=sliced).compile("decode")

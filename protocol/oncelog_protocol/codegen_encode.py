@@ -1,7 +1,7 @@
 """The encoder's half of the code generator: appends the parts of a message to a list.
 
-The value of a `records` field becomes a part of its own, as it is, so that a range of a file can
-be sent without being read.
+The value of a `records` field is an unchanged part of its own, so that a range of a file can be
+sent without being read.
 """
 
 from __future__ import annotations
@@ -203,12 +203,12 @@ class EncoderSource(Source):
 
 
 def _holds_records(kind: Array, version: int) -> bool:
-    """Whether elements have parts that may be no bytes."""
+    """Return True if elements may have parts that are not bytes."""
     if isinstance(kind.of, Primitive):
         return kind.of is records
     return any(field.type is records for field in schema_of(kind.of).present(version))
 
 
 def generate_encoder(cls: type, version: int, *, sliced: bool = False) -> Any:
-    """The encoder of one version; see `codecs.encoder` and `codecs.sliced_encoder`."""
+    """Return the encoder of one version; see `codecs.encoder` and `codecs.sliced_encoder`."""
     return EncoderSource(schema_of(cls), version, sliced=sliced).compile("encode")

@@ -12,7 +12,7 @@ class ProtocolError(ValueError):
 
 
 class ErrorCode(IntEnum):
-    """What a response says went wrong."""
+    """The errors in responses."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -1,8 +1,8 @@
-"""What is negotiated beyond versions: features (KIP-584), and what on the wire is our own.
+"""What peers negotiate besides versions (features, KIP-584), and oncelog's own parts of the
+protocol.
 
-Our tags, error codes and record types start at 10,000, far from where Kafka counts. A client uses
-them only if their feature is announced in ApiVersions: a peer that does not know a tag skips it
-silently.
+Our tags, error codes and record types start at 10,000, far above Kafka's. A client uses them only
+if their feature is announced in ApiVersions: a peer that does not know a tag skips it silently.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OWN_TAGS: Final[dict[str, int]] = {
     "consumer_group_generation": 10_002,
     "assigned_partitions": 10_003,
     # Produce v9+, AddPartitionsToTxn v3+, AddOffsetsToTxn v3+, TxnOffsetCommit v3+, EndTxn v3+: the
-    # group whose coordinator has the transaction; without it that of the transactional id.
+    # group that coordinates the transaction; without it, the transactional id does.
     "transaction_group_id": 10_004,
     # EndTxn v3+: what else is decided by the request, and what of it kept it from being.
     "members": 10_005,
@@ -47,8 +47,8 @@ OWN_TAGS: Final[dict[str, int]] = {
     "client_address": 10_033,
     "time_left_ms": 10_034,
     "fences": 10_035,
-    # InitProducerId v2+: an operator ends what is open, no producer begins. It only says so and may
-    # be skipped: sent to every broker.
+    # InitProducerId v2+: an operator ends what is open, no producer begins. It is only information,
+    # and other brokers skip it, so it is sent to every broker.
     "by_operator": 10_036,
     # ListOffsets v6+: from which offset records are to be counted, and how many a read_committed
     # reader gets from there and how many are held back from it.
@@ -64,7 +64,7 @@ CONCURRENT_PRODUCER_COMMIT_CODE: Final = 10_000
 """The draft's: another producer has committed offsets of an input partition meanwhile."""
 
 TRANSACTION_GROUP_RECORD_TYPE: Final = 10_000
-"""In `__transaction_state`: which generation and input partitions a group's transactional id has.
+"""In `__transaction_state`: the generation and input partitions of a transactional id in a group.
 Kafka's readers skip records of unknown types."""
 
 TRANSACTION_GROUP_KEY_TYPE: Final = 2

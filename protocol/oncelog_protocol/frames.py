@@ -1,4 +1,4 @@
-"""Frames: a 4-byte size, then that many bytes. What every request and response travels in.
+"""Frames: a 4-byte size, then that many bytes. The frames of requests and responses.
 
 No IO here: bytes in, frames out. The broker's connections read into buffers of their own instead.
 """
@@ -21,7 +21,7 @@ write_size = _SIZE.pack
 
 
 def check_size(size: int, limit: int = MAX_FRAME_SIZE) -> int:
-    """The size of a frame, if one may take memory for it. Raises ProtocolError."""
+    """Return the size of a frame. Raise ProtocolError if it is negative or above the limit."""
     if not 0 <= size <= limit:
         raise ProtocolError(f"a frame of {size} bytes, allowed are {limit}")
     return size
@@ -50,10 +50,11 @@ class FrameReader:
         return len(self._buffer)
 
     def receive_data(self, data: Buffer) -> Iterator[bytes]:
-        """The frames that are complete now, without their sizes, cut off as they are asked for.
+        """Yield the complete frames, without their sizes. A frame is removed from the buffer when
+        it is yielded.
 
-        The iterator raises ProtocolError at a negative size or one over the limit, before memory is
-        taken for it; the frames before it come first.
+        Raise ProtocolError at a negative size or one above the limit, after the frames before it,
+        and before memory is taken for it.
         """
         self._buffer += data
         return self._cut()

@@ -1,6 +1,6 @@
 """Request and response headers (KIP-482; Kafka's RequestHeader and ResponseHeader).
 
-A request header is v1, or v2 with tagged fields where the request is flexible; a response header is
+A request header is v1, or v2 with tagged fields if the request is flexible. A response header is
 v0, or v1 with tagged fields. `client_id` keeps its int16 length in all of them.
 """
 
@@ -20,7 +20,7 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request. `client_id` is None if the client gave none."""
+    """The first fields of every request. `client_id` is None if the client gave none."""
 
     api_key: int
     api_version: int
@@ -31,7 +31,7 @@ class RequestHeader(NamedTuple):
 def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
     """The header and the position of the body. Raises ProtocolError.
 
-    Where the API or version is not spoken, the header is read as v1 and the position is unknown.
+    For an unknown API or version, the header is read as v1 and the position is unknown.
     """
     try:
         api_key, api_version, correlation_id, size = REQUEST_START.unpack_from(buffer, position)
@@ -48,8 +48,8 @@ def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeade
 def read_client_id(
     buffer: Buffer, position: int, size: int, *, is_flexible: bool
 ) -> tuple[str | None, int]:
-    """What follows REQUEST_START: the client id of `size` bytes, in a flexible version also tagged
-    fields; and the position of the body. Raises ProtocolError."""
+    """Return the rest of the header after REQUEST_START, and the position of the body. The rest is
+    the client id of `size` bytes, and tagged fields in a flexible version. Raises ProtocolError."""
     try:
         client_id = None
         if size != -1:
@@ -77,7 +77,7 @@ def write_request_header(
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The header of the answer to a request. Raises KeyError."""
+    """Return the header of the response to a request. Raises KeyError."""
     start = _CORRELATION_ID.pack(correlation_id)
     return start + b"\0" if response_header_version(api_key, api_version) else start
 

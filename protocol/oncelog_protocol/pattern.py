@@ -1,7 +1,7 @@
-"""Regular expressions of users, matched in linear time: none of them stops a loop (H31).
+"""Regular expressions from users, matched in linear time, so that none can block a loop (H31).
 
-The syntax is that of RE2, which Kafka's broker uses, less its Unicode classes and word boundaries:
-what could need backtracking does not exist. A pattern must match the whole text.
+The syntax is that of RE2, which Kafka's broker uses, without its Unicode classes and word
+boundaries: no construct needs backtracking. A pattern must match the whole text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-# As in RE2; and what a pattern may grow to, and cost, before it is refused.
+# Limits as in RE2, and the maximum size and cost of a pattern.
 MOST_REPEATS: Final = 1_000
 MOST_STEPS: Final = 10_000
 MOST_EFFORT: Final = 300_000
@@ -31,8 +31,8 @@ class PatternError(ValueError):
 
 
 class _Step(NamedTuple):
-    """One step of the machine: a character of `ranges` leads to the first of `to`; without ranges
-    all of `to` are reached at once, or only at the start or end of the text if `edge` is set."""
+    """A step of the machine. A character in `ranges` leads to the first of `to`. Without ranges,
+    all of `to` are reached at once; with `edge`, only at the start or end of the text."""
 
     to: list[int]
     ranges: Ranges | None = None
@@ -52,7 +52,8 @@ class Pattern:
         self._start = self._closure([first], "^")
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches all of it. Raises PatternError if it costs too much."""
+        """Return True if the pattern matches the whole text. Raises PatternError if it costs too
+        much."""
         reached = self._start
         cache = self._cache
         for character in text:
@@ -88,8 +89,8 @@ class Pattern:
         )
 
     def _closure(self, at: Iterable[int], edges: str) -> frozenset[int]:
-        """What is reached from there without a character. Steps that wait for an edge which is not
-        here stay: the end may come next."""
+        """Return the steps that are reached without a character. Steps that wait for another edge
+        stay: the end may come next."""
         found: set[int] = set()
         left = list(at)
         while left:
@@ -192,7 +193,7 @@ class _Parser:
         return first, last
 
     def _counts(self) -> tuple[int, int | None] | None:
-        """How often, None for no limit; and the `?` that would make it lazy means nothing here."""
+        """Parse a repetition, None for no limit. A following `?` (lazy) has no effect here."""
         counts: tuple[int, int | None] | None = None
         if self._take("*"):
             counts = (0, None)
@@ -203,7 +204,7 @@ class _Parser:
         elif self._peek() == "{":
             end = self._source.find("}", self._at)
             least, comma, most = self._source[self._at + 1 : end].partition(",")
-            # Anything else in braces is text, as in RE2.
+            # Any other text in braces is literal, as in RE2.
             if end > 0 and least.isdecimal() and (most.isdecimal() or not most):
                 self._at = end + 1
                 counts = int(least), (int(most) if most else None if comma else int(least))
@@ -261,7 +262,7 @@ class _Parser:
         return self._single(self._escaped(character))
 
     def _escaped(self, character: str) -> Ranges:
-        """What `\\character` stands for, in a class too."""
+        """Return the meaning of `\\character`, also within a class."""
         if character.lower() in _CLASSES:
             ranges = _CLASSES[character.lower()]
             return ranges if character.islower() else _others(ranges)
@@ -328,7 +329,7 @@ class _Parser:
 
 
 def _others(ranges: Ranges) -> Ranges:
-    """Every character that is in none of them."""
+    """Return every character outside of these ranges."""
     others = []
     free = 0
     for first, last in sorted(ranges):

@@ -1,1 +1,1 @@
-"""What brokers write for themselves, to internal topics and snapshots, byte for byte Kafka's."""
+"""Records that brokers write to internal topics and snapshots, byte for byte as Kafka's."""

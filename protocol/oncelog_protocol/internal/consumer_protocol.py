@@ -1,4 +1,4 @@
-"""What members of a group say to each other through the coordinator, which only stores it.
+"""The messages of a group's members to each other; the coordinator only stores them.
 
 Source: Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment, versions 0 to 3.
 """
@@ -27,7 +27,7 @@ class TopicPartition:
 
 @message(VERSIONS)
 class ConsumerProtocolSubscription:
-    """What a member wants, and (KIP-429, KIP-792) what it owns since which generation."""
+    """A member's subscription, and (KIP-429, KIP-792) its partitions with their generation."""
 
     topics: list[str] = array(string)
     user_data: bytes | None = bytestring(nullable_since=0, default=None)
@@ -50,7 +50,7 @@ def encode_subscription(subscription: ConsumerProtocolSubscription, version: int
 
 
 def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
-    """A member's subscription; newer versions are read as far as we know them, as Java does.
+    """Decode a member's subscription. Of a newer version, the known fields are read, as in Java.
 
     Raises ProtocolError.
     """
@@ -64,9 +64,9 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = LAT
 
 
 def decode_assignment(data: Buffer) -> ConsumerProtocolAssignment:
-    """A member's assignment; newer versions are read as far as we know them, as Java does.
+    """Decode a member's assignment. Of a newer version, the known fields are read, as in Java.
 
-    Raises ProtocolError, also for no bytes at all: what a member gets that the leader forgot.
+    Raise ProtocolError, also for empty bytes, which a member gets if the leader has forgotten it.
     """
     version = _known_version("ConsumerProtocolAssignment", data)
     return decode_body(ConsumerProtocolAssignment, version, data, exact=False)

@@ -12,7 +12,7 @@ from oncelog_protocol.types import Buffer, array, bytestring, int32, int64, stri
 
 from .versions import UnknownRecordVersion, decode_body, encode_versioned, read_version
 
-# The types of a key. 0 is what brokers before 0.8.3 wrote for the same thing as 1.
+# The types of a key. Brokers before 0.8.3 wrote 0 in place of 1.
 LEGACY_OFFSET_COMMIT: Final = 0
 OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
@@ -20,14 +20,14 @@ GROUP_METADATA: Final = 2
 OFFSET_COMMIT_VALUE_VERSIONS: Final = range(0, 5)
 GROUP_METADATA_VALUE_VERSIONS: Final = range(0, 5)
 
-# What Kafka 4.3 writes unless a newer group version is finalized.
+# Kafka 4.3 writes this version unless a newer group version is finalized.
 OFFSET_COMMIT_VALUE_VERSION: Final = 3
 GROUP_METADATA_VALUE_VERSION: Final = 3
 
 
 @message(range(0, 1))
 class OffsetCommitKey:
-    """Which offset the value is."""
+    """The key of an offset."""
 
     group: str = string()
     topic: str = string()
@@ -90,7 +90,7 @@ def encode_group_metadata_key(key: GroupMetadataKey) -> bytes:
 
 
 def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey:
-    """The key of either kind of record; it tells how to read the value.
+    """Return the key of either kind of record; its type decides how to read the value.
 
     Raises UnknownRecordVersion for a record of another type, ProtocolError for a damaged key.
     """

@@ -1,4 +1,4 @@
-"""The `.snapshot` file beside a segment: every producer's state at that offset.
+"""The `.snapshot` file beside a segment: the state of every producer at that offset.
 
 Source: Kafka's ProducerSnapshot and ProducerStateManager. Version, CRC32C of all that follows,
 entries.
@@ -25,7 +25,8 @@ _CRC_START: Final = 6
 
 
 class ProducerEntry(NamedTuple):
-    """One producer id's state: its last batch, and where its open transaction began (-1 for none).
+    """The state of one producer id: its last batch, and the first offset of its open transaction
+    (-1 without one).
 
     `offset_delta` is that batch's last offset delta, `timestamp` its greatest in ms since 1970.
     """

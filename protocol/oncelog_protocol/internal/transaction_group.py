@@ -1,8 +1,8 @@
-"""A record of our own in `__transaction_state`: what a consumer group has assigned to the process
-behind a transactional id.
+"""A record of our own in `__transaction_state`: the generation and input partitions that a consumer
+group has assigned to the process of a transactional id.
 
-Key and value as the early draft of KIP-447 has them ("on-disk format"), beside transaction records
-that do not change. Its type is 10,000, so Kafka's readers skip it.
+Key and value are those of the early draft of KIP-447 ("on-disk format"); transaction records are
+unchanged. Its type is 10,000, so Kafka's readers skip it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VALUE_VERSIONS: Final = range(0, 1)
 
 @message(range(0, 1))
 class TransactionGroupKey:
-    """Which transactional id of which group."""
+    """The key: a transactional id and its group."""
 
     group_id: str = string()
     transactional_id: str = string()
@@ -37,7 +37,7 @@ class AssignedTopic:
 
 @message(VALUE_VERSIONS)
 class TransactionGroupValue:
-    """The generation in which the process was assigned these input partitions."""
+    """The value: the generation, and the assigned input partitions."""
 
     generation_id: int = int32()
     assigned_partitions: list[AssignedTopic] = array(AssignedTopic)

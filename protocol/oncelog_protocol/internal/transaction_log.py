@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`: one per transactional id and transition.
+"""The records of `__transaction_state`: one for each transition of a transactional id.
 
 Source: Kafka's TransactionLogKey and TransactionLogValue (KIP-98, KIP-890).
 """
@@ -55,7 +55,7 @@ class PartitionsSchema:
 
 @struct
 class DecidedMember:
-    """A transaction that was decided together with that of the record."""
+    """Another transaction of the same group commit."""
 
     transactional_id: str = string()
     producer_id: int = int64()

@@ -18,7 +18,7 @@ _PREFIX: Final = Struct(">h")
 
 
 class UnknownRecordVersion(ValueError):
-    """A record of a newer broker: to be skipped with a warning, as Kafka's loaders do.
+    """A record of a newer broker: skip it with a warning, as Kafka's loaders do.
 
     `part` is "key" or "value" with the name of what was expected.
     """

@@ -28,7 +28,7 @@ class AddOffsetsToTxnRequest:
 
 @api_message(ApiKey.ADD_OFFSETS_TO_TXN)
 class AddOffsetsToTxnResponse:
-    """Whether the transaction now includes the partition of the group's offsets."""
+    """The outcome: NONE if the partition of the group's offsets is now in the transaction."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -26,7 +26,7 @@ class AddPartitionsToTxnTopic:
 
 @struct
 class AddPartitionsToTxnTransaction:
-    """What to add to, or verify of, one transaction."""
+    """The partitions to add to, or verify in, one transaction."""
 
     transactional_id: str = string(since=4)
     producer_id: int = int64(since=4)
@@ -40,7 +40,7 @@ class AddPartitionsToTxnTransaction:
 
 @api_message(ApiKey.ADD_PARTITIONS_TO_TXN)
 class AddPartitionsToTxnRequest:
-    """One transaction of a client up to version 3, several of a broker after that."""
+    """One transaction of a client up to version 3, several of a broker from version 4 on."""
 
     transactions: list[AddPartitionsToTxnTransaction] = array(
         AddPartitionsToTxnTransaction, since=4

@@ -29,7 +29,7 @@ class OpData:
 
 @struct
 class EntryData:
-    """What to change of one entity."""
+    """The changes of one entity."""
 
     entity: list[EntityData] = array(EntityData)
     ops: list[OpData] = array(OpData)

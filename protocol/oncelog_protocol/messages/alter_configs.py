@@ -12,7 +12,7 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 @struct
 class AlterableConfig:
-    """One setting; null goes back to the default."""
+    """One setting; null resets it to the default."""
 
     name: str = string()
     value: str | None = string(nullable=True)

@@ -25,7 +25,7 @@ class ApiVersionsRequest:
 
 @struct
 class ApiVersion:
-    """The versions spoken of one API."""
+    """The versions of one API."""
 
     api_key: int = int16()
     min_version: int = int16()
@@ -34,7 +34,7 @@ class ApiVersion:
 
 @struct
 class SupportedFeatureKey:
-    """The versions this broker could run of one feature."""
+    """The supported versions of one feature."""
 
     name: str = string(since=3)
     min_version: int = int16(since=3)
@@ -43,7 +43,7 @@ class SupportedFeatureKey:
 
 @struct
 class FinalizedFeatureKey:
-    """The version of one feature that the cluster runs."""
+    """The finalized version of one feature."""
 
     name: str = string(since=3)
     max_version_level: int = int16(since=3)

@@ -14,14 +14,14 @@ from oncelog_protocol.types import array, boolean, int16, int32, string
 
 @struct
 class CreatePartitionsAssignment:
-    """The replicas of one new partition, chosen by hand."""
+    """The replicas of one new partition, assigned by hand."""
 
     broker_ids: list[int] = array(int32)
 
 
 @struct
 class CreatePartitionsTopic:
-    """How many partitions a topic shall have in all."""
+    """A topic with its new total number of partitions."""
 
     name: str = string()
     count: int = int32()

@@ -16,7 +16,7 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string, u
 
 @struct
 class CreatableReplicaAssignment:
-    """The replicas of one partition, chosen by hand."""
+    """The replicas of one partition, assigned by hand."""
 
     partition_index: int = int32()
     broker_ids: list[int] = array(int32)
@@ -52,7 +52,7 @@ class CreateTopicsRequest:
 
 @struct
 class CreatableTopicConfigs:
-    """One setting that the topic has now."""
+    """One setting of the new topic."""
 
     name: str = string(since=5)
     value: str | None = string(since=5, nullable=True)

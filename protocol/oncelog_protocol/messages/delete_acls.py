@@ -33,7 +33,7 @@ class DeleteAclsRequest:
 
 @struct
 class DeleteAclsMatchingAcl:
-    """One right that matched, and whether it is gone."""
+    """One matching right, and the error if it was not deleted."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable=True, default=None)

@@ -12,7 +12,7 @@ from oncelog_protocol.types import array, int16, int32, int64, string
 
 @struct
 class DeleteRecordsPartition:
-    """Below which offset to delete; -1 means the high watermark."""
+    """The offset before which records are deleted; -1 is the high watermark."""
 
     partition_index: int = int32()
     offset: int = int64()

@@ -13,7 +13,7 @@ from oncelog_protocol.types import array, int8, int16, int32, string
 
 @api_message(ApiKey.DESCRIBE_ACLS)
 class DescribeAclsRequest:
-    """Which rights: null and ANY (1) let all through."""
+    """The filter of rights: null and ANY (1) match all."""
 
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable=True, default=None)

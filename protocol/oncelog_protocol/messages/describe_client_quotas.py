@@ -12,7 +12,7 @@ from oncelog_protocol.types import array, boolean, float64, int8, int16, int32, 
 
 @struct
 class ComponentData:
-    """A kind of entity, and which of them: 0 an exact name, 1 the default, 2 any."""
+    """A type of entity with its match type: 0 an exact name, 1 the default, 2 any."""
 
     entity_type: str = string()
     match_type: int = int8()
@@ -21,7 +21,7 @@ class ComponentData:
 
 @api_message(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasRequest:
-    """Which entities; strict means with no other component."""
+    """The filter of entities; strict excludes entities with other components."""
 
     components: list[ComponentData] = array(ComponentData)
     strict: bool = boolean()
@@ -53,7 +53,7 @@ class EntryData:
 
 @api_message(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasResponse:
-    """The entities that match; null beside an error."""
+    """The matching entities; null after an error."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -32,7 +32,7 @@ class DescribeConfigsRequest:
 
 @struct
 class DescribeConfigsSynonym:
-    """Where else the value is or could be set."""
+    """Another source of the value."""
 
     name: str = string()
     value: str | None = string(nullable=True)

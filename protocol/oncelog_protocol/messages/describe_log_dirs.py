@@ -26,7 +26,7 @@ class DescribableLogDirTopic:
 
 @api_message(ApiKey.DESCRIBE_LOG_DIRS)
 class DescribeLogDirsRequest:
-    """Which partitions; null asks for all."""
+    """The requested partitions; null requests all."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable=True)
 

@@ -21,7 +21,7 @@ class TopicRequest:
 
 @api_message(ApiKey.DESCRIBE_PRODUCERS)
 class DescribeProducersRequest:
-    """Which partitions; this broker must have them."""
+    """The requested partitions; this broker must have them."""
 
     topics: list[TopicRequest] = array(TopicRequest)
 

@@ -24,7 +24,8 @@ class RequestCursor:
 
 @api_message(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 class DescribeTopicPartitionsRequest:
-    """Which topics, from where, how many partitions (KIP-966)."""
+    """The requested topics, the first one of the page, and the maximum number of partitions
+    (KIP-966)."""
 
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
@@ -62,7 +63,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 @struct
 class ResponseCursor:
-    """Where the next page begins; null at the end."""
+    """The first partition of the next page; null at the end."""
 
     topic_name: str = string()
     partition_index: int = int32()

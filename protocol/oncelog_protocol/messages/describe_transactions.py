@@ -13,7 +13,7 @@ from oncelog_protocol.types import array, int16, int32, int64, string
 
 @api_message(ApiKey.DESCRIBE_TRANSACTIONS)
 class DescribeTransactionsRequest:
-    """Which transactional ids; this broker must coordinate them."""
+    """The requested transactional ids; this broker must coordinate them."""
 
     transactional_ids: list[str] = array(string)
 

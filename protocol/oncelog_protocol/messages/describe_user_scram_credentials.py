@@ -17,7 +17,7 @@ class UserName:
 
 @api_message(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 class DescribeUserScramCredentialsRequest:
-    """The users; null or none is all."""
+    """The requested users; null or none requests all."""
 
     users: list[UserName] | None = array(UserName, nullable=True, default=None)
 

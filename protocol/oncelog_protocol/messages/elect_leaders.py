@@ -49,7 +49,8 @@ class ReplicaElectionResult:
 
 @api_message(ApiKey.ELECT_LEADERS)
 class ElectLeadersResponse:
-    """The outcomes; of all partitions, only of those without their leader."""
+    """The outcomes; if all partitions were requested, only of those without their preferred
+    leader."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=1)

@@ -26,7 +26,7 @@ class EndTxnMember:
 
 @api_message(ApiKey.END_TXN)
 class EndTxnRequest:
-    """Which transaction, and how it ends (KIP-98)."""
+    """The transaction, and its outcome (KIP-98)."""
 
     transactional_id: str = string()
     producer_id: int = int64()

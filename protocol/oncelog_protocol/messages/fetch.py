@@ -37,7 +37,7 @@ from oncelog_protocol.types import (
 
 @struct
 class ReplicaState:
-    """Which replica asks; absent when a consumer does (KIP-903)."""
+    """The replica that sends the request; absent for a consumer (KIP-903)."""
 
     replica_id: int = int32(since=15, default=-1)
     replica_epoch: int = int64(since=15, default=-1)
@@ -45,7 +45,7 @@ class ReplicaState:
 
 @struct
 class FetchPartition:
-    """From where to read one partition, and how much."""
+    """The offset and limits of one partition."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(since=9, default=-1)
@@ -59,7 +59,7 @@ class FetchPartition:
 
 @struct
 class FetchTopic:
-    """What to read of one topic."""
+    """The partitions of one topic."""
 
     topic: str = string(until=12)
     topic_id: bytes = uuid(since=13)
@@ -77,7 +77,7 @@ class ForgottenTopic:
 
 @api_message(ApiKey.FETCH)
 class FetchRequest:
-    """What to read, how long to wait for how much, and whose transactions to see."""
+    """The topics to read, the limits of the wait and of the size, and the isolation level."""
 
     cluster_id: str | None = string(since=12, nullable=True, tag=0, default=None)
     replica_id: int = int32(until=14, default=-1)
@@ -95,7 +95,7 @@ class FetchRequest:
 
 @struct
 class EpochEndOffset:
-    """Where the log of an epoch ends: the follower has to cut there."""
+    """The end offset of an epoch: the follower has to truncate there."""
 
     epoch: int = int32(since=12, default=-1)
     end_offset: int = int64(since=12, default=-1)
@@ -127,7 +127,7 @@ class AbortedTransaction:
 
 @struct
 class PartitionData:
-    """Batches of one partition with the two marks that bound them."""
+    """Batches of one partition, with its high watermark and last stable offset."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -144,7 +144,7 @@ class PartitionData:
 
 @struct
 class FetchableTopicResponse:
-    """What was read of one topic."""
+    """The partitions of one topic."""
 
     topic: str = string(until=12)
     topic_id: bytes = uuid(since=13)

@@ -13,7 +13,7 @@ from oncelog_protocol.types import int16, int32, string
 
 @api_message(ApiKey.HEARTBEAT)
 class HeartbeatRequest:
-    """A sign of life of one member in one generation."""
+    """A heartbeat of one member in one generation."""
 
     group_id: str = string()
     generation_id: int = int32()

@@ -30,8 +30,8 @@ class AssignedTopic:
 class InitProducerIdRequest:
     """Null transactional id: idempotent only (KIP-98).
 
-    The tagged fields are ours. All three or none, for a producer in a consumer group (KIP-447,
-    early draft); `by_operator`: what is open is to be ended, no producer begins.
+    The tagged fields are ours. A producer in a consumer group sets the first three, all or none
+    (KIP-447, early draft). `by_operator`: the request only ends the open transaction.
     """
 
     transactional_id: str | None = string(nullable=True)

@@ -52,7 +52,7 @@ class JoinGroupResponseMember:
 
 @api_message(ApiKey.JOIN_GROUP)
 class JoinGroupResponse:
-    """The new generation; answered when all have joined or the time is up."""
+    """The new generation; sent when all members have joined or the time is up."""
 
     throttle_time_ms: int = int32(since=2)
     error_code: int = int16()

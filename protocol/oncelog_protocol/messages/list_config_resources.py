@@ -13,7 +13,7 @@ from oncelog_protocol.types import array, int8, int16, int32, string
 
 @api_message(ApiKey.LIST_CONFIG_RESOURCES)
 class ListConfigResourcesRequest:
-    """Which types; none stands for all."""
+    """The requested types; none requests all."""
 
     resource_types: list[int] = array(int8, since=1)
 

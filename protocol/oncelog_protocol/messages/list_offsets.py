@@ -36,7 +36,7 @@ class ListOffsetsPartition:
 
 @struct
 class ListOffsetsTopic:
-    """What to look for in one topic."""
+    """The requested partitions of one topic."""
 
     name: str = string()
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
@@ -44,7 +44,7 @@ class ListOffsetsTopic:
 
 @api_message(ApiKey.LIST_OFFSETS)
 class ListOffsetsRequest:
-    """What to look for; read_committed makes the end the last stable offset."""
+    """The requested topics; with read_committed the end is the last stable offset."""
 
     replica_id: int = int32()
     isolation_level: int = int8(since=2)
@@ -54,8 +54,8 @@ class ListOffsetsRequest:
 
 @struct
 class ListOffsetsPartitionResponse:
-    """The offset found, or -1 for none. The tagged fields are ours: records from `count_from` to
-    the last stable offset that a read_committed reader gets, and records from there to the high
+    """The offset, or -1 without one. The tagged fields are ours: records from `count_from` to the
+    last stable offset that a read_committed reader gets, and records from there to the high
     watermark that open transactions hold back; -1 where they were not asked for."""
 
     partition_index: int = int32()
@@ -69,7 +69,7 @@ class ListOffsetsPartitionResponse:
 
 @struct
 class ListOffsetsTopicResponse:
-    """What was found in one topic."""
+    """The partitions of one topic."""
 
     name: str = string()
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)

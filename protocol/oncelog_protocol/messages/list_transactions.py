@@ -13,7 +13,7 @@ from oncelog_protocol.types import array, int16, int32, int64, string
 
 @api_message(ApiKey.LIST_TRANSACTIONS)
 class ListTransactionsRequest:
-    """Which ones; an empty filter lets all through."""
+    """The filters; an empty filter matches all."""
 
     state_filters: list[str] = array(string)
     producer_id_filters: list[int] = array(int64)
@@ -23,7 +23,7 @@ class ListTransactionsRequest:
 
 @struct
 class TransactionState:
-    """One transactional id in one line."""
+    """A transactional id in a list."""
 
     transactional_id: str = string()
     producer_id: int = int64()

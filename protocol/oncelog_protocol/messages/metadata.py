@@ -31,7 +31,7 @@ class MetadataRequestTopic:
 
 @api_message(ApiKey.METADATA)
 class MetadataRequest:
-    """Which topics to describe: null for all (an empty list in version 0)."""
+    """The requested topics: null for all (an empty list in version 0)."""
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable_since=1)
     allow_auto_topic_creation: bool = boolean(since=4, default=True)
@@ -76,7 +76,7 @@ class MetadataResponseTopic:
 
 @api_message(ApiKey.METADATA)
 class MetadataResponse:
-    """The cluster as this broker sees it."""
+    """The cluster as this broker knows it."""
 
     throttle_time_ms: int = int32(since=3)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)

@@ -24,7 +24,7 @@ class OffsetDeleteRequestTopic:
 
 @api_message(ApiKey.OFFSET_DELETE)
 class OffsetDeleteRequest:
-    """Whose offsets to forget, of which partitions (KIP-496)."""
+    """The group, and the partitions with offsets to delete (KIP-496)."""
 
     group_id: str = string()
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)

@@ -37,7 +37,7 @@ class OffsetFetchRequestTopics:
 
 @struct
 class OffsetFetchRequestGroup:
-    """What is asked about one group."""
+    """The requested topics of one group."""
 
     group_id: str = string(since=8)
     member_id: str | None = string(since=9, nullable=True, default=None)
@@ -109,7 +109,8 @@ class OffsetFetchResponseGroup:
 
 @api_message(ApiKey.OFFSET_FETCH)
 class OffsetFetchResponse:
-    """The committed offsets; UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447)."""
+    """The committed offsets; UNSTABLE_OFFSET_COMMIT if one is pending in a transaction
+    (KIP-447)."""
 
     throttle_time_ms: int = int32(since=3)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, until=7)

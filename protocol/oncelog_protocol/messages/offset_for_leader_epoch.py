@@ -14,7 +14,7 @@ from oncelog_protocol.types import array, int16, int32, int64, string
 
 @struct
 class OffsetForLeaderPartition:
-    """The epoch asked about in one partition."""
+    """The requested epoch of one partition."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(default=-1)
@@ -31,7 +31,7 @@ class OffsetForLeaderTopic:
 
 @api_message(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 class OffsetForLeaderEpochRequest:
-    """Which epochs (KIP-101); replica -1 is a consumer."""
+    """The requested epochs (KIP-101); replica -1 is a consumer."""
 
     replica_id: int = int32(since=3, default=-2)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
@@ -39,7 +39,7 @@ class OffsetForLeaderEpochRequest:
 
 @struct
 class EpochEndOffset:
-    """The largest epoch not above the one asked for, and its end."""
+    """The largest epoch up to the requested one, and its end offset."""
 
     error_code: int = int16()
     partition: int = int32()
@@ -49,7 +49,7 @@ class EpochEndOffset:
 
 @struct
 class OffsetForLeaderTopicResult:
-    """The answers for one topic."""
+    """The results of one topic."""
 
     topic: str = string()
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
@@ -57,7 +57,7 @@ class OffsetForLeaderTopicResult:
 
 @api_message(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 class OffsetForLeaderEpochResponse:
-    """Where to cut, for a follower; whether data was lost, for a consumer."""
+    """The results: where a follower has to truncate, or whether a consumer has lost data."""
 
     throttle_time_ms: int = int32()
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

@@ -48,7 +48,8 @@ class TopicProduceData:
 
 @api_message(ApiKey.PRODUCE)
 class ProduceRequest:
-    """What to append, and how many replicas must have it: `acks` 0, 1 or -1 for all in sync."""
+    """The batches to append; `acks`: the replicas that must have them, 0, 1 or -1 for all in
+    sync."""
 
     transactional_id: str | None = string(nullable=True, default=None)
     acks: int = int16()
@@ -77,7 +78,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class PartitionProduceResponse:
-    """Where the batch lies, or why not."""
+    """The place of the batch, or the error."""
 
     index: int = int32()
     error_code: int = int16()
@@ -110,7 +111,7 @@ class NodeEndpoint:
 
 @api_message(ApiKey.PRODUCE)
 class ProduceResponse:
-    """The outcome for each partition; there is no answer to acks=0."""
+    """The outcome for each partition; with acks=0 there is no response."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32()

@@ -15,7 +15,7 @@ from oncelog_protocol.types import array, bytestring, int16, int32, string
 
 @struct
 class SyncGroupRequestAssignment:
-    """What the leader gives to one member."""
+    """The leader's assignment for one member."""
 
     member_id: str = string()
     assignment: bytes = bytestring()
@@ -36,7 +36,7 @@ class SyncGroupRequest:
 
 @api_message(ApiKey.SYNC_GROUP)
 class SyncGroupResponse:
-    """The assignment of the member; answered when the leader has sent it."""
+    """The assignment of the member; sent when the leader has sent it."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()

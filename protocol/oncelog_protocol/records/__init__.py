@@ -1,1 +1,1 @@
-"""Record batches as they lie in a log and travel in Produce and Fetch (KIP-98, format v2)."""
+"""Record batches as in a log and in Produce and Fetch (KIP-98, format v2)."""

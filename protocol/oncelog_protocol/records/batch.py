@@ -34,7 +34,7 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
-# Base offset and batch length: what `batch_length` does not count.
+# Base offset and batch length, which `batch_length` does not count.
 LENGTH_OVERHEAD: Final = 12
 LEADER_EPOCH_POSITION: Final = 12
 MAGIC_POSITION: Final = 16
@@ -127,7 +127,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop this batch's tombstones (KIP-534), None if not set yet."""
+        """Return the time from which compaction may drop this batch's tombstones (KIP-534), None if
+        not set yet."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
 
@@ -223,7 +224,7 @@ def build_batch(
     is_control: bool = False,
     timestamp_type: int = CREATE_TIME,
 ) -> bytearray:
-    """A batch of `records`, one after the other from `base_offset`.
+    """Return a batch of `records`, with consecutive offsets from `base_offset` on.
 
     Raises ValueError for no records at all and for numbers that do not fit their field.
     """
@@ -251,7 +252,7 @@ def build_encoded_batch(
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
 ) -> bytearray:
-    """What `build_batch` makes, of records that have been encoded before."""
+    """Return the same as `build_batch`, from encoded records."""
     body, count, base_timestamp, max_timestamp = records
     return _assemble(
         [_ROOM_FOR_HEADER, body], count, base_timestamp, max_timestamp,
@@ -301,8 +302,9 @@ def build_single_record_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytearray:
-    """What `build_batch` makes of one uncompressed record without headers and sequence, in a third
-    of the time: what coordinators decide, and markers. `attributes` are those of the batch."""
+    """Return the same as `build_batch` for one uncompressed record without headers and sequence, in
+    a third of the time: for markers and the records of coordinators. `attributes` are those of the
+    batch."""
     size = len(value) if value is not None else -1
     body = b"".join((
         _NO_DELTAS,
@@ -330,7 +332,7 @@ def build_single_record_batch(
 def read_records(
     buffer: Bytes, position: int = 0, *, max_bytes: int, check_crc: bool = True
 ) -> list[Record]:
-    """The records of the batch at `position`; what is after the batch does not matter.
+    """Yield the records of the batch at `position`; bytes after the batch are ignored.
 
     `max_bytes` bounds what a compressed batch may grow to. With LogAppendTime every record has the
     batch's timestamp. Raises UnsupportedMagic and CorruptRecords; nothing is returned half.

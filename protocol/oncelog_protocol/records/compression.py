@@ -1,6 +1,7 @@
-"""The four codecs of record batches, as Java's client, librdkafka and Python's clients write them.
+"""The four codecs of record batches, compatible with Java's client, librdkafka and Python's
+clients.
 
-Reading is bounded: memory grows with what really comes out, never beyond the caller's limit.
+Reading takes memory only for the actual output, at most the caller's limit.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Compression(IntEnum):
         return self.name.lower()
 
 
-# As in Kafka, but for lz4: its 9 is a slow high-compression level that none of the C clients uses.
+# As in Kafka, except for lz4: its 9 is a slow high-compression level that no C client uses.
 DEFAULT_LEVELS: Final = {Compression.GZIP: 6, Compression.LZ4: 1, Compression.ZSTD: 3}
 
 # snappy-java's stream format ("xerial"): magic, version, compatible version, then blocks, each with
@@ -47,8 +48,8 @@ _BLOCK_LENGTH: Final = Struct(">i")
 # Snappy's best: three bytes that copy 64. A block that claims more is lying.
 _SNAPPY_MOST: Final = 22
 
-# The buffer to decompress into: times the input at first, then times the one that was too small.
-# Generous, as zeroed memory that is not written to costs nothing.
+# Factors of the output buffer: the first is of the input size, each later one of the previous
+# buffer. Generous, as zeroed memory that is not written to costs nothing.
 _FIRST_GUESS: Final = 16
 _GROWTH: Final = 8
 _SMALLEST_BUFFER: Final = 16 * 1024
@@ -85,7 +86,7 @@ def _compress_snappy(data: Bytes) -> bytes:
 
 
 def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
-    """What `data` was compressed from, at most `limit` bytes of it.
+    """Return the decompressed data, at most `limit` bytes.
 
     Raises DecompressedTooLarge when there is more than that, CorruptRecords when `data` is damaged.
     """
@@ -103,9 +104,9 @@ def decompress(codec: Compression, data: Bytes, limit: int) -> bytes:
 
 
 def _decompress_stream(decompress_into: DecompressInto, data: Bytes, limit: int) -> bytes:
-    # The library tells a full buffer from damage by the text of its error only, so every failure is
-    # tried again with a greater buffer. Damage shows at the same place each time, and the sizes are
-    # a geometric row: all in all at most 8/7 of the work of the last one.
+    # The library reports a full buffer and damage by the same error with different texts, so every
+    # failure is retried with a larger buffer. Damage fails at the same place each time. The sizes
+    # grow geometrically, so that all attempts together cost at most 8/7 of the last one.
     size = min(max(len(data) * _FIRST_GUESS, _SMALLEST_BUFFER), limit)
     while size < limit:
         with suppress(cramjam.DecompressionError):
@@ -120,7 +121,7 @@ def _decompress_stream(decompress_into: DecompressInto, data: Bytes, limit: int)
 
 
 def _decompress_to(size: int, decompress_into: DecompressInto, data: Bytes) -> bytes:
-    # A BytesIO gives its content away without a copy: there is never a second buffer of this size.
+    # BytesIO returns its content without a copy, so there is never a second buffer of this size.
     output = io.BytesIO(bytes(size))
     with output.getbuffer() as room:
         written = decompress_into(data, room)

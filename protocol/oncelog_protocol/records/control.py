@@ -23,7 +23,7 @@ _ABORT_KEY: Final = _KEY.pack(_VERSION, ABORT)
 
 @dataclass(frozen=True, slots=True)
 class EndTransactionMarker:
-    """How a transaction ended, and the epoch of the coordinator that says so."""
+    """The outcome of a transaction, and the coordinator's epoch."""
 
     committed: bool
     coordinator_epoch: int
@@ -38,7 +38,7 @@ def build_marker_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytearray:
-    """The marker as a control batch of 78 bytes."""
+    """Return the marker as a control batch of 78 bytes."""
     batch = build_single_record_batch(
         timestamp_ms,
         _COMMIT_KEY if marker.committed else _ABORT_KEY,
@@ -52,9 +52,9 @@ def build_marker_batch(
 
 
 def read_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker in a control batch's record, None for control records of other types.
+    """Return the marker in a control batch's record, None for control records of other types.
 
-    Later versions may add fields behind ours, so only the beginning is read. Raises CorruptRecords.
+    Later versions may append fields, so only the known ones are read. Raises CorruptRecords.
     """
     key, value = record.key, record.value
     if key is None or len(key) < _KEY.size:

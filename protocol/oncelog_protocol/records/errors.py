@@ -1,4 +1,4 @@
-"""What reading record data raises: one error, with the reason in words."""
+"""The error of invalid record data, with the reason in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One record inside a batch (KIP-98, "Message Format"), with the loops that write and read them."""
+"""A record in a batch (KIP-98, "Message Format"), and the loops that write and read records."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class NewRecord(NamedTuple):
 
 
 class EncodedRecords(NamedTuple):
-    """One or more records as `encode_records` writes them, joined: the body of an uncompressed
-    batch, with what its header has to say of them. Timestamps in ms since 1970."""
+    """Records as `encode_records` writes them, joined: the body of an uncompressed batch, with the
+    values that its header needs. Timestamps in ms since 1970."""
 
     body: Bytes
     records_count: int
