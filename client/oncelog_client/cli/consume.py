@@ -163,8 +163,7 @@ def consume(
                         reading = _print(consumer, line, flags, bounds, printed)
                         await watched(consumer, reading, patience_s, stop.event)
                     except Failed:
-                        # No broker can be reached: the offsets cannot be committed, and the group
-                        # cannot be left.
+                        # No broker can be reached for a commit or to leave the group.
                         await consumer.close(timeout_ms=CLOSING_MS)
                         raise
             except asyncio.CancelledError:
