@@ -11,7 +11,7 @@ from oncelog_server.group.group import Group
 from oncelog_server.group.moment import Moment
 from oncelog_server.group.offsets import Offsets
 from oncelog_server.group.records import LONGEST_NAME_BYTES
-from oncelog_server.group.timers import Timers
+from oncelog_server.group.timers import CoordinatorTimer
 
 # The action of a timer.
 Fire = Callable[[Moment], Decision[None] | None]
@@ -28,7 +28,7 @@ class GroupTable:
         self._new_member_id = new_member_id
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
-        self.timers: Timers[Fire] = Timers()
+        self.timers: CoordinatorTimer[Fire] = CoordinatorTimer()
         # The time of the last request or timer: effects at a commit use it too.
         self.latest = Moment(now_ms=0, wall_ms=0)
 

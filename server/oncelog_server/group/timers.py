@@ -24,7 +24,7 @@ class _Timer(msgspec.Struct, Generic[F]):
     fire: F
 
 
-class Timers(Generic[F]):
+class CoordinatorTimer(Generic[F]):
     """Deadlines in monotonic ms, by key; timers with the same deadline fire in the order of their
     keys."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_server.group.timers import Timers
+from oncelog_server.group.timers import CoordinatorTimer
 
 KEYS = [(name,) for name in "abcde"]
 STEPS = st.lists(
@@ -21,7 +21,7 @@ STEPS = st.lists(
 def test_timers_fire_like_a_sorted_list_of_deadlines(
     steps: list[tuple[str, tuple[str, ...], int]],
 ) -> None:
-    timers: Timers[str] = Timers()
+    timers: CoordinatorTimer[str] = CoordinatorTimer()
     model: dict[tuple[str, ...], tuple[int, str]] = {}
     for number, (step, key, time_ms) in enumerate(steps):
         if step == "set":
@@ -40,7 +40,7 @@ def test_timers_fire_like_a_sorted_list_of_deadlines(
 
 
 def test_a_deadline_that_is_moved_a_million_times_costs_no_memory() -> None:
-    timers: Timers[None] = Timers()
+    timers: CoordinatorTimer[None] = CoordinatorTimer()
     for now_ms in range(10_000):
         timers.set(("beat",), now_ms + 30_000, None)
         timers.set(("gone", str(now_ms)), now_ms + 1, None)
@@ -50,7 +50,7 @@ def test_a_deadline_that_is_moved_a_million_times_costs_no_memory() -> None:
 
 
 def test_clear_forgets_everything() -> None:
-    timers: Timers[None] = Timers()
+    timers: CoordinatorTimer[None] = CoordinatorTimer()
     timers.set(("a",), 1, None)
     timers.clear()
     assert timers.next_timer() is None
