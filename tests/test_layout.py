@@ -51,7 +51,7 @@ EDGES = {
     "oncelog_client.producer": "waits for answers",
     "oncelog_client.process": "signals and standard streams of a process",
     "oncelog_client.program": "a process",
-    "oncelog_client.spark": "runs in Spark's processes; what of it is pure is in the contract",
+    "oncelog_client.spark": "runs in Spark's processes",
     "oncelog_server": "holds the version",
     "oncelog_server.__main__": "a process",
     "oncelog_server.broker": "puts the parts together",
@@ -152,6 +152,14 @@ def test_the_purity_contract_bites_for_everything_it_forbids(tmp_path: Path) -> 
         name for name in forbidden if f"oncelog_server.refusal -> {name} " not in result.stdout
     ]
     assert not blind, result.stdout
+
+
+def test_the_purity_contract_names_packages() -> None:
+    """Below the top, where a module may stand alone: a package is pure or an edge, never both."""
+    packages = {module for module, path in package_modules() if path.stem == "__init__"}
+    pure = contracts()["purity"]["source_modules"]
+    offences = [module for module in pure if module not in packages and module.count(".") > 1]
+    assert not offences, offences
 
 
 def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:

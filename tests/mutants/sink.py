@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_SINK: Final = "client/oncelog_client/spark/sink"
+_SINK: Final = "client/oncelog_client/spark/sink/protocol"
 _MODEL: Final = ("tests/spark/model/test_model.py",)
 
 SINK_MUTANTS: Final = (

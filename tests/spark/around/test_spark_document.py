@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oncelog_client.spark.settings.options import OPTIONS, Options
-from oncelog_client.spark.sink.columns import TYPES
-from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_client.spark.sink.protocol.columns import TYPES
+from oncelog_client.spark.sink.protocol.sink_options import sink_options
 from oncelog_client.spark.source.plan.schema import COLUMNS
 from oncelog_client.spark.source.plan.source_options import source_options
 from tests.spark.topics import Topics

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from oncelog_client.spark.sink.messages import CommitKind
+from oncelog_client.spark.sink.protocol.messages import CommitKind
 from tests.harness.broker import Oncelog
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.line import Line

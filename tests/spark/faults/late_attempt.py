@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from oncelog_client import Admin, Producer
-from oncelog_client.spark.sink.state import SINK_PARTITION, decode
+from oncelog_client.spark.sink.protocol.state import SINK_PARTITION, decode
 from tests.spark.pipeline import Pipeline
 from tests.spark.topics import TIMEOUT_MS
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.steps import Step
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.steps import Step
 from tests.spark.fail_points import FailPoints
 from tests.spark.faults.late_attempt import write_late
 from tests.spark.faults.roads import road_to

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.steps import Step
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.steps import Step
 
 
 class Road(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.steps import STEPS, Step
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.steps import STEPS, Step
 from tests.spark.faults.line import Line
 
 pytestmark = pytest.mark.parametrize("lines", ["kafka"], indirect=True)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from oncelog_client.spark.sink import planning
+from oncelog_client.spark.sink.protocol import planning
 
 from .checks import Checks
 from .events import Events

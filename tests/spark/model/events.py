@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from oncelog_client.spark.sink.attempts import Attempt
-from oncelog_client.spark.sink.ids import ProcessIds
-from oncelog_client.spark.sink.messages import TaskMessage
-from oncelog_client.spark.sink.steps import Planned, Raised, Returned
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.ids import ProcessIds
+from oncelog_client.spark.sink.protocol.messages import TaskMessage
+from oncelog_client.spark.sink.protocol.steps import Planned, Raised, Returned
 
 from .broker import execute, holder
 from .faults import Event, faults

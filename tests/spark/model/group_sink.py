@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.state import decode, encode
-from oncelog_client.spark.sink.steps import (
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.state import decode, encode
+from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
     Answer,
     Command,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
-from oncelog_client.spark.sink import aborting, attempts, committing, planning
-from oncelog_client.spark.sink.attempts import Attempt
-from oncelog_client.spark.sink.messages import CommitKind, Intent, Plan, TaskMessage
-from oncelog_client.spark.sink.refusals import Reason, Refusal
-from oncelog_client.spark.sink.steps import (
+from oncelog_client.spark.sink.protocol import aborting, attempts, committing, planning
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.refusals import Reason, Refusal
+from oncelog_client.spark.sink.protocol.steps import (
     Answer,
     Command,
     Generation,

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-from oncelog_client.spark.sink import record_steps
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.record_state import Entry, decode, encode
-from oncelog_client.spark.sink.record_steps import (
+from oncelog_client.spark.sink.protocol import record_steps
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.record_state import Entry, decode, encode
+from oncelog_client.spark.sink.protocol.record_steps import (
     Append,
     Check,
     CheckParent,
     DecidedMemberLost,
     EndMembers,
 )
-from oncelog_client.spark.sink.refusals import Reason, Refusal
-from oncelog_client.spark.sink.steps import (
+from oncelog_client.spark.sink.protocol.refusals import Reason, Refusal
+from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
     Decide,
     Done,

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
-from oncelog_client.spark.sink.attempts import Attempt
-from oncelog_client.spark.sink.messages import Plan, TaskMessage
-from oncelog_client.spark.sink.steps import Generation, Planned, Raised, Returned
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.messages import Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.steps import Generation, Planned, Raised, Returned
 
 from .broker import Broker
 from .requests import Reply, Request, Row

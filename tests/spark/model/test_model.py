@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.sink import planning
-from oncelog_client.spark.sink.messages import CommitKind, Intent
-from oncelog_client.spark.sink.steps import (
+from oncelog_client.spark.sink.protocol import planning
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent
+from oncelog_client.spark.sink.protocol.steps import (
     Answer,
     Done,
     Fenced,

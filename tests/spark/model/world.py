@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from oncelog_client.spark.sink.ids import ProcessIds
-from oncelog_client.spark.sink.messages import Plan, TaskMessage
-from oncelog_client.spark.sink.steps import Generation
+from oncelog_client.spark.sink.protocol.ids import ProcessIds
+from oncelog_client.spark.sink.protocol.messages import Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.steps import Generation
 
 from .broker import Broker
 from .requests import Reply, Request

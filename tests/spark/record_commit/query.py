@@ -17,14 +17,14 @@ from oncelog_client import Admin, KafkaError, Producer
 from oncelog_client.spark.background import background
 from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver, task_writer
-from oncelog_client.spark.sink.attempts import Attempt
-from oncelog_client.spark.sink.messages import Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.messages import Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.record_log import STATE_PARTITION
+from oncelog_client.spark.sink.protocol.record_state import Entry, encode
+from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
+from oncelog_client.spark.sink.protocol.sink_options import SinkOptions, sink_options
+from oncelog_client.spark.sink.protocol.steps import Look, Step, Stored
 from oncelog_client.spark.sink.record_commit import RecordCommit
-from oncelog_client.spark.sink.record_log import STATE_PARTITION
-from oncelog_client.spark.sink.record_state import Entry, encode
-from oncelog_client.spark.sink.refusals import Reason, SinkError
-from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
-from oncelog_client.spark.sink.steps import Look, Step, Stored
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.forked import Forked, Killed, run
 from tests.spark.topics import DEADLINE_S

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.steps import STEPS, Step
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.steps import STEPS, Step
 from tests.spark.record_commit.query import Query
 
 # What has to have happened before for a step to come about at all.

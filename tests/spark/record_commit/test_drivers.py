@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog_client.spark.sink.refusals import Reason, SinkError
+from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
 from tests.spark.record_commit.query import Query
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from oncelog_client import Admin, KafkaError, NewTopic, Producer, TransactionMember
 from oncelog_client.spark.sink import driver, record_commit
-from oncelog_client.spark.sink.messages import CommitKind, Plan, TaskMessage
-from oncelog_client.spark.sink.record_log import STATE_PARTITION
-from oncelog_client.spark.sink.refusals import Reason, SinkError
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.record_log import STATE_PARTITION
+from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
 from oncelog_protocol.apis import ApiKey
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually

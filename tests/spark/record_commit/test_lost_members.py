@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from oncelog_client import Admin
-from oncelog_client.spark.sink.messages import TaskMessage
-from oncelog_client.spark.sink.record_log import STATE_PARTITION
-from oncelog_client.spark.sink.refusals import Reason, SinkError
+from oncelog_client.spark.sink.protocol.messages import TaskMessage
+from oncelog_client.spark.sink.protocol.record_log import STATE_PARTITION
+from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
 from tests.spark.record_commit.forked import Killed
 from tests.spark.record_commit.query import Query, expected
 from tests.spark.topics import Row, Topics

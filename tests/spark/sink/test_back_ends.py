@@ -10,16 +10,16 @@ import pytest
 from oncelog_client.spark.background import background
 from oncelog_client.spark.settings.client_settings import ClientSetup
 from oncelog_client.spark.sink.group_commit import GroupCommit
-from oncelog_client.spark.sink.state import SinkState
-from oncelog_client.spark.sink.steps import Command, Decide, Outdated, Stage, Step
+from oncelog_client.spark.sink.protocol.state import SinkState
+from oncelog_client.spark.sink.protocol.steps import Command, Decide, Outdated, Stage, Step
 from oncelog_client.values import TransactionMember
 from tests.harness.broker import Oncelog
 
 LOADED = """
 import sys
 from oncelog_client.spark.sink.back_ends import back_end
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.sink_options import sink_options
 from oncelog_client.spark.settings.options import Options
 import oncelog_client.spark.sink.task_writer
 given = {"kafka.bootstrap.servers": "127.0.0.1:1", "sinkId": "s"}

@@ -9,9 +9,9 @@ import pytest
 
 from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver
-from oncelog_client.spark.sink.messages import CommitKind, Intent
-from oncelog_client.spark.sink.refusals import SinkError
-from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent
+from oncelog_client.spark.sink.protocol.refusals import SinkError
+from oncelog_client.spark.sink.protocol.sink_options import SinkOptions, sink_options
 from tests.harness.broker import Oncelog
 from tests.spark.conftest import QUICK
 

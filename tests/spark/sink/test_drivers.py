@@ -12,10 +12,10 @@ import pytest
 
 from oncelog_client import Admin, TransactionGroup
 from oncelog_client.spark.sink import task_writer
-from oncelog_client.spark.sink.attempts import Attempt
-from oncelog_client.spark.sink.messages import TaskMessage
-from oncelog_client.spark.sink.refusals import Reason, SinkError
-from oncelog_client.spark.sink.state import SINK_PARTITION
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.messages import TaskMessage
+from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
+from oncelog_client.spark.sink.protocol.state import SINK_PARTITION
 from tests.harness.broker import Oncelog
 from tests.harness.waiting import wait_until
 from tests.spark.record_commit.query import Query, expected

@@ -10,8 +10,8 @@ import pytest
 from oncelog_client.errors import ClosedError
 from oncelog_client.spark.settings.client_settings import ClientSetup
 from oncelog_client.spark.sink import producers
-from oncelog_client.spark.sink.messages import CommitKind, Plan
 from oncelog_client.spark.sink.producers import Taken, drop, give_back, take
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Plan
 from oncelog_client.values import TransactionMember
 from tests.harness.broker import Oncelog
 

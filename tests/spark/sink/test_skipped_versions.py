@@ -10,9 +10,9 @@ import pytest
 
 from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver, task_writer
-from oncelog_client.spark.sink.attempts import Attempt
-from oncelog_client.spark.sink.messages import CommitKind, Intent, Plan, TaskMessage
-from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.sink_options import sink_options
 from tests.harness.broker import Oncelog
 from tests.spark.topics import Topics
 

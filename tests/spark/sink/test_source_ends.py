@@ -14,9 +14,9 @@ from oncelog_client.spark.offsets.offsets import AtSink, from_json
 from oncelog_client.spark.offsets.source_end import NoSourceEnd
 from oncelog_client.spark.settings.options import Options
 from oncelog_client.spark.sink import driver, task_writer
-from oncelog_client.spark.sink.attempts import Attempt
-from oncelog_client.spark.sink.messages import CommitKind, Intent
-from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent
+from oncelog_client.spark.sink.protocol.sink_options import sink_options
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.offset_specs import resolve
 from oncelog_client.spark.source.plan.source_options import source_options

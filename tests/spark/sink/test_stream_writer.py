@@ -10,9 +10,9 @@ import pytest
 from pyspark.taskcontext import TaskContext
 
 from oncelog_client.spark.settings.options import Options
-from oncelog_client.spark.sink.attempts import Attempt
-from oncelog_client.spark.sink.refusals import Reason, SinkError
-from oncelog_client.spark.sink.sink_options import sink_options
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.refusals import Reason, SinkError
+from oncelog_client.spark.sink.protocol.sink_options import sink_options
 from oncelog_client.spark.sink.stream_writer import StreamWriter, attempt_of
 from tests.harness.broker import Oncelog
 from tests.spark.record_commit.query import Query

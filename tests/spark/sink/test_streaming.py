@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from oncelog_client import Admin
-from oncelog_client.spark.sink.state import SINK_PARTITION
+from oncelog_client.spark.sink.protocol.state import SINK_PARTITION
 from tests.spark.fail_points import FailPoints
 from tests.spark.sink.checkpoints import forget_last_commit
 from tests.spark.topics import Topics

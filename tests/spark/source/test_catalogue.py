@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from oncelog_client.spark.settings.options import Options
+from oncelog_client.spark.sink.protocol.state_topic import STATE_TOPIC
 from oncelog_client.spark.source import logs
 from oncelog_client.spark.source.plan.source_options import source_options
-from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import TopicPartition
 from tests.harness.broker import Oncelog
 from tests.spark.topics import Topics

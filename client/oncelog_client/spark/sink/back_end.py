@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from oncelog_client.producer import Producer
-
-from .messages import Plan
-from .steps import Answer, Command
+from oncelog_client.spark.sink.protocol.messages import Plan
+from oncelog_client.spark.sink.protocol.steps import Answer, Command
 
 
 class BackEnd(Protocol):

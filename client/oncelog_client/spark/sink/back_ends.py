@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.sink_options import SinkOptions
+
 from .back_end import BackEnd
-from .messages import CommitKind
-from .sink_options import SinkOptions
 
 
 def back_end(

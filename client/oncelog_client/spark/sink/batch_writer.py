@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.taskcontext import TaskContext
 
 from oncelog_client.spark.prompt_worker import PromptWorker
+from oncelog_client.spark.sink.protocol.messages import Intent, Plan
+from oncelog_client.spark.sink.protocol.sink_options import SinkOptions
 
 from . import driver, task_writer
-from .messages import Intent, Plan
-from .sink_options import SinkOptions
 from .stream_writer import CommitMessage, attempt_of, tasks_of
 
 Messages = list[WriterCommitMessage | None]

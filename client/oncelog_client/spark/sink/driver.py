@@ -19,16 +19,23 @@ from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.spark.background import background
 from oncelog_client.spark.fail_points import fail_at
 from oncelog_client.spark.settings.client_settings import ClientSetup
+from oncelog_client.spark.sink.protocol import aborting, committing, planning
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.refusals import SinkError, timeout_too_long
+from oncelog_client.spark.sink.protocol.sink_options import TIMEOUT_OPTION, SinkOptions
+from oncelog_client.spark.sink.protocol.state import MAX_METADATA_BYTES, kept
+from oncelog_client.spark.sink.protocol.steps import (
+    Answer,
+    Generation,
+    Outcome,
+    Planned,
+    Raised,
+    Returned,
+)
 from oncelog_protocol.features import GROUP_TRANSACTIONS, GROUP_TRANSACTIONS_LEVEL
 
-from . import aborting, committing, planning
 from .back_end import BackEnd
 from .back_ends import back_end
-from .messages import CommitKind, Intent, Plan, TaskMessage
-from .refusals import SinkError, timeout_too_long
-from .sink_options import TIMEOUT_OPTION, SinkOptions
-from .state import MAX_METADATA_BYTES, kept
-from .steps import Answer, Generation, Outcome, Planned, Raised, Returned
 
 _log: Final = logging.getLogger(__name__)
 

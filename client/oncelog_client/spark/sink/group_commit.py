@@ -18,13 +18,11 @@ from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.producer import Producer
 from oncelog_client.spark.background import background
 from oncelog_client.spark.settings.client_settings import ClientSetup
-from oncelog_client.values import TransactionGroup, TransactionMember
-
-from .messages import CommitKind, Plan
-from .record_log import STATE_PARTITION
-from .refusals import SinkError, timed_out, written_by_another
-from .state import SINK_PARTITION, SinkState, decode, encode
-from .steps import (
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Plan
+from oncelog_client.spark.sink.protocol.record_log import STATE_PARTITION
+from oncelog_client.spark.sink.protocol.refusals import SinkError, timed_out, written_by_another
+from oncelog_client.spark.sink.protocol.state import SINK_PARTITION, SinkState, decode, encode
+from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
     Answer,
     Command,
@@ -40,6 +38,7 @@ from .steps import (
     Stage,
     Stored,
 )
+from oncelog_client.values import TransactionGroup, TransactionMember
 
 # How long a decision without a response is repeated, beyond the time of one call.
 PATIENCE_MS: Final = 120_000

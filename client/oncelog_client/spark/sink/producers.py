@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from oncelog_client.errors import KafkaError
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.spark.settings.client_settings import ClientSetup
+from oncelog_client.spark.sink.protocol.ids import ProcessIds
+from oncelog_client.spark.sink.protocol.messages import Plan
 
-from .ids import ProcessIds
-from .messages import Plan
 from .task_producer import TaskProducer
 
 Key = tuple[int, ClientSetup, str]

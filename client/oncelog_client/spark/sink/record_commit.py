@@ -34,18 +34,31 @@ from oncelog_client.producer import Producer
 from oncelog_client.spark.background import background
 from oncelog_client.spark.fail_points import fail_at
 from oncelog_client.spark.settings.client_settings import ClientSetup
-from oncelog_client.values import TransactionMember
-from oncelog_protocol.errors import ErrorCode
-
-from . import record_steps
-from .messages import CommitKind, Plan
-from .record_log import STATE_PARTITION, STATE_TOPIC_CONFIGS, RecordLog, read_on
-from .record_state import Entry
-from .record_state import encode as encode_entry
-from .record_steps import Append, Check, CheckParent, DecidedMemberLost, EndMembers
-from .refusals import Reason, SinkError, decided_member_lost, written_by_another
-from .state import SINK_PARTITION, encode
-from .steps import (
+from oncelog_client.spark.sink.protocol import record_steps
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Plan
+from oncelog_client.spark.sink.protocol.record_log import (
+    STATE_PARTITION,
+    STATE_TOPIC_CONFIGS,
+    RecordLog,
+    read_on,
+)
+from oncelog_client.spark.sink.protocol.record_state import Entry
+from oncelog_client.spark.sink.protocol.record_state import encode as encode_entry
+from oncelog_client.spark.sink.protocol.record_steps import (
+    Append,
+    Check,
+    CheckParent,
+    DecidedMemberLost,
+    EndMembers,
+)
+from oncelog_client.spark.sink.protocol.refusals import (
+    Reason,
+    SinkError,
+    decided_member_lost,
+    written_by_another,
+)
+from oncelog_client.spark.sink.protocol.state import SINK_PARTITION, encode
+from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
     Answer,
     Command,
@@ -62,6 +75,8 @@ from .steps import (
     Step,
     Stored,
 )
+from oncelog_client.values import TransactionMember
+from oncelog_protocol.errors import ErrorCode
 
 # The driver's own transactions hold two records. One that is left open is aborted after this time.
 PARENT_TIMEOUT_MS: Final = 60_000

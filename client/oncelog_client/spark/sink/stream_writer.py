@@ -16,13 +16,13 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.taskcontext import TaskContext
 
 from oncelog_client.spark.prompt_worker import PromptWorker
+from oncelog_client.spark.sink.protocol.attempts import Attempt
+from oncelog_client.spark.sink.protocol.messages import Intent, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.refusals import SinkError
+from oncelog_client.spark.sink.protocol.sink_options import SinkOptions
 
 from . import driver, task_writer
-from .attempts import Attempt
 from .checkpoint import noted_batch, query_id, source_end
-from .messages import Intent, Plan, TaskMessage
-from .refusals import SinkError
-from .sink_options import SinkOptions
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"

@@ -12,17 +12,23 @@ from oncelog_client.errors import FencedInGroupError, KafkaError, ProducerFenced
 from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.spark.background import background
 from oncelog_client.spark.fail_points import fail_at
+from oncelog_client.spark.sink.protocol.attempts import Attempt, Write, begin
+from oncelog_client.spark.sink.protocol.messages import Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.refusals import (
+    Refusal,
+    SinkError,
+    fenced,
+    member_gone,
+    timed_out,
+)
+from oncelog_client.spark.sink.protocol.sink_options import SinkOptions
+from oncelog_client.spark.sink.protocol.steps import Step
 from oncelog_client.values import TransactionMember
 
-from .attempts import Attempt, Write, begin
 from .back_end import BackEnd
 from .back_ends import back_end
-from .messages import Plan, TaskMessage
 from .producers import Taken, drop, give_back, take
-from .refusals import Refusal, SinkError, fenced, member_gone, timed_out
 from .row_sender import BATCH_SIZE, RowSender
-from .sink_options import SinkOptions
-from .steps import Step
 
 # How long rows wait for room in the buffer: the longest absence of a broker.
 SEND_TIMEOUT_S: Final = 600

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog_client.spark.settings.options import Options
+from oncelog_client.spark.sink.protocol.columns import SinkColumn, check_columns
+from oncelog_client.spark.sink.protocol.refusals import SinkError
+from oncelog_client.spark.sink.protocol.sink_options import SinkOptions, sink_options
 
 from .batch_writer import BatchWriter
-from .columns import SinkColumn, check_columns
-from .refusals import SinkError
-from .sink_options import SinkOptions, sink_options
 from .stream_writer import StreamWriter
 
 if TYPE_CHECKING:

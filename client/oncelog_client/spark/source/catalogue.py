@@ -13,13 +13,13 @@ from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.group_offsets import commit_offsets
 from oncelog_client.io.log_offsets import EARLIEST, LATEST, list_offsets
 from oncelog_client.spark.settings.client_settings import ClientSetup
+from oncelog_client.spark.sink.protocol.state_topic import STATE_TOPIC
 from oncelog_client.spark.source.plan.subscriptions import SourceSubscription
-from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog_protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from oncelog_client.spark.sink.state import SinkState
+    from oncelog_client.spark.sink.protocol.state import SinkState
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from oncelog_client.io.cluster import Cluster
 from oncelog_client.io.group_offsets import fetch_offsets
 from oncelog_client.io.state_log import StateLog
 from oncelog_client.spark.offsets.source_end import too_long
-from oncelog_client.spark.sink import record_log, state
-from oncelog_client.spark.sink.state import SINK_PARTITION, SinkState
+from oncelog_client.spark.sink.protocol import record_log, state
+from oncelog_client.spark.sink.protocol.state import SINK_PARTITION, SinkState
 
 _ASK_AGAIN_S: Final = 0.01
 

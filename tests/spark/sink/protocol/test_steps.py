@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.steps import STEPS, Step, fail_points
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.steps import STEPS, Step, fail_points
 
 
 def test_every_step_has_a_row_and_two_fail_points() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from oncelog_client.spark.sink import record_steps
-from oncelog_client.spark.sink.record_state import Entry
-from oncelog_client.spark.sink.record_steps import (
+from oncelog_client.spark.sink.protocol import record_steps
+from oncelog_client.spark.sink.protocol.record_state import Entry
+from oncelog_client.spark.sink.protocol.record_steps import (
     Answer,
     Append,
     Check,
@@ -19,8 +19,8 @@ from oncelog_client.spark.sink.record_steps import (
     EndMembers,
     Outcome,
 )
-from oncelog_client.spark.sink.state import SinkState
-from oncelog_client.spark.sink.steps import (
+from oncelog_client.spark.sink.protocol.state import SinkState
+from oncelog_client.spark.sink.protocol.steps import (
     Decide,
     Done,
     MemberGone,

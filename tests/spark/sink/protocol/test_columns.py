@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.sink.columns import SinkColumn, check_columns
-from oncelog_client.spark.sink.refusals import SinkError
+from oncelog_client.spark.sink.protocol.columns import SinkColumn, check_columns
+from oncelog_client.spark.sink.protocol.refusals import SinkError
 
 VALUE, TOPIC = SinkColumn("value", "binary"), SinkColumn("topic", "string")
 

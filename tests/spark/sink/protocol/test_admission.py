@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_client.spark.sink.admission import admit
-from oncelog_client.spark.sink.refusals import Reason, Refusal
-from oncelog_client.spark.sink.state import SinkState
+from oncelog_client.spark.sink.protocol.admission import admit
+from oncelog_client.spark.sink.protocol.refusals import Reason, Refusal
+from oncelog_client.spark.sink.protocol.state import SinkState
 
 STORED = SinkState("q", 4, 8, 5, '{"purchases":{"0":50}}')
 

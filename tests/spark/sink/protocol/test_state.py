@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.sink.state import (
+from oncelog_client.spark.sink.protocol.state import (
     MAX_METADATA_BYTES,
     SinkState,
     StateUnreadable,

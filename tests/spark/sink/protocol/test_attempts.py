@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog_client.spark.sink.attempts import Attempt, Write, begin
-from oncelog_client.spark.sink.messages import CommitKind, Plan, TaskMessage
-from oncelog_client.spark.sink.refusals import Reason, Refusal
+from oncelog_client.spark.sink.protocol.attempts import Attempt, Write, begin
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.refusals import Reason, Refusal
 from oncelog_client.values import TransactionMember
 
 PLAN = Plan("orders", CommitKind.GROUP, 3, TransactionMember("orders", 1, 0), "q", 8)

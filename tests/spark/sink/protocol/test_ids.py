@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog_client.spark.sink.ids import ProcessIds, generation_of
-from oncelog_client.spark.sink.messages import CommitKind, Plan
+from oncelog_client.spark.sink.protocol.ids import ProcessIds, generation_of
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Plan
 from oncelog_client.values import TransactionMember
 
 PLAN = Plan("orders", CommitKind.GROUP, 3, TransactionMember("orders", 1, 0), "q", 0)

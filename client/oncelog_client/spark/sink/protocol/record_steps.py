@@ -17,16 +17,7 @@ from oncelog_client.values import TransactionMember
 
 from .record_state import Entry
 from .state import SinkState
-from .steps import (
-    Decide,
-    Done,
-    MemberGone,
-    OutcomeUnknown,
-    Outdated,
-    RollForward,
-    Step,
-    Unfinished,
-)
+from .steps import Decide, Done, MemberGone, OutcomeUnknown, Outdated, RollForward, Step, Unfinished
 
 
 class DecidingPhase(Enum):

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from oncelog_client.core.logged_batches import LoggedBatch
-from oncelog_client.spark.state_topic import STATE_TOPIC
 from oncelog_client.values import TopicPartition, TransactionMember
 from oncelog_protocol.records.batch import add_to_sequence
 
 from .record_state import Entry, decode
+from .state_topic import STATE_TOPIC
 
 STATE_PARTITION: Final = TopicPartition(STATE_TOPIC, 0)
 STATE_TOPIC_CONFIGS: Final[Mapping[str, str | None]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncelog_client.spark.settings.options import OptionError, Options
-from oncelog_client.spark.sink.messages import CommitKind
-from oncelog_client.spark.sink.sink_options import SinkOptions, sink_options
+from oncelog_client.spark.sink.protocol.messages import CommitKind
+from oncelog_client.spark.sink.protocol.sink_options import SinkOptions, sink_options
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog_client.spark.sink import aborting, committing
-from oncelog_client.spark.sink.messages import CommitKind, Plan, TaskMessage
-from oncelog_client.spark.sink.refusals import Reason
-from oncelog_client.spark.sink.state import SinkState
-from oncelog_client.spark.sink.steps import (
+from oncelog_client.spark.sink.protocol import aborting, committing
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Plan, TaskMessage
+from oncelog_client.spark.sink.protocol.refusals import Reason
+from oncelog_client.spark.sink.protocol.state import SinkState
+from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
     Answer,
     Command,

@@ -1,4 +1,4 @@
-"""The topic in which sinks keep their state on brokers other than oncelog (`sink.record_log`)."""
+"""The topic in which sinks keep their state on brokers other than oncelog (`record_log`)."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog_client.spark.sink.messages import CommitKind, Intent, Plan
-from oncelog_client.spark.sink.planning import MOST_TAKEOVERS, begin, step
-from oncelog_client.spark.sink.refusals import Reason
-from oncelog_client.spark.sink.state import SinkState
-from oncelog_client.spark.sink.steps import (
+from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent, Plan
+from oncelog_client.spark.sink.protocol.planning import MOST_TAKEOVERS, begin, step
+from oncelog_client.spark.sink.protocol.refusals import Reason
+from oncelog_client.spark.sink.protocol.state import SinkState
+from oncelog_client.spark.sink.protocol.steps import (
     AbortOpen,
     Answer,
     Command,

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog_client.core.logged_batches import LoggedBatch
-from oncelog_client.spark.sink.record_log import RecordLog, read_on
-from oncelog_client.spark.sink.record_state import Entry, decode, encode
-from oncelog_client.spark.sink.state import SinkState, StateUnreadable
-from oncelog_client.spark.sink.steps import Unfinished
+from oncelog_client.spark.sink.protocol.record_log import RecordLog, read_on
+from oncelog_client.spark.sink.protocol.record_state import Entry, decode, encode
+from oncelog_client.spark.sink.protocol.state import SinkState, StateUnreadable
+from oncelog_client.spark.sink.protocol.steps import Unfinished
 from oncelog_client.values import TransactionMember
 
 NUMBERS = st.integers(0, 2**31 - 1)

@@ -1,0 +1,1 @@
+"""The protocol of a sink, without IO: its options, plans, messages, steps and durable state."""
