@@ -6,8 +6,10 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
@@ -68,10 +70,9 @@ class Kafka:
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the process, formatting at the first time, without waiting for a response."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        lines = [f"{name}={value}" for name, value in self._settings.items()]
-        self._properties.write_text("\n".join(lines) + "\n")
+        self._write_properties()
         if not self.data.exists():
-            run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+            self._format()
         command = [java(), *self.jvm_options, "-Dorg.apache.logging.log4j.level=INFO"]
         command += ["-cp", classpath(), "kafka.Kafka", str(self._properties)]
         with self.log.open("ab") as log:
@@ -123,6 +124,22 @@ class Kafka:
     ) -> None:
         self.stop()
 
+    def _write_properties(self) -> None:
+        lines = [f"{name}={value}" for name, value in self._settings.items()]
+        self._properties.write_text("\n".join(lines) + "\n")
+
+    def _format(self) -> None:
+        """Make the data folder: from the files of an earlier one, unless its roles, its id or its
+        folders are other than the default."""
+        defaults = self._default_settings()
+        if any(self._settings[name] != value for name, value in defaults.items()):
+            run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+            return
+        files = _formatted_files()
+        self.data.mkdir()
+        for name, content in files.items():
+            (self.data / name).write_bytes(content)
+
     def _default_settings(self) -> dict[str, str]:
         controller = f"127.0.0.1:{self._controller_port}"
         return {
@@ -153,3 +170,17 @@ class Kafka:
 
     def _end_of_log(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
+
+
+@cache
+def _formatted_files() -> dict[str, bytes]:
+    """Return the files of a folder that Kafka's tool has formatted, by name.
+
+    They hold ids and versions, no address and no path. Nodes may share the ids: each is a cluster
+    of its own. The tool takes a JVM of its own, so it runs only once.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        kafka = Kafka(Path(folder))
+        kafka._write_properties()
+        run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(kafka._properties))
+        return {file.name: file.read_bytes() for file in kafka.data.iterdir()}
