@@ -1,7 +1,8 @@
 """The group coordinator's part for one partition of `__consumer_offsets`.
 
 Source: Kafka's GroupCoordinatorShard. Only `replay` changes offsets. Membership is in memory, and
-is rebuilt at load from the last record of each group, as in Kafka.
+is rebuilt at load from the last record of each group, as in Kafka. After the load only effects of
+decisions change it (`EFFECTS`): what decides for a request or a timer only reads.
 """
 
 from __future__ import annotations
@@ -45,9 +46,14 @@ from oncelog_server.group.classic.effects import (
     GroupCreated,
     InitialRebalanceProlonged,
     JoinPhaseOver,
+    MemberIdGiven,
+    MemberJoined,
+    MemberRejoined,
     MembersLeft,
+    MemberTurnedAway,
     SessionOver,
     StaticMemberReplaced,
+    StaticMemberReturned,
     SyncPhaseOver,
     SyncReceived,
 )
@@ -293,7 +299,15 @@ EFFECTS: Final[EffectTable[GroupShard]] = {
         committed=lambda shard, effect: shard._sync.assignment_committed(effect),
     ),
     GroupCreated: EffectRow(
-        failed=lambda shard, effect, code: shard._join.creation_failed(effect, code)
+        taken=lambda shard, effect: shard._join.create_group(effect),
+        failed=lambda shard, effect, code: shard._join.creation_failed(effect, code),
+    ),
+    MemberIdGiven: EffectRow(taken=lambda shard, effect: shard._rebalance.member_id_given(effect)),
+    MemberJoined: EffectRow(taken=lambda shard, effect: shard._join.member_joined(effect)),
+    MemberRejoined: EffectRow(taken=lambda shard, effect: shard._join.member_rejoined(effect)),
+    MemberTurnedAway: EffectRow(taken=lambda shard, effect: shard._join.member_turned_away(effect)),
+    StaticMemberReturned: EffectRow(
+        taken=lambda shard, effect: shard._join.static_member_returned(effect)
     ),
     StaticMemberReplaced: EffectRow(
         failed=lambda shard, effect, code: shard._join.replacement_failed(effect, code),

@@ -135,7 +135,7 @@ class Driver:
             for name, group in self._compared_groups()
             if group.state is GroupState.EMPTY and group.generation_id > generations.get(name, 0)
         }
-        if self.compares and decision.effects:
+        if self.compares:
             assert set(filter(_is_emptied, decision.records)) == emptied
         response: Any = decision.response
         if isinstance(decision.response, Park):
@@ -248,7 +248,7 @@ class Driver:
                 for name, metadata in protocols.items()
             ],
         )
-        decision = self.shard.join_group(request, self.caller(version, client_id))
+        decision = self.decide(self.shard.join_group, request, self.caller(version, client_id))
         return self.run(decision, version)
 
     def join_twice(self, **options: Any) -> Deferred[JoinGroupResponse]:

@@ -162,6 +162,20 @@ def test_a_member_that_found_the_group_full_when_it_was_to_join_again() -> None:
     assert found == Dismissal(Why.GROUP_FULL, driver.wall_ms)
 
 
+def test_an_id_that_a_full_group_gave_was_no_member() -> None:
+    driver = Driver(GroupConfig(group_max_size=1))
+    generation, _ = driver.stable_group("a")
+    given = driver.join()
+    assert given.value.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    driver.config = driver.shard.table.config = GroupConfig(group_max_size=2)
+    member_id = driver.join().value.member_id
+    driver.config = driver.shard.table.config = GroupConfig(group_max_size=1)
+    refused = driver.join(member_id)
+    assert refused.value.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert dismissal(driver, member_id, generation) == Dismissal(Why.UNKNOWN)
+    assert not driver.group().pending_join_members
+
+
 def test_of_a_group_that_is_gone_or_made_anew_nothing_is_known() -> None:
     driver = Driver()
     assert dismissal(driver, "gone", 3) == Dismissal(Why.UNKNOWN)

@@ -28,9 +28,14 @@ from oncelog_server.group.classic.effects import (
     GroupCreated,
     InitialRebalanceProlonged,
     JoinPhaseOver,
+    MemberIdGiven,
+    MemberJoined,
+    MemberRejoined,
     MembersLeft,
+    MemberTurnedAway,
     SessionOver,
     StaticMemberReplaced,
+    StaticMemberReturned,
     SyncPhaseOver,
     SyncReceived,
 )
@@ -101,6 +106,11 @@ def leave_text(response: LeaveGroupResponse) -> str:
 SHOWN: EffectTexts = {
     MemberSeen: lambda effect: effect.member_id,
     SliceSwept: None,
+    MemberIdGiven: None,
+    MemberJoined: None,
+    MemberRejoined: None,
+    StaticMemberReturned: None,
+    MemberTurnedAway: None,
     MembersLeft: None,
     SessionOver: None,
     InitialRebalanceProlonged: None,
@@ -108,7 +118,7 @@ SHOWN: EffectTexts = {
     SyncPhaseOver: None,
     SyncReceived: lambda effect: effect.member_id,
     AssignmentWritten: lambda effect: f"generation={effect.generation_id}",
-    GroupCreated: lambda effect: effect.group_id,
+    GroupCreated: None,
     StaticMemberReplaced: lambda effect: f"{effect.old_member_id} by {effect.member_id}",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from oncelog_server.group.classic.joining import Joining
 from oncelog_server.group.classic.member import Protocols
 from oncelog_server.group.moment import Moment
 
@@ -66,9 +67,47 @@ class AssignmentWritten(msgspec.Struct, frozen=True):
 
 
 class GroupCreated(msgspec.Struct, frozen=True):
-    """The first record of a group. If the append fails, the group never existed."""
+    """A group begins, with its first record. If the append fails, the group never existed."""
 
     group_id: str
+    wall_ms: int
+
+
+class MemberIdGiven(msgspec.Struct, frozen=True):
+    """A client got a member id, to join with within `timeout_ms` (KIP-394)."""
+
+    group_id: str
+    member_id: str
+    timeout_ms: int
+    at: Moment
+
+
+class MemberJoined(msgspec.Struct, frozen=True):
+    """A new member joined."""
+
+    joining: Joining
+
+
+class MemberRejoined(msgspec.Struct, frozen=True):
+    """A member joined the next generation."""
+
+    joining: Joining
+
+
+class StaticMemberReturned(msgspec.Struct, frozen=True):
+    """A static member came back under a new member id, and has the place of the old one.
+    `rebalances`: it cannot go on with the assignment it had."""
+
+    joining: Joining
+    rebalances: bool
+
+
+class MemberTurnedAway(msgspec.Struct, frozen=True):
+    """The group is full. A member that it had, or an id that it gave, is out."""
+
+    group_id: str
+    member_id: str
+    at: Moment
 
 
 class StaticMemberReplaced(msgspec.Struct, frozen=True):

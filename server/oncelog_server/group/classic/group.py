@@ -11,7 +11,12 @@ from collections.abc import Container, Iterable
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupResponse
 from oncelog_protocol.messages.sync_group import SyncGroupResponse
-from oncelog_server.group.classic.member import Member, Parked, Protocols
+from oncelog_server.group.classic.member import (
+    Member,
+    Parked,
+    Protocols,
+    preferred_protocol,
+)
 from oncelog_server.group.classic.states import DELETE_CODES, GroupEvent, GroupState, next_state
 from oncelog_server.group.classic.subscriptions import subscribed_topics
 from oncelog_server.group.history import History
@@ -87,7 +92,7 @@ class ClassicGroup:
         prefer."""
         self.generation_id += 1
         self.history.generation_began(self.generation_id, wall_ms)
-        self.protocol_name = self.select_protocol() if self.members else None
+        self.protocol_name = preferred_protocol(self.members.values())
         self.subscribed_topics = self.compute_subscribed_topics()
         self.transition(GroupEvent.JOINED if self.members else GroupEvent.EMPTIED, wall_ms)
 
@@ -222,19 +227,6 @@ class ClassicGroup:
             self.supported_protocols[name] == len(self.members) for name in names
         )
 
-    def select_protocol(self) -> str | None:
-        """Return the protocol with most votes among those that all members know; in a tie, the one
-        with the first vote."""
-        candidates = {
-            name for name, count in self.supported_protocols.items() if count == len(self.members)
-        }
-        votes: Counter[str] = Counter()
-        for member in self.members.values():
-            choice = member.vote(candidates)
-            if choice is not None:
-                votes[choice] += 1
-        return max(votes, key=votes.__getitem__, default=None)
-
     def compute_subscribed_topics(self) -> frozenset[str] | None:
         """Return the topics of all members, or None if the group's metadata cannot be read."""
         if not self.uses_consumer_protocol:
@@ -297,29 +289,17 @@ class ClassicGroup:
         member.session_timeout_ms = session_ms
         self._count_protocols(member, 1)
 
+    def members_after(self, old: Member, new: Member) -> list[Member]:
+        """Return the members once `new` has the place of `old`, in the order too."""
+        return [new if member is old else member for member in self.members.values()]
+
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
         """Give the instance's place to `new_member_id`, and fence its previous member."""
         old_member_id = self.static_members[group_instance_id]
         old = self.members[old_member_id]
         self._count_protocols(old, -1)
-        new = Member(
-            member_id=new_member_id,
-            group_instance_id=group_instance_id,
-            client_id=old.client_id,
-            client_host=old.client_host,
-            rebalance_timeout_ms=old.rebalance_timeout_ms,
-            session_timeout_ms=old.session_timeout_ms,
-            protocol_type=old.protocol_type,
-            protocols=old.protocols,
-            assignment=old.assignment,
-        )
-        # The new member also has the old one's place in the order.
-        self.members = {
-            member_id if member_id != old_member_id else new_member_id: (
-                member if member_id != old_member_id else new
-            )
-            for member_id, member in self.members.items()
-        }
+        new = old.successor(new_member_id)
+        self.members = {member.member_id: member for member in self.members_after(old, new)}
         self._count_protocols(new, 1)
         self.static_members[group_instance_id] = new_member_id
         self.pending_sync_members.pop(old_member_id, None)

@@ -13,18 +13,29 @@ from msgspec.structs import replace
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from oncelog_server.coordinator.shard import Decision
-from oncelog_server.deferred import Deferred
 from oncelog_server.group.append_errors import append_error
-from oncelog_server.group.classic.effects import GroupCreated, StaticMemberReplaced
+from oncelog_server.group.classic.effects import (
+    GroupCreated,
+    MemberIdGiven,
+    MemberJoined,
+    MemberRejoined,
+    MemberTurnedAway,
+    StaticMemberReplaced,
+    StaticMemberReturned,
+)
 from oncelog_server.group.classic.group import ClassicGroup, join_refusal
-from oncelog_server.group.classic.member import Member, Parked, Protocols
+from oncelog_server.group.classic.joining import Joining, joining_of, protocols_of
+from oncelog_server.group.classic.member import Member, Protocols, preferred_protocol
 from oncelog_server.group.classic.rebalance import Rebalance, join_answer
-from oncelog_server.group.classic.records import empty_group_record, group_record
+from oncelog_server.group.classic.records import (
+    empty_group_record,
+    replaced_member_record,
+)
 from oncelog_server.group.classic.states import GroupState
 from oncelog_server.group.history import Why, requester
 from oncelog_server.group.moment import Caller
 from oncelog_server.group.records import fits_record
-from oncelog_server.group.table import GroupTable, Records
+from oncelog_server.group.table import GroupTable
 from oncelog_server.refusal import Refused
 
 _MEMBER_ID_REQUIRED_SINCE: Final = 4
@@ -55,8 +66,6 @@ class Join:
             return Decision(join_refusal(refused.code, caller.api_version, member_id))
         if not self._accepts(group, request.member_id):
             return self._turn_away(group, request.member_id, caller)
-        if is_new_group:
-            self._table.groups[group.group_id] = group
         if request.member_id == "":
             decision = self._join_new_member(request, group, caller)
         else:
@@ -103,12 +112,18 @@ class Join:
     def _turn_away(
         self, group: ClassicGroup, member_id: str, caller: Caller
     ) -> Decision[JoinGroupResponse]:
-        if member_id in group.members:
-            group.history.departed(member_id, Why.GROUP_FULL, caller.wall_ms)
-        self._rebalance.remove_member(group, member_id)
-        records = self._rebalance.complete_if_all_joined(group, caller)
         response = join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, caller.api_version)
-        return Decision(response, records)
+        # No record: a full group has other members.
+        effect = MemberTurnedAway(group.group_id, member_id, caller)
+        return Decision(response, effects=(effect,))
+
+    def member_turned_away(self, effect: MemberTurnedAway) -> None:
+        """The member is out, and the join phase may have waited only for it."""
+        group, member_id = self._rebalance.known(effect.group_id), effect.member_id
+        if group.has_member(member_id):
+            group.history.departed(member_id, Why.GROUP_FULL, effect.at.wall_ms)
+        self._rebalance.remove_member(group, member_id)
+        self._rebalance.complete_if_all_joined(group, effect.at)
 
     def _with_new_group(
         self, group: ClassicGroup, decision: Decision[JoinGroupResponse], caller: Caller
@@ -121,8 +136,14 @@ class Join:
         return replace(
             decision,
             records=(empty_group_record(group),),
-            effects=(GroupCreated(group.group_id),),
+            effects=(GroupCreated(group.group_id, caller.wall_ms), *decision.effects),
             failed=failed,
+        )
+
+    def create_group(self, effect: GroupCreated) -> None:
+        """Add a group without members."""
+        self._table.groups[effect.group_id] = ClassicGroup(
+            effect.group_id, current_state_timestamp_ms=effect.wall_ms
         )
 
     def creation_failed(self, effect: GroupCreated, code: int) -> None:
@@ -144,39 +165,39 @@ class Join:
             member_id = self._table.new_member_id(instance_id)
             if instance_id in group.static_members:
                 return self._replace_static_member(request, group, member_id, caller)
-            return self._add(request, group, member_id, caller)
+            return _add(request, member_id, caller)
         if caller.api_version < _MEMBER_ID_REQUIRED_SINCE:
-            return self._add(request, group, self._table.new_member_id(caller.client_id), caller)
+            return _add(request, self._table.new_member_id(caller.client_id), caller)
         if len(group.pending_join_members) >= self._table.config.pending_members_max:
             code = ErrorCode.GROUP_MAX_SIZE_REACHED
             return Decision(join_refusal(code, caller.api_version))
         member_id = self._table.new_member_id(caller.client_id)
+        response = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, caller.api_version, member_id)
         timeout_ms = request.session_timeout_ms
-        self._rebalance.start_pending_session(group, member_id, caller, timeout_ms)
-        code = ErrorCode.MEMBER_ID_REQUIRED
-        return Decision(join_refusal(code, caller.api_version, member_id))
+        given = MemberIdGiven(request.group_id, member_id, timeout_ms, caller)
+        return Decision(response, effects=(given,))
 
-    def _add(
-        self, request: JoinGroupRequest, group: ClassicGroup, member_id: str, caller: Caller
-    ) -> Decision[JoinGroupResponse]:
+    def member_joined(self, effect: MemberJoined) -> None:
+        """Add the member, and rebalance."""
+        joining = effect.joining
+        group = self._rebalance.known(joining.group_id)
         member = Member(
-            member_id=member_id,
-            group_instance_id=request.group_instance_id,
-            client_id=caller.client_id,
-            client_host=caller.client_host,
-            rebalance_timeout_ms=_rebalance_timeout_ms(request, caller),
-            session_timeout_ms=request.session_timeout_ms,
-            protocol_type=request.protocol_type,
-            protocols=_protocols(request),
+            member_id=joining.member_id,
+            group_instance_id=joining.group_instance_id,
+            client_id=joining.by.client_id,
+            client_host=joining.by.client_host,
+            rebalance_timeout_ms=joining.rebalance_timeout_ms,
+            session_timeout_ms=joining.session_timeout_ms,
+            protocol_type=joining.protocol_type,
+            protocols=joining.protocols,
             is_new=True,
         )
         if group.waits_for_first_members:
             group.new_member_added = True
-        answer: Deferred[JoinGroupResponse] = Deferred()
-        group.add(member, Parked(answer, caller.api_version))
+        group.add(member, joining.parked)
         timeout_ms = self._table.config.new_member_join_timeout_ms
-        self._rebalance.restart_session(group, member, caller, timeout_ms)
-        return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
+        self._rebalance.restart_session(group, member, joining.by, timeout_ms)
+        self._rebalance.prepare_or_complete(group, joining.by)
 
     # --- members with an id
 
@@ -185,14 +206,15 @@ class Join:
     ) -> Decision[JoinGroupResponse]:
         member_id = request.member_id
         if request.group_instance_id is None and member_id in group.pending_join_members:
-            return self._add(request, group, member_id, caller)
+            return _add(request, member_id, caller)
         try:
             group.check_member(member_id, request.group_instance_id)
         except Refused as refused:
             return Decision(join_refusal(refused.code, caller.api_version, member_id))
         member = group.members[member_id]
-        if self._has_to_rebalance(group, member, _protocols(request)):
-            return self._rejoin(request, group, member, caller)
+        if self._has_to_rebalance(group, member, protocols_of(request)):
+            joining = joining_of(request, member_id, caller)
+            return Decision(joining.parked.answer, effects=(MemberRejoined(joining),))
         # The response of this generation was lost, or a follower joined without need.
         return Decision(join_answer(group, member_id))
 
@@ -202,19 +224,14 @@ class Join:
         # A leader that rejoins a stable group requests a new assignment.
         return group.state is GroupState.STABLE and member.member_id == group.leader_id
 
-    def _rejoin(
-        self, request: JoinGroupRequest, group: ClassicGroup, member: Member, caller: Caller
-    ) -> Decision[JoinGroupResponse]:
-        answer: Deferred[JoinGroupResponse] = Deferred()
-        self._update(request, group, member, caller)
-        group.park_join(member, Parked(answer, caller.api_version))
-        return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
-
-    def _update(
-        self, request: JoinGroupRequest, group: ClassicGroup, member: Member, caller: Caller
-    ) -> None:
-        rebalance_ms = _rebalance_timeout_ms(request, caller)
-        group.update(member, _protocols(request), rebalance_ms, request.session_timeout_ms)
+    def member_rejoined(self, effect: MemberRejoined) -> None:
+        """Park the response until the join phase is over."""
+        joining = effect.joining
+        group = self._rebalance.known(joining.group_id)
+        member = group.members[joining.member_id]
+        _update(group, member, joining)
+        group.park_join(member, joining.parked)
+        self._rebalance.prepare_or_complete(group, joining.by)
 
     # --- static members that come back (KIP-345)
 
@@ -224,32 +241,55 @@ class Join:
         instance_id = request.group_instance_id
         assert instance_id is not None
         old_member_id = group.static_members[instance_id]
-        old_leader_id = group.leader_id
         old = group.members[old_member_id]
-        before = (old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
-        member = group.replace_static_member(instance_id, member_id)
-        group.history.departed(old_member_id, Why.REPLACED, caller.wall_ms, requester(caller))
-        self._update(request, group, member, caller)
-        self._rebalance.restart_session(group, member, caller)
-        answer: Deferred[JoinGroupResponse] = Deferred()
-        group.park_join(member, Parked(answer, caller.api_version))
-        if group.state is GroupState.COMPLETING_REBALANCE:
-            # The leader assigns partitions to the old member id: the new member would get none.
-            return Decision(answer, self._rebalance.prepare(group, caller))
-        if group.state is not GroupState.STABLE or group.select_protocol() != group.protocol_name:
-            return Decision(answer, self._rebalance.prepare_or_complete(group, caller))
-
-        assignments = {other.member_id: other.assignment for other in group.members.values()}
-        records: Records = (group_record(group, assignments),)
+        joining = joining_of(request, member_id, caller)
+        new = old.successor(member_id)
+        new.protocols = joining.protocols
+        new.rebalance_timeout_ms = joining.rebalance_timeout_ms
+        new.session_timeout_ms = joining.session_timeout_ms
+        # In the sync phase the leader assigns partitions to the old member id: the new member would
+        # get none.
+        rebalances = (
+            group.state is not GroupState.STABLE
+            or preferred_protocol(group.members_after(old, new)) != group.protocol_name
+        )
+        returned = StaticMemberReturned(joining, rebalances)
+        if rebalances:
+            return Decision(joining.parked.answer, effects=(returned,))
         replaced = StaticMemberReplaced(
-            group.group_id, instance_id, member_id, old_member_id, old_leader_id, *before
+            group.group_id,
+            instance_id,
+            member_id,
+            old_member_id,
+            group.leader_id,
+            old.protocols,
+            old.rebalance_timeout_ms,
+            old.session_timeout_ms,
         )
         return Decision(
-            answer,
-            records,
-            effects=(replaced,),
+            joining.parked.answer,
+            (replaced_member_record(group, old, new),),
+            effects=(returned, replaced),
             failed=lambda code: join_refusal(append_error(code), caller.api_version),
         )
+
+    def static_member_returned(self, effect: StaticMemberReturned) -> None:
+        """Fence the old member id, and park the response."""
+        joining = effect.joining
+        group, instance_id, by = (
+            self._rebalance.known(joining.group_id),
+            joining.group_instance_id,
+            joining.by,
+        )
+        assert instance_id is not None
+        old_member_id = group.static_members[instance_id]
+        member = group.replace_static_member(instance_id, joining.member_id)
+        group.history.departed(old_member_id, Why.REPLACED, by.wall_ms, requester(by))
+        _update(group, member, joining)
+        self._rebalance.restart_session(group, member, by)
+        group.park_join(member, joining.parked)
+        if effect.rebalances:
+            self._rebalance.prepare_or_complete(group, by)
 
     def replacement_committed(self, effect: StaticMemberReplaced) -> None:
         """The member continues with its previous assignment."""
@@ -301,12 +341,11 @@ def _keep_answer(
     return response
 
 
-def _protocols(request: JoinGroupRequest) -> Protocols:
-    return tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+def _add(request: JoinGroupRequest, member_id: str, caller: Caller) -> Decision[JoinGroupResponse]:
+    joining = joining_of(request, member_id, caller)
+    return Decision(joining.parked.answer, effects=(MemberJoined(joining),))
 
 
-def _rebalance_timeout_ms(request: JoinGroupRequest, caller: Caller) -> int:
-    """Version 0 has none: the session timeout is used instead."""
-    if caller.api_version == 0:
-        return request.session_timeout_ms
-    return max(request.rebalance_timeout_ms, 0)
+def _update(group: ClassicGroup, member: Member, joining: Joining) -> None:
+    rebalance_ms, session_ms = joining.rebalance_timeout_ms, joining.session_timeout_ms
+    group.update(member, joining.protocols, rebalance_ms, session_ms)

@@ -5,7 +5,8 @@ Source: Kafka's ClassicGroupMember.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Collection, Container
 from typing import Generic, TypeVar
 
 import msgspec
@@ -83,6 +84,30 @@ class Member(msgspec.Struct, kw_only=True):
                 return metadata
         return b""
 
+    def successor(self, member_id: str) -> Member:
+        """Return what goes on in its place under another member id. It waits for no response."""
+        return Member(
+            member_id=member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            protocol_type=self.protocol_type,
+            protocols=self.protocols,
+            assignment=self.assignment,
+        )
+
     def vote(self, candidates: Container[str]) -> str | None:
         """Return the first of its protocols that all members know."""
         return next((name for name, _ in self.protocols if name in candidates), None)
+
+
+def preferred_protocol(members: Collection[Member]) -> str | None:
+    """Return the protocol with most votes among those that all members know; in a tie, the one with
+    the first vote. None without members."""
+    known = Counter(name for member in members for name in {name for name, _ in member.protocols})
+    candidates = {name for name, count in known.items() if count == len(members)}
+    choices = [member.vote(candidates) for member in members]
+    votes = Counter(choice for choice in choices if choice is not None)
+    return max(votes, key=votes.__getitem__, default=None)

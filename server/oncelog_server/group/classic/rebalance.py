@@ -17,13 +17,14 @@ from oncelog_server.coordinator.shard import Decision, Effect
 from oncelog_server.group.classic.effects import (
     InitialRebalanceProlonged,
     JoinPhaseOver,
+    MemberIdGiven,
     SessionOver,
     SyncPhaseOver,
     SyncReceived,
 )
 from oncelog_server.group.classic.group import ClassicGroup
 from oncelog_server.group.classic.member import Member
-from oncelog_server.group.classic.records import emptied_group_record, group_record
+from oncelog_server.group.classic.records import emptied_group_record
 from oncelog_server.group.classic.states import GroupEvent, GroupState
 from oncelog_server.group.effects import MemberSeen
 from oncelog_server.group.history import Why, requester
@@ -51,8 +52,8 @@ def sync_key(group_id: str) -> TimerKey:
 
 
 class Rebalance:
-    """A method that may end a join phase returns the records to append: one if the group is then
-    empty."""
+    """Timers, which decide, and the steps of a rebalance, which effects carry out. A decision that
+    takes the last member of a group has its record (`emptied_group_record`)."""
 
     __slots__ = ("_table",)
 
@@ -106,12 +107,11 @@ class Rebalance:
         group = self.known(effect.group_id)
         self.restart_session(group, group.members[effect.member_id], self._table.latest)
 
-    def start_pending_session(
-        self, group: ClassicGroup, member_id: str, at: Moment, timeout_ms: int
-    ) -> None:
-        """A member id was assigned: the client must use it within `timeout_ms`."""
-        group.pending_join_members[member_id] = None
-        self._start_session_timer(group, member_id, at.now_ms + timeout_ms)
+    def member_id_given(self, effect: MemberIdGiven) -> None:
+        """A member id was assigned: the client must use it within its timeout."""
+        group, deadline_ms = self.known(effect.group_id), effect.at.now_ms + effect.timeout_ms
+        group.pending_join_members[effect.member_id] = None
+        self._start_session_timer(group, effect.member_id, deadline_ms)
 
     def _start_session_timer(self, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
         key = session_key(group.group_id, member_id)
@@ -148,25 +148,25 @@ class Rebalance:
 
     # --- the join phase
 
-    def prepare_or_complete(self, group: ClassicGroup, at: Moment) -> Records:
+    def prepare_or_complete(self, group: ClassicGroup, at: Moment) -> None:
         """A member has joined or changed: start a rebalance, or end the join phase if it was the
         last one."""
         if group.state is GroupState.PREPARING_REBALANCE:
-            return self.complete_if_all_joined(group, at)
-        return self.prepare(group, at)
+            self.complete_if_all_joined(group, at)
+        else:
+            self.prepare(group, at)
 
-    def complete_if_all_joined(self, group: ClassicGroup, at: Moment) -> Records:
+    def complete_if_all_joined(self, group: ClassicGroup, at: Moment) -> None:
         """End the join phase early if all members have joined; an initial rebalance waits for its
         full delay."""
         if (
-            group.state is not GroupState.PREPARING_REBALANCE
-            or group.waits_for_first_members
-            or not group.has_all_members_joined
+            group.state is GroupState.PREPARING_REBALANCE
+            and not group.waits_for_first_members
+            and group.has_all_members_joined
         ):
-            return ()
-        return self.complete_join(group, at)
+            self.complete_join(group, at)
 
-    def prepare(self, group: ClassicGroup, at: Moment) -> Records:
+    def prepare(self, group: ClassicGroup, at: Moment) -> None:
         """All members have to rejoin; parked SyncGroups get REBALANCE_IN_PROGRESS. `at`: the
         request that caused it, if any."""
         if group.state is GroupState.COMPLETING_REBALANCE:
@@ -181,11 +181,10 @@ class Rebalance:
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             group.new_member_added = False
             self._wait_for_first_members(group, delay_ms, remaining_ms, at)
-            return ()
-        if group.has_all_members_joined:
-            return self.complete_join(group, at)
-        self._wait_for_joins(group, at)
-        return ()
+        elif group.has_all_members_joined:
+            self.complete_join(group, at)
+        else:
+            self._wait_for_joins(group, at)
 
     def _wait_for_joins(self, group: ClassicGroup, at: Moment, *, at_least_ms: int = 0) -> None:
         deadline_ms = at.now_ms + max(group.rebalance_timeout_ms, at_least_ms)
@@ -229,7 +228,7 @@ class Rebalance:
         group.new_member_added = False
         self._wait_for_first_members(group, effect.delay_ms, effect.remaining_ms, effect.at)
 
-    def complete_join(self, group: ClassicGroup, at: Moment) -> Records:
+    def complete_join(self, group: ClassicGroup, at: Moment) -> None:
         """The join phase is over: members that did not join are removed, except static ones."""
         self._table.timers.cancel(join_key(group.group_id))
         missing = [member.member_id for member in group.members.values() if member.misses_join]
@@ -239,12 +238,10 @@ class Rebalance:
         if group.members and not group.elect_joined_leader():
             # Only static members are left, and none has rejoined: wait until their sessions expire.
             self._wait_for_joins(group, at, at_least_ms=_NONE_JOINED_RETRY_MS)
-            return ()
+            return
         group.start_next_generation(at.wall_ms)
-        if group.state is GroupState.EMPTY:
-            return (group_record(group, {}),)
-        self._answer_joins(group, at)
-        return ()
+        if group.members:
+            self._answer_joins(group, at)
 
     def _answer_joins(self, group: ClassicGroup, at: Moment) -> None:
         group.pending_sync_members = dict.fromkeys(group.members)

@@ -5,7 +5,7 @@ Source: Kafka's GroupCoordinatorRecordHelpers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from oncelog_protocol.internal.group_metadata import (
     GroupMetadataValue,
@@ -21,11 +21,29 @@ from oncelog_server.group.records import group_key
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
     """Return the group's record, with these assignments by member id."""
+    return _record(group, group.leader_id, group.members.values(), assignments)
+
+
+def replaced_member_record(group: ClassicGroup, old: Member, new: Member) -> CoordinatorRecord:
+    """Return the group's record once `new` has the place of `old`, each member with its
+    assignment."""
+    leader_id = new.member_id if group.leader_id == old.member_id else group.leader_id
+    members = group.members_after(old, new)
+    assignments = {member.member_id: member.assignment for member in members}
+    return _record(group, leader_id, members, assignments)
+
+
+def _record(
+    group: ClassicGroup,
+    leader_id: str | None,
+    members: Iterable[Member],
+    assignments: Mapping[str, bytes],
+) -> CoordinatorRecord:
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
         protocol=group.protocol_name,
-        leader=group.leader_id,
+        leader=leader_id,
         current_state_timestamp=group.current_state_timestamp_ms,
         members=[
             MemberMetadata(
@@ -38,7 +56,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
                 subscription=member.metadata(group.protocol_name),
                 assignment=assignments.get(member.member_id, b""),
             )
-            for member in group.members.values()
+            for member in members
         ],
     )
     return CoordinatorRecord(group_key(group.group_id), encode_group_metadata_value(value))

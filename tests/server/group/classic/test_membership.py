@@ -94,6 +94,7 @@ def test_the_last_to_leave_makes_the_group_empty_in_the_log_too() -> None:
     loaded = groups_of(driver.load())["g"]
     assert loaded.state is driver.state() is GroupState.EMPTY
     assert loaded.generation_id == generation_id + 1
+    assert len(driver.shard.table.timers) == 1  # The sweep of expired offsets.
     assert (loaded.protocol_type, loaded.protocol_name, loaded.leader_id) == (
         "consumer",
         None,
