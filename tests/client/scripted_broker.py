@@ -1,4 +1,4 @@
-"""A broker of a few lines whose every response a test may replace, on simulated time.
+"""A small broker with responses that a test may replace, on simulated time.
 
 It has one topic `t` of one partition, one group and any transactional id. A script gets each
 request and returns None (the usual response), a message, DROP (no response) or CLOSE.
@@ -29,7 +29,7 @@ Script = Callable[[ApiKey, Any], Any]
 
 # How long a request and its response take together, as on a local network.
 _ROUND_TRIP_S: Final = 0.0005
-# What a fetch of an empty log waits at most here.
+# Maximum wait of a fetch from an empty log in these tests.
 _FETCH_WAIT_S: Final = 0.5
 
 

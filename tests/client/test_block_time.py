@@ -32,7 +32,7 @@ async def offsets(producer: Producer) -> None:
     await producer.send_offsets_to_transaction({PLACE: OffsetAndMetadata(1)}, "g")
 
 
-# What is never answered, the call, and how it fails.
+# The API without a response, the call, and its error.
 CALLS: dict[str, tuple[ApiKey, Callable[[Producer], Awaitable[object]], type[KafkaError]]] = {
     "commit": (ApiKey.END_TXN, Producer.commit_transaction, CommitOutcomeUnknown),
     "abort": (ApiKey.END_TXN, Producer.abort_transaction, TimedOutError),

@@ -61,7 +61,7 @@ def _says(text: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter],
 
 
 async def _http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """As most HTTP servers: nothing is answered before the end of a line."""
+    """Like most HTTP servers: it responds only after the end of a line."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.0 404 Not Found\r\n\r\n")
     await writer.drain()
@@ -183,7 +183,8 @@ BAD_ADDRESSES = [
 
 
 class _Misplaced:
-    """A broker whose metadata name a wrong address for a while, and which leads nothing then."""
+    """A broker that announces a wrong address in its metadata for a while, and then leads
+    nothing."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.wrong = False

@@ -1,4 +1,5 @@
-"""A call ends within its deadline, whatever fails, and does not wait for what is known at once."""
+"""A call ends within its deadline for any failure, and does not wait if the outcome is known at
+once."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ LATEST = {ApiKey.METADATA: 12, ApiKey.LIST_OFFSETS: 9}
 
 
 class _Failing:
-    """A broker whose Metadata and ListOffsets fail from a moment that the test sets."""
+    """A broker with Metadata and ListOffsets that fail from a moment that the test sets."""
 
     def __init__(self, metadata: object, offsets: object) -> None:
         self.now = False

@@ -1,5 +1,5 @@
-"""Every API answered with every error code, always: calls end, requests keep a distance, nothing
-is left unretrieved. On simulated time: minutes of a client in milliseconds."""
+"""Every API always responds with every error code: calls end, requests are paced, and every
+exception is retrieved. On simulated time: minutes of a client in milliseconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.harness.client_reading import eventually
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
 
-# Whatever is refused, and however many loops meet it: with retry.backoff.ms of 100 to 1,000.
+# Limit for any refused request, however many loops send it: with retry.backoff.ms of 100 to 1,000.
 MOST_PER_S: Final = 12
 
 CONSUMER_APIS = (
@@ -54,7 +54,7 @@ PRODUCER_APIS = (
     ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.END_TXN,
 )
-# The codes that a loop may take for "again", each alone; then all others at once.
+# Codes that a loop may retry, each alone; then all others together.
 AGAIN = sorted(
     RETRIABLE
     | {
@@ -78,7 +78,8 @@ OTHERS = [code for code in range(-1, 140) if code not in {0, *AGAIN}]
 
 
 async def _ended(calls: Iterable[Awaitable[object]]) -> None:
-    """Await calls one by one: each may raise KafkaError, none may hang or raise another one."""
+    """Await calls one by one: each may raise KafkaError, none may hang or raise another
+    exception."""
     for call in calls:
         async with asyncio.timeout(60):
             with suppress(KafkaError):
@@ -152,9 +153,9 @@ async def _produce_without_id() -> None:
 
 
 def _check_rate(broker: ScriptedBroker, what: str) -> None:
-    """In every second, not only on average, and for all APIs together."""
+    """The limit holds in every second, not only on average, and for all APIs together."""
     seconds = Counter(int(at_s) for at_s, api, _ in broker.requests)
-    # The first second has the start, and the first attempts of everything.
+    # The first second includes the start and the first attempts of all loops.
     worst = max((count for second, count in seconds.items() if second), default=0)
     apis = Counter(api.name for _, api, _ in broker.requests)
     assert worst <= 2 * MOST_PER_S, f"{what}: {worst} requests in one second; {apis}"
@@ -206,8 +207,8 @@ def test_every_other_code_ends_every_call() -> None:
 
 @pytest.mark.parametrize("code", [49, 59, 47])
 def test_no_partition_is_added_to_a_transaction_that_is_being_aborted(code: int) -> None:
-    """Red before: its response came when the producer was ready for the next transaction, as
-    `IllegalStateError: an abortable error is not possible while ready` of a task."""
+    """Red before: the response came when the producer was ready for the next transaction, and a
+    task raised `IllegalStateError: an abortable error is not possible while ready`."""
     broker = ScriptedBroker(transaction_version=0)
     broker.script = broker.always(ApiKey.ADD_PARTITIONS_TO_TXN, code)
 
@@ -228,7 +229,7 @@ def test_no_partition_is_added_to_a_transaction_that_is_being_aborted(code: int)
 
 
 def test_a_join_that_is_refused_while_nothing_polls_is_retrieved() -> None:
-    """Close has no poll after it that would raise the exception of the round."""
+    """No poll follows before close, so nothing else raises the exception of the round."""
     broker = ScriptedBroker()
     broker.script = broker.always(ApiKey.JOIN_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 

@@ -30,8 +30,8 @@ TASKS, BATCHES, KILLS = 4, 8, 6
 
 
 class Sink:
-    """What a driver does that may be started again at any moment: fence, read how far the sink is,
-    write the next batch, decide it."""
+    """A driver that may be started again at any moment: fence, read the sink's progress, write the
+    next batch, decide it."""
 
     def __init__(self, broker: Oncelog) -> None:
         self.broker = broker
@@ -69,7 +69,7 @@ async def test_every_batch_is_there_once_and_whole_whenever_the_broker_is_killed
     kills = 0
     settings = {
         "oncelog.flush.on.ack": flush_on_ack,
-        # What is not there need not be opened at each start.
+        # A file that is missing need not be opened at each start.
         "transaction.state.log.num.partitions": "3",
         "offsets.topic.num.partitions": "3",
     }

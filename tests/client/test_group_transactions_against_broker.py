@@ -78,7 +78,7 @@ async def test_many_transactions_become_visible_by_one_decision(
     assert sorted(value or b"" for value in values) == [b"%d" % number for number in range(8)]
     offsets = await admin.list_group_offsets(name, require_stable=True)
     assert offsets[sink].offset == 1
-    # Asked again, without the offsets: the same answer.
+    # The same call without the offsets gets the same response.
     await admin.commit_group(name, parent, members)
     with pytest.raises(IllegalStateError):
         await admin.commit_group(name, parent, members[1:])

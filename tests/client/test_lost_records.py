@@ -47,8 +47,8 @@ async def write(producer: Producer, count: int, value: bytes) -> None:
 
 
 async def lose_power(broker: Oncelog, producer: Producer) -> None:
-    """Of READ records KEPT are there when the broker is back, and others are written behind them,
-    so that the log is longer than it was."""
+    """KEPT of the READ records are there when the broker is back, and more records follow, so that
+    the log is longer than before."""
     (segment,) = (broker.data / "t-0").glob("*.log")
     size = segment.stat().st_size
     broker.kill()

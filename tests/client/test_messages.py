@@ -1,4 +1,4 @@
-"""What an error says: what happened, to what, and what to do."""
+"""An error says what happened, to what, and what to do."""
 
 from __future__ import annotations
 

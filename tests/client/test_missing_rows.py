@@ -1,4 +1,4 @@
-"""A response that leaves out what was asked for is an error, whatever the API."""
+"""A response without a requested row is an error, for every API."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def test_each_has_its_share(
         async with librdkafka(bootstrap, topic, name, strategy) as theirs:
 
             def shared() -> bool:
-                # In one look: each hears of a round in its own time.
+                # In one condition, because each member learns of a round at its own time.
                 mine = {tp.partition for tp in ours.assignment()}
                 return len(mine) == len(theirs) == 1 and mine | theirs == {0, 1}
 

@@ -1,4 +1,4 @@
-"""Whole encoded batches: written as records one by one are, with one future for all of them."""
+"""Whole encoded batches are written like single records, with one future for all of them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_a_part_that_cannot_be_written_fails_them_all(
         written = await producer.send_encoded(
             TopicPartition(name, 0), encoded(b"small", b"x" * 4000, b"small")
         )
-        # What follows in the partition is given up at once, not after delivery_timeout_ms.
+        # Later batches of the partition fail at once, not after delivery_timeout_ms.
         async with asyncio.timeout(DEADLINE_S):
             await producer.flush()
         assert isinstance(written.exception(), RecordTooLargeError)

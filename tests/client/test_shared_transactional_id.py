@@ -52,7 +52,7 @@ class Pair:
             await consumer.reset_to_last_committed()
 
     async def new_producer(self) -> Producer:
-        """Of the id that both have: it fences the one before it."""
+        """Both have the same id: it fences the previous producer."""
         producer = Producer(self.bootstrap, transactional_id=self.name)
         await self.stack.enter_async_context(producer)
         await producer.init_transactions()

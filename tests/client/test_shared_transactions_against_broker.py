@@ -36,7 +36,7 @@ TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
 
 @pytest.fixture(params=[2, 1], ids=["tv2", "tv1"])
 def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """What the clients believe the cluster's `transaction.version` to be: brokers serve both."""
+    """The clients' view of the cluster's `transaction.version`: brokers serve both."""
     version: int = request.param
     if version < 2:
         monkeypatch.setattr(TransactionSession, "cluster_version", version)
@@ -47,7 +47,7 @@ def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 async def handed_over(
     bootstrap: str, admin: Admin, transactional_id: str, topic: str, *values: bytes
 ) -> TransactionMember:
-    """What an executor leaves behind: a process that was given an initialized producer."""
+    """A process that got an initialized producer and died."""
     made = await admin.init_producer(transactional_id)
     async with Producer(bootstrap, transactional_id=transactional_id) as producer:
         await producer.adopt_transactions(made)
@@ -81,7 +81,7 @@ async def test_what_one_process_wrote_another_commits_and_may_say_so_again(
     await seen(bootstrap, topic, b"one")
     with pytest.raises(TransactionGoneError):
         await admin.end_transaction(member, committed=False)
-    # The next producer of the id, and what it has open, are none of the old one's business.
+    # The old producer must not touch the next producer of the id, nor its open transaction.
     after = await handed_over(bootstrap, admin, name, topic, b"two")
     with pytest.raises(TransactionGoneError):
         await admin.end_transaction(member)
@@ -135,7 +135,7 @@ async def test_timed_out_it_cannot_be_committed(
 async def test_its_producer_writes_nothing_more_once_it_is_ended(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """A task that comes to life again: the end brought a new epoch (KIP-890)."""
+    """A task that wakes up late: the end of the transaction bumped the epoch (KIP-890)."""
     member = await handed_over(bootstrap, admin, name, topic, b"one")
     await admin.end_transaction(member)
     async with Producer(bootstrap, transactional_id=name) as producer:

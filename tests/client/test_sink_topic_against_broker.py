@@ -1,4 +1,5 @@
-"""`__oncelog_sink`: the topic whose group offsets tell how far Spark's exactly-once sinks are."""
+"""`__oncelog_sink`: the committed offsets of this topic are the progress of Spark's exactly-once
+sinks."""
 
 from __future__ import annotations
 

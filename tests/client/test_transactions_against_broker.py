@@ -104,7 +104,7 @@ async def test_empty_transactions_are_nothing(
     async with transactional.transaction():
         await transactional.send(topic, b"one", partition=0)
     assert await read_decided(bootstrap, topic) == [b"one"]
-    # The record, and one marker behind it: none of the others left one.
+    # The record and one marker behind it: the other calls wrote no marker.
     async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
         place = TopicPartition(topic, 0)
         assert (await consumer.end_offsets([place]))[place] == 2
@@ -292,7 +292,7 @@ async def test_closing_aborts_an_open_transaction(bootstrap: str, topic: str, na
 async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
     bootstrap: str, topic: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As a cluster that has not finalized transaction.version 2 tells it.
+    # The response of a cluster that has not finalized transaction.version 2.
     monkeypatch.setattr(TransactionSession, "cluster_version", 1)
     tp = TopicPartition(topic, 0)
     async with Producer(bootstrap, transactional_id=name) as producer, Admin(bootstrap) as admin:
@@ -363,8 +363,8 @@ async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) 
 
 
 async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> CommitOutcomeUnknown:
-    """A transaction whose end is decided and never answered. The coordinator alone is asked for a
-    second only: whatever else is slow, only that is given up."""
+    """A transaction with a decided end and no response. Only the coordinator is asked for at most a
+    second: other slow requests keep their own deadlines."""
     proxy.to_lose[ApiKey.END_TXN] = 1_000_000
     assert producer._lifecycle is not None
     with pytest.MonkeyPatch.context() as patch:

@@ -303,7 +303,7 @@ def test_w2_two_systems_agree_whichever_process_is_killed(tmp_path: Path, seed: 
                 restart(broker)
             process.kill()
             process.wait()
-        # Whatever was the last to be stored is completed.
+        # The transaction that was stored last is completed.
         subprocess.run(command, cwd=ROOT, check=True, timeout=PROCESSES_S)
         stored = [number for (number,) in database.execute("SELECT number FROM rows")]
         values = asyncio.run(read_values(broker.address, "t", committed=True))

@@ -1,1 +1,1 @@
-"""What clients see: the same scripts against oncelog and, as a control, against Apache Kafka."""
+"""The clients' view: the same scripts against oncelog and, as a control, against Apache Kafka."""

@@ -30,7 +30,7 @@ QUICK = {
     "log.cleaner.backoff.ms": "200",
 }
 
-# Of a topic whose records are older than a week: retention is applied when it likes.
+# A topic with records older than a week: retention may delete them at any time.
 KEPT = {"retention.ms": "-1"}
 
 
@@ -90,7 +90,7 @@ class Closing:
 
 @pytest.fixture
 def opened() -> Iterator[list[Producer | Consumer]]:
-    """What the test opened; closed after it, once more where the test closed it itself."""
+    """The clients that the test opened; they are closed after it, even if the test closed them."""
     things: list[Producer | Consumer] = []
     yield things
     for thing in things:

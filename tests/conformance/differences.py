@@ -1,7 +1,7 @@
 """Where oncelog answers otherwise than Apache Kafka 4.3.1 on purpose: each case with its reason.
 
-The list for readers, with the test of each case, is the last section of docs/semantics.md. Where
-Kafka and oncelog answer differently and it does not stand here, one of the two has a defect.
+The list for readers, with the test of each case, is the last section of docs/semantics.md. Any
+other difference between Kafka and oncelog is a defect of one of the two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 
-# What is no code: the connection is closed instead of an answer.
+# Not a code: the connection is closed without a response.
 CLOSED: Final = "closed"
 
 
@@ -25,7 +25,7 @@ class Difference:
     source: str
 
     def expected(self, target: str) -> str:
-        """What this target has to answer: the name of the code, or CLOSED."""
+        """Return the expected result on this target: the name of the code, or CLOSED."""
         answer = self.kafka if target == "kafka" else self.oncelog
         return answer.name if isinstance(answer, ErrorCode) else answer
 

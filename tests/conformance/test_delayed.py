@@ -1,6 +1,6 @@
 """Requests and answers that are lost, late, doubled or cut on their way, through a proxy that knows
-the protocol. V1 is a client that adds its partitions itself and keeps its epoch; V2 one whose epoch
-is another for each transaction (KIP-890)."""
+the protocol. V1 is a client that adds its partitions itself and keeps its epoch; V2 has another
+epoch for each transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
 def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """What the protocol up to EndTxn v4 cannot tell apart, on every broker (KAFKA-17754): what is
-    shown here is no promise. oncelog drops it if the client has hung up: tests/faults."""
+    """The protocol up to EndTxn v4 cannot distinguish these, on any broker (KAFKA-17754): this is
+    no promise. oncelog drops the request if the client has hung up: tests/faults."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()

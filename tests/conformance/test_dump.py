@@ -34,7 +34,7 @@ def log_with(target: Target, topic: str, text: str) -> Path:
 
 
 def dump(java_driver: JavaDriver, *files: Path, options: tuple[str, ...] = ()) -> str:
-    """What the tool prints of the files; fails on any complaint of it."""
+    """Return what the tool prints of the files; fail on any complaint."""
     names = ",".join(str(file) for file in files)
     result = java_driver.tool("dump-log", *options, "--files", names)
     printed = result.stdout + result.stderr.replace("Driver$Exited", "").replace("null\n", "")
@@ -92,7 +92,7 @@ def test_segments_and_their_indexes(rolled: Path, java_driver: JavaDriver) -> No
 def test_batches_of_every_codec(
     target: Target, python_clients: dict[str, Client], java_driver: JavaDriver, topic: str
 ) -> None:
-    """What a producer compressed is on disk as it was sent, with the right CRC."""
+    """Batches that a producer compressed are on disk as they were sent, with the right CRC."""
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     records = [Record(b"%d" % number * 50, headers=(("h", b"v"),)) for number in range(100)]
     for codec in codecs:

@@ -205,7 +205,7 @@ def test_o7_the_groups_coordinator_dies_during_a_transaction(
 
 
 def test_half_a_request_before_the_crash(broker: Mortal, topic: str) -> None:
-    """What was never whole was never there."""
+    """A batch that was never complete was never written."""
     with Wire(broker.address) as wire:
         wire.socket.sendall(struct.pack(">ihhi", 5_000, 0, 9, 1) + bytes(100))
         with killed(broker) as after:

@@ -43,7 +43,7 @@ def test_members_share_the_partitions_and_inherit_them(
 
 
 def test_a_group_continues_where_it_committed(target: Target, client: Client, topic: str) -> None:
-    """What was committed is not read again by the next member, the rest is."""
+    """The next member reads no committed record again, and all others."""
     producer = client.producer(target.address)
     producer.send(topic, [Record(b"%d" % number) for number in range(10)])
     producer.close()

@@ -51,7 +51,8 @@ def connect(target: Target) -> socket.socket:
 
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_h1_h4_h7_nonsense_closes_its_own_connection_alone(target: Target, kind: str) -> None:
-    """No answer, no harm: the connection is closed and the next client is served."""
+    """A request without a response does no harm: the connection is closed and the next client is
+    served."""
     with Wire(target.address) as bystander, connect(target) as nonsense:
         nonsense.sendall(NONSENSE[kind])
         with suppress(ConnectionResetError):

@@ -1,4 +1,4 @@
-"""What no producer may write: control batches, impossible producers, internal topics
+"""Records that no producer may write: control batches, impossible producers, internal topics
 (scenarios H42-H52)."""
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def is_known(wire: Wire, transactional_id: str) -> bool:
 
 
 def forgotten(wire: Wire, transactional_id: str) -> Identity:
-    """A producer whose id is not known any more."""
+    """A producer with an id that the broker has forgotten."""
     producer = new_identity(wire, transactional_id)
     wait_until(lambda: not is_known(wire, transactional_id), "the id expires")
     return producer

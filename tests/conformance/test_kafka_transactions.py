@@ -31,7 +31,7 @@ class Tool:
         self.wire = wire
 
     def run(self, verb: str, *arguments: str) -> str:
-        """What it prints; raises ToolFailed."""
+        """Return its output; raise ToolFailed."""
         server = ("--bootstrap-server", self._address)
         return self._driver.tool("transactions", *server, verb, *arguments).stdout
 
@@ -45,7 +45,7 @@ class Tool:
         ]
 
     def refused(self, verb: str, *arguments: str) -> str:
-        """What it says where it has to fail."""
+        """Return its error; it must fail."""
         server = ("--bootstrap-server", self._address)
         result = self._driver.tool("transactions", *server, verb, *arguments, check=False)
         assert result.returncode == 1, result.stdout
@@ -150,7 +150,7 @@ def test_an_unknown_transactional_id_is_said_to_be_unknown(tool: Tool, name: str
 
 
 def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: str) -> None:
-    """What it has written is aborted everywhere, and its producer does not come back."""
+    """Its transaction is aborted everywhere, and its producer cannot continue."""
     identity = new_identity(tool.wire, topic)
     assert (
         produce(tool.wire, topic, batch(identity, 0), producer=identity).error_code
@@ -210,8 +210,8 @@ def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
 def fence_and_owner(
     target: Target, topic: str
 ) -> tuple[dict[str, Any], tuple[str | None, str | None]]:
-    """What we remember of Kafka's tool, which says by its name alone what it is; and whose the
-    transactional id is."""
+    """What is remembered of Kafka's tool, which only its name identifies; and which client has the
+    transactional id."""
     (row,) = CommandLine(target.address).json("transactions", "describe", topic)
     (fence,) = row["refused"]
     assert fence["by_client_id"].startswith("adminclient-")

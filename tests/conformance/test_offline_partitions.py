@@ -1,5 +1,5 @@
-"""A partition whose log cannot be used: its topic is there, and every answer says so of it alone.
-On oncelog its log is damaged, on Apache Kafka its log directory is gone at the start."""
+"""A partition with an unusable log: its topic exists, and every response reports this partition
+alone. On oncelog its log is damaged, on Apache Kafka its log directory is gone at the start."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ CALLS: dict[str, Callable[[Halved], Awaitable[None]]] = {
 
 
 async def refusal(halved: Halved, name: str) -> tuple[str, float]:
-    """What the call says when it fails, and after how many seconds."""
+    """Return the error of the call, and its time in seconds."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.raises(KafkaError) as refused:

@@ -66,7 +66,7 @@ def limit_files(broker: Oncelog, size: int) -> None:
 
 
 def sequences(proxy: Proxy) -> list[int]:
-    """Of the batches that the broker was sent, in their order."""
+    """Return the batches that were sent to the broker, in order."""
     found = []
     for frame in list(proxy.frames):
         if frame.api is ApiKey.PRODUCE and frame.direction is Direction.REQUEST:
@@ -77,7 +77,7 @@ def sequences(proxy: Proxy) -> list[int]:
 
 
 def codes(proxy: Proxy) -> list[ErrorCode]:
-    """What the broker has answered to them."""
+    """Return the broker's responses to them."""
     found = []
     for frame in list(proxy.frames):
         if frame.api is ApiKey.PRODUCE and frame.direction is Direction.ANSWER:
@@ -95,8 +95,9 @@ def codes(proxy: Proxy) -> list[ErrorCode]:
 def test_r11_five_batches_are_written_in_their_order_though_the_first_was_refused(
     broker: Oncelog, proxy: Proxy, client_of_version_2: Client, is_known: bool
 ) -> None:
-    """The disk has room again before the others come: none of them takes the first one's place, and
-    sent again all of them are there once. `is_known`: the producer has written there before."""
+    """The disk has room again before the later batches come: none of them takes the place of the
+    first one, and after their retries all are there once. `is_known`: the producer has written
+    there before."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = client_of_version_2.producer(proxy.address, transactional_id="t")

@@ -1,5 +1,6 @@
-"""What oncelog finds again after files were lost or changed while it was down, and Apache Kafka
-does not, on both; and whose clock forgets a producer (docs/semantics.md, last section)."""
+"""The effects of files that were lost or changed while the broker was down, which oncelog detects
+and Apache Kafka does not, on both; and the clock by which a producer is forgotten
+(docs/semantics.md, last section)."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def made(wire: Wire, topic: str) -> None:
 
 def filled(wire: Wire) -> tuple[Identity, Identity]:
     """An idempotent producer with a batch in one topic; an aborted and a plain record in another;
-    and a producer whose coordinator knows its third epoch."""
+    and a producer with its third epoch at the coordinator."""
     made(wire, "snapshot")
     made(wire, "txnindex")
     writer = new_identity(wire)

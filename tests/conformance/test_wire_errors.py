@@ -41,7 +41,7 @@ NEWER = {
 
 
 class Row(NamedTuple):
-    """What an API tells in which of its versions, as clients call it."""
+    """The fields of an API in each of its versions, as clients call it."""
 
     api: str
     versions: range

@@ -76,7 +76,7 @@ def offsets_in(data: PartitionData) -> list[int]:
 def list_offset(
     wire: Wire, topic: str, timestamp: int, *, partition: int = 0, epoch: int = -1, version: int = 7
 ) -> ListOffsetsPartitionResponse:
-    """What ListOffsets says of one partition."""
+    """Return ListOffsets' result for one partition."""
     wanted = ListOffsetsPartition(partition, current_leader_epoch=epoch, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [wanted])])
     response: ListOffsetsPartitionResponse = wire.call(request, version).topics[0].partitions[0]
@@ -175,7 +175,7 @@ def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> No
 
 
 def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
-    """read_committed: all up to the LSO, and from where on to drop whose batches."""
+    """read_committed: all records up to the LSO, with the aborted transactions to drop."""
 
     def transaction(producer: Identity, commit: bool) -> Identity:
         assert (

@@ -1,4 +1,4 @@
-"""What oncelog limits and Apache Kafka does not, on both: one process serves all clients
+"""Limits that oncelog has and Apache Kafka has not, on both: one process serves all clients
 (docs/semantics.md, last section)."""
 
 from __future__ import annotations

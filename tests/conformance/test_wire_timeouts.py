@@ -24,7 +24,7 @@ from tests.harness.writing import (
 
 TIMEOUT_MS = 500
 SCAN_MS = int(QUICK["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
-# What a scan may come later than it should, on a machine that has much to do.
+# Maximum delay of a scan on a busy machine.
 SLACK_MS = 4_000
 # A response comes within this time, unless the machine stands still.
 ANSWER_MS = 100

@@ -1,4 +1,4 @@
-"""Every API in every version on a real connection, and what is not one of them."""
+"""Every API in every version on a real connection, and requests with other APIs and versions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from tests.conformance.conftest import Target
 from tests.harness.wire import Wire
 
-# Kafka refuses what it takes for a client that names itself badly (KIP-511).
+# Names and versions of client software that Kafka refuses (KIP-511).
 CLIENT = ("conformance", "1")
-# What Kafka 4.3.1 does not speak yet of what the tables of 4.4 have.
+# Versions in the tables of 4.4 that Kafka 4.3.1 does not speak yet.
 NEWER = {
     ApiKey.API_VERSIONS: 5,
     ApiKey.TXN_OFFSET_COMMIT: 6,
@@ -27,14 +27,14 @@ NEWER = {
 }
 
 
-# Of a filter of ACLs: every resource type, operation and permission.
+# Fields of a filter of ACLs: every resource type, operation and permission.
 ANY = 1
 
 
 def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
-    """What the broker speaks."""
-    response: ApiVersionsResponse = wire.call(ApiVersionsRequest(*CLIENT), version)
-    return response
+    """Return the versions that the broker announces."""
+    answer: ApiVersionsResponse = wire.call(ApiVersionsRequest(*CLIENT), version)
+    return answer
 
 
 def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None:
@@ -64,12 +64,12 @@ def test_transactions_of_version_2_are_finalized(wire: Wire) -> None:
 
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
 def test_every_version_is_answered(target: Target, key: int) -> None:
-    """A request of nothing but defaults gets a response that decodes to its last byte."""
+    """A request with only default values gets a response that decodes to its last byte."""
     api = APIS[key]
     request: Any = ApiVersionsRequest(*CLIENT) if key == ApiKey.API_VERSIONS else api.request()
     if key == ApiKey.PRODUCE:
         request.acks = 1
-    if key == ApiKey.ADD_PARTITIONS_TO_TXN:  # Kafka never answers one for no transaction at all
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN:  # Kafka never responds to a request for no transaction
         request.transactions = [AddPartitionsToTxnTransaction(transactional_id="none")]
     if key == ApiKey.DESCRIBE_ACLS:  # Kafka closes the connection of a filter with an unknown part
         request.resource_type_filter = request.operation = request.permission_type = ANY
@@ -82,7 +82,7 @@ def test_every_version_is_answered(target: Target, key: int) -> None:
 
 
 def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None:
-    """KIP-511: ApiVersions alone is answered, in version 0 with UNSUPPORTED_VERSION."""
+    """KIP-511: only ApiVersions gets a response, in version 0 with UNSUPPORTED_VERSION."""
     header = struct.pack(">hhihB", ApiKey.API_VERSIONS, 99, 7, -1, 0)
     wire.socket.sendall(struct.pack(">i", len(header) + 5) + header + b"other")
     with wire.socket.makefile("rb") as stream:
@@ -98,7 +98,7 @@ def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None
     [(ApiKey.METADATA, 99), (ApiKey.PRODUCE, 2), (ApiKey.FETCH, 3), (999, 0), (-1, 0)],
 )
 def test_h10_what_is_not_spoken_closes_the_connection(wire: Wire, key: int, version: int) -> None:
-    """There is no response that such a client could read."""
+    """No response could be read by such a client."""
     header = struct.pack(">hhih", key, version, 1, -1)
     wire.socket.sendall(struct.pack(">i", len(header)) + header + bytes(20))
     assert wire.is_closed()
@@ -122,7 +122,7 @@ def test_metadata_creates_topics_if_asked(wire: Wire, name: str) -> None:
 
 
 def test_metadata_of_all_and_of_none(wire: Wire, topic: str) -> None:
-    """Null is all topics, an empty list is none; version 0 knows no null."""
+    """Null means all topics, an empty list none; version 0 has no null."""
     for version, topics in ((1, None), (9, None), (0, [])):
         response = wire.call(MetadataRequest(topics=topics), version)
         assert topic in [topic.name for topic in response.topics], version

@@ -135,7 +135,7 @@ def test_z5_a_zombies_offsets_are_not_even_pending(
 def taken_by_many(
     address: str, topic: str, disturb: threading.Event | None = None
 ) -> set[Identity]:
-    """What 20 clients get that take the same id at the same time."""
+    """The results of 20 clients that take over the same id at the same time."""
     found: list[Identity] = []
     failures: list[BaseException] = []
 

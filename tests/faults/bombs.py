@@ -13,7 +13,7 @@ Path = tuple[str, ...]
 
 
 def arrays(cls: type[Any], version: int, before: Path = ()) -> Iterator[Path]:
-    """Where a message of this version has arrays, those within others too."""
+    """Return the paths of all arrays in a message of this version, nested ones included."""
     for field in _fields(cls, version):
         path = (*before, field.name)
         inner = field.type.of if isinstance(field.type, Array) else field.type
@@ -30,7 +30,8 @@ def all_arrays() -> Iterator[tuple[type[Any], Path]]:
 
 
 def bomb(cls: type[Any], path: Path, count: int) -> Any:
-    """A request whose array at `path` has so many elements; those on the way to it have one."""
+    """A request with `count` elements in the array at `path`; the arrays on the path have one
+    element."""
     version = api_of(cls).latest
     message = cls()
     _name(message, 0, version)
@@ -63,7 +64,7 @@ def _element(kind: FieldType | type, number: int, version: int) -> Any:
 
 
 def _name(message: Any, number: int, version: int) -> None:
-    """Strings and numbers that tell elements apart, so that none is taken for a repetition."""
+    """Different strings and numbers in each element, so that none counts as a repetition."""
     for field in _fields(type(message), version):
         if isinstance(field.type, Primitive) and field.type.name == "string":
             setattr(message, field.name, f"n{number}")

@@ -1,4 +1,4 @@
-"""Logs written by hand, and what a partition says whose log cannot be served."""
+"""Logs written by hand, and the responses of a partition with an unusable log."""
 
 from __future__ import annotations
 

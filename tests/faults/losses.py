@@ -1,4 +1,4 @@
-"""What becomes of a broker's metadata while it does not run."""
+"""Damage of a broker's metadata while it does not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random data directories whose metadata is lost, recovered, and compared with what they were.
+"""Random data directories that lose their metadata, are recovered, and are compared with the
+originals.
 
 `python -m tests.faults.recoveries --folders 50` does it for so many seeds; with `--from-torture`
 the directories are those that kills of the broker leave in the torture.
@@ -67,7 +68,7 @@ def run(*arguments: str) -> Result:
 
 
 def recover(broker: Oncelog) -> str:
-    """The plan, which changes nothing; then the recovery. What both said."""
+    """The plan, which changes nothing; then the recovery. Return the output of both streams."""
     before = fingerprint(broker.data)
     planned = run("recover", "--data", str(broker.data), "--verbose")
     assert planned.exit_code == 0, planned.output
@@ -254,7 +255,7 @@ class Workload:
 
 
 def random_folder(directory: Path, seed: int) -> str:
-    """One folder, one loss, one recovery; all is as it was. What the recovery said."""
+    """One folder, one loss, one recovery; all is as it was. Return the output of the recovery."""
     rng = random.Random(seed)
     broker = Oncelog(directory, QUICK)
     try:

@@ -1,5 +1,5 @@
-"""Processes that stop for a while, or for good, in the middle of something: a broker that is
-suspended, clients that are killed or vanish while they wait (T1-T4, N1-N3)."""
+"""Processes that stop for a while or for good: a suspended broker, clients that are killed or
+vanish while they wait (T1-T4, N1-N3)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from tests.harness.writing import (
 
 STOPPED_S = 1.0
 WAITING = 20
-# Of the transaction of a client that is killed, and how much later it is aborted at most.
+# Transaction timeout of a client that is killed, and the longest delay of the abort after it.
 TIMEOUT_S = 5.0
 LATEST_S = 4.0
-# How long a new group waits for more members: all have joined and are counted by then.
+# How long a new group waits for more members: until then all have joined and are counted.
 REBALANCE_MS = 4_000
 
 
@@ -71,7 +71,7 @@ def wire(broker: Oncelog) -> Iterator[Wire]:
 
 @contextmanager
 def suspended(broker: Oncelog) -> Iterator[None]:
-    """SIGSTOP, and SIGCONT after the block."""
+    """Send SIGSTOP, and SIGCONT after the block."""
     broker._running().send_signal(signal.SIGSTOP)
     try:
         yield
@@ -80,7 +80,7 @@ def suspended(broker: Oncelog) -> Iterator[None]:
 
 
 def test_a_broker_that_is_suspended_in_a_transaction_goes_on(broker: Oncelog, wire: Wire) -> None:
-    """What was sent meanwhile is served when it wakes, once and in order."""
+    """Requests that were sent meanwhile are served when it wakes, once and in order."""
     create(wire, "suspended")
     producer = Producer(
         {"bootstrap.servers": broker.address, "transactional.id": "suspended", "linger.ms": 0}
@@ -120,7 +120,7 @@ time.sleep(60)
 def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     broker: Oncelog, wire: Wire
 ) -> None:
-    """No other client has to do anything: readers get past it, and never see its records."""
+    """No other client has to act: readers get past the transaction, and never see its records."""
     create(wire, "killed")
     command = [sys.executable, "-c", KILLED_CLIENT, broker.address, "killed"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
@@ -173,7 +173,8 @@ def descriptors(broker: Oncelog) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire: Wire) -> None:
-    """Fetches parked for a minute: given back at once, and producers never wait for them."""
+    """Fetches that are parked for a minute are released at once, and producers never wait for
+    them."""
     create(wire, "parked")
     assert produce(wire, "parked", build_batch(records())).error_code == ErrorCode.NONE
     before = descriptors(broker)
@@ -192,7 +193,8 @@ def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_members_that_vanish_while_they_join_leave_the_group(broker: Oncelog, wire: Wire) -> None:
-    """They hang up before the first rebalance: it happens without them, their sessions end."""
+    """They disconnect before the first rebalance: it completes without them, and their sessions
+    expire."""
     find_coordinator(wire, "joining", key_type=0)
     before = descriptors(broker)
     members = [Wire(broker.address) for _ in range(WAITING)]
@@ -215,5 +217,5 @@ def test_members_that_vanish_while_they_join_leave_the_group(broker: Oncelog, wi
 
 
 def members_of(wire: Wire, group: str) -> int:
-    """How many members the coordinator counts."""
+    """Return the number of members that the coordinator counts."""
     return len(wire.call(DescribeGroupsRequest(groups=[group]), 5).groups[0].members)

@@ -1,4 +1,4 @@
-"""What is in a partition, byte by byte, as a reader of everything gets it."""
+"""Return the contents of a partition, byte by byte, as a reader of everything gets them."""
 
 from __future__ import annotations
 

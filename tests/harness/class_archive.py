@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 class ClassArchive:
-    """The archive in `folder` of the programs whose class path begins with the jars of the folder
-    `jars`, and run by this `java`. Other jars have another archive."""
+    """Return the archive in `folder` for programs with a class path that begins with the jars of
+    the folder `jars`, and for this `java`. Other jars have another archive."""
 
     def __init__(self, folder: Path, java: str, jars: Path) -> None:
         self._path = folder / f"classes-{_fingerprint(java, jars)}.jsa"

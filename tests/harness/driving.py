@@ -1,5 +1,5 @@
-"""What the tests of faults share: topics by hand, all that clients see of one, and what a process
-takes of the machine."""
+"""Shared by the tests of faults: topics by hand, all that clients see of one, and the resources of
+a process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def create(wire: Wire, *names: str, partitions: int = 1, **config: object) -> No
 
 
 def created(wire: Wire, *names: str, partitions: int = 1, **config: object) -> list[ErrorCode]:
-    """What the broker answers to their creation."""
+    """The broker's responses to their creation."""
     configs = [CreatableTopicConfig(key.replace("_", "."), str(of)) for key, of in config.items()]
     topics = [
         CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
@@ -165,7 +165,7 @@ def answers(broker: Oncelog) -> bool:
 
 
 def events(broker: Oncelog) -> list[dict[str, Any]]:
-    """What the broker has logged; tracebacks fail the test."""
+    """Return the broker's log; tracebacks fail the test."""
     lines = broker.log.read_text().splitlines()
     assert not any(line.startswith("Traceback") for line in lines), broker.said()
     found = [json.loads(line) for line in lines if line.startswith("{")]
@@ -174,7 +174,7 @@ def events(broker: Oncelog) -> list[dict[str, Any]]:
 
 
 def refusal(broker: Oncelog) -> str:
-    """What a process says that must not start: one line, with exit code 1."""
+    """Return the output of a process that must not start: one line, with exit code 1."""
     process = broker.spawn()
     assert process.wait(20) == 1, broker.said()
     said = broker.log.read_text()
@@ -200,7 +200,7 @@ def offsets_of(path: Path) -> dict[tuple[str, int], int]:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a process takes of the machine."""
+    """The resources of a process."""
 
     descriptors: int
     rss_bytes: int

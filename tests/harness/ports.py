@@ -51,8 +51,8 @@ def reserve_port(owner: object) -> int:
 
 
 def passing_socket(address: str) -> socket.socket:
-    """A socket of a client with this address of the machine, whose port is free again when it is
-    closed. Otherwise ten thousand of them would block their ports for a minute, and a broker could
+    """Return a client's socket with this address of the machine. Its port is free again after the
+    close. Otherwise ten thousand of them would block their ports for a minute, and a broker could
     not listen on a port that it had before."""
     passing = socket.socket()
     passing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

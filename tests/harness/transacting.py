@@ -1,4 +1,4 @@
-"""The steps of a transaction by hand: partitions, offsets, and what a reader sees of them."""
+"""The steps of a transaction by hand: partitions, offsets, and a reader's view of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker refuses is not written, and is not "perhaps written"."""
+"""A record that the broker refuses is not written, and is not reported as "perhaps written"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A reader sees exactly the records of committed transactions and those outside any."""
+"""A reader gets exactly the records of committed transactions and those outside of any
+transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from oncelog_protocol.records.record import NewRecord
 
 @dataclass
 class Log:
-    """A partition's bytes, with the truth about them beside."""
+    """The bytes of a partition, and the expected records."""
 
     data: bytearray = field(default_factory=bytearray)
     next_offset: int = 0
@@ -66,7 +67,7 @@ class Log:
             self.aborted.append(AbortedRange(first, producer_id))
 
     def close(self) -> None:
-        """Decide everything: a broker bounds the answer by the last stable offset."""
+        """Decide all transactions: a broker ends the response at the last stable offset."""
         for producer_id in tuple(self.open):
             self.end(producer_id, committed=True)
 
@@ -79,7 +80,7 @@ def read(log: Log, offset: int, *, read_committed: bool) -> tuple[list[int], int
         log.data[start[1] :],
         offset,
         read_committed=read_committed,
-        # As a broker does: only those that end at or after the start of the answer.
+        # As a broker does: only the transactions that end at or after the start of the response.
         aborted=log.aborted if read_committed else (),
         max_batch_bytes=1 << 20,
     ):

@@ -1,4 +1,4 @@
-"""What a script needs of a client of any make. Every call blocks; every wait has an end."""
+"""The interface that a script needs of any client. Every call blocks; every wait has an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What later answers must carry: all that frames leave behind is asked for, in every version."""
+"""What later responses must contain: all state that frames leave behind is requested, in every
+version."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _SOURCE = Path(__file__).parent / "java" / "Driver.java"
 
 
 class JavaError(Exception):
-    """What the Java client threw: `kind` is the simple name of the class."""
+    """An exception of the Java client: `kind` is the simple name of its class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")

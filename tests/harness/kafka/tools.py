@@ -44,7 +44,7 @@ class ToolFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool printed and how it ended."""
+    """The output of a tool, and its exit code."""
 
     returncode: int
     stdout: str

@@ -1,4 +1,4 @@
-"""What can happen to a frame. A test makes a fate and looks at it; `meet` runs in the proxy.
+"""The fates of a frame. A test makes a fate and looks at it; `meet` runs in the proxy.
 
 Times are seconds. Everything that waits has a deadline and raises TimeoutError.
 """
@@ -90,8 +90,8 @@ class Drop(Fate):
 
 
 class Duplicate(Fate):
-    """Comes a second time, on another connection, whose response is `answer`. Frames behind it do
-    not wait for that."""
+    """The request arrives a second time, on another connection; `answer` is its response. Frames
+    behind it do not wait for that."""
 
     is_overtaken = True
 

@@ -132,7 +132,7 @@ class Proxy:
             await _close(writer)
 
     def fate_of(self, frame: Frame) -> Fate | None:
-        """Record the frame; return the fate of the first rule whose turn it is."""
+        """Record the frame; return the fate of the first matching rule."""
         with self._lock:
             self.frames.append(frame)
             found: Fate | None = None

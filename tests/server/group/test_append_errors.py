@@ -1,4 +1,4 @@
-"""The codes of requests whose records could not be appended."""
+"""The error codes of requests after a failed append of their records."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Requests to another broker, of any API, and what happens if that broker hangs, breaks off, moves
-or responds with nonsense."""
+"""Requests of any API to another broker, and what happens if that broker hangs, closes the
+connection, moves or sends nonsense."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def responses(link: BrokerLink, *requests: tuple[object, int]) -> Response
 
 @pytest.fixture
 async def links(tmp_path: Any) -> AsyncIterator[BrokerLinks]:
-    """From a broker to itself, as if it were another."""
+    """A link from a broker to itself, as if it were another."""
     settings = Settings(log_dirs=(str(tmp_path),), listeners=("PLAINTEXT://127.0.0.1:0",))
     broker = Broker(settings, OsEnvironment(settings.data_directory))
     await broker.start()
@@ -91,7 +91,7 @@ def image(port: int) -> ClusterImage:
 
 
 class Peer:
-    """A server that does with each connection what the test says."""
+    """A server that handles each connection as the test says."""
 
     def __init__(self) -> None:
         self.writers: list[asyncio.StreamWriter] = []

@@ -1,4 +1,5 @@
-"""Why a producer was refused: which, when and by which client, remembered and reported once."""
+"""The reason for refusing a producer: which one, when and by which client. It is remembered, and
+reported once."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ TIMED_OUT, NEWER, OPERATOR, GENERATION = (
 
 
 class Heard:
-    """A coordinator whose events are written down."""
+    """A coordinator that records its events."""
 
     def __init__(self) -> None:
         self.aborted: list[Fence] = []
@@ -35,7 +36,7 @@ class Heard:
         self.driver.shard.fences = self.fences
 
     def begin(self, client: Client = OLD) -> tuple[int, int]:
-        """The client's producer, with an open transaction."""
+        """A producer of the client, with an open transaction."""
         result = self.driver.init(caller=client).value
         producer = result.producer_id, result.producer_epoch
         assert self.driver.add(*producer, P0).value.code is ErrorCode.NONE
@@ -97,7 +98,7 @@ def test_an_operator_ends_what_is_open_and_owns_nothing() -> None:
 
 @pytest.mark.parametrize("client_id", ["adminclient-1", "adminclient-20"])
 def test_an_operator_with_kafkas_tool_ends_what_is_open_and_owns_nothing(client_id: str) -> None:
-    """It says so by nothing but its name."""
+    """Only the client's name shows that it is an operator's tool."""
     admin = Client(client_id, "/10.0.0.9")
     heard = Heard()
     producer = heard.begin()
@@ -130,7 +131,8 @@ def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() 
 
 
 def test_the_newest_of_three_gets_its_response_though_the_second_has_aborted_by_itself() -> None:
-    """A producer that takes an id over with nothing open has fenced the former one in any case."""
+    """A producer that takes over an id without an open transaction fences the previous producer all
+    the same."""
     heard = Heard()
     heard.begin()
     heard.driver.init(caller=NEW)
@@ -149,7 +151,7 @@ def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
     heard.driver.init(caller=NEW)
     assert [cause for cause, _, _ in heard.listed()] == [TIMED_OUT, NEWER]
     assert "timed out" in heard.driver.end(*producer, True).value.message
-    # That it cannot come back is caused by the newer one, and its epoch was never given out.
+    # The newer producer is the cause that it cannot continue, and its epoch was never assigned.
     assert heard.driver.init(*producer).value.code is FENCED
 
 
@@ -195,7 +197,7 @@ def test_only_the_last_fences_of_an_id_are_remembered() -> None:
 
 
 def test_a_refusal_without_a_fence_is_counted_apart() -> None:
-    """An epoch that was never given out, or one from before a restart."""
+    """An epoch that was never assigned, or one from before a restart."""
     heard = Heard()
     producer_id, epoch = heard.begin()
     assert heard.driver.end(producer_id, epoch + 5, True).value.message == ""
@@ -204,7 +206,7 @@ def test_a_refusal_without_a_fence_is_counted_apart() -> None:
 
 
 def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
-    """KIP-447: it is not fenced for good, so what fences it later is the reason then."""
+    """KIP-447: it is not fenced for good, so a later fence replaces the reason."""
     heard = Heard()
     producer = heard.begin()
     for _ in range(2):
@@ -217,7 +219,7 @@ def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
 
 
 def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
-    """KIP-447's early draft: by the client of the new generation, and each of them once."""
+    """KIP-447's early draft: fenced by the client of the new generation, each producer once."""
     driver = GroupDriver()
     busy, idle = driver.member("busy", 1, IN0), driver.member("idle", 1, IN1)
     driver.begin(busy, P0)
@@ -256,7 +258,7 @@ def test_the_client_that_opened_it_is_learned_anew_after_a_restart() -> None:
 
 
 def test_the_client_that_opened_it_is_known_over_a_crash_while_it_is_open() -> None:
-    """Whatever of its records compaction has left: the newest of them says it."""
+    """Compaction may leave any of its records: the newest one counts."""
     driver = Driver()
     producer = driver.init(caller=OLD).value
     identity = producer.producer_id, producer.producer_epoch

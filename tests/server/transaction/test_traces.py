@@ -112,8 +112,8 @@ SHOWN: EffectTexts = {
 
 
 class Scenario:
-    """A coordinator of the id `t`, which takes no step that the trace does not name: markers and
-    COMPLETE are commands. Its clock stands still, too."""
+    """A coordinator of the id `t`. Every step is a command of the trace: markers and COMPLETE too.
+    Its clock moves only by commands."""
 
     def __init__(self) -> None:
         self.trace = Trace()
@@ -177,7 +177,7 @@ class Scenario:
     # --- what the coordinator does by itself
 
     def markers(self, command: Command) -> None:
-        """At most `count` of the markers are written."""
+        """Write at most `count` of the markers."""
         before = len(self.driver.markers)
         self.driver.write_markers(ID, command.number("count", 100))
         for work, partition in self.driver.markers[before:]:

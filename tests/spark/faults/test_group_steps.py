@@ -1,5 +1,5 @@
-"""Sinks on oncelog, whose batches are decided as one: a process dies before and after every step of
-the protocol, and the query is started again from its checkpoint."""
+"""Sinks on oncelog with one decision for all batches of a query: a process dies before and after
+every step of the protocol, and the query is started again from its checkpoint."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def encoded(
 def decoded(
     batches: list[tuple[TopicPartition, EncodedRecords]],
 ) -> dict[TopicPartition, list[Record]]:
-    """What a reader gets, by the ordinary decoder."""
+    """Return the records that the ordinary decoder reads."""
     found: dict[TopicPartition, list[Record]] = {}
     for partition, records in batches:
         batch = build_encoded_batch(records)

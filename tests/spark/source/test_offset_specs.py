@@ -19,7 +19,7 @@ T0 = 1_700_000_000_000
 def test_a_time_is_no_later_than_the_end_that_was_asked_for_before(
     topics: Topics, name: str, starting: bool
 ) -> None:
-    """Otherwise a batch would begin, or end, where its log did not: that is no loss."""
+    """Otherwise a batch would begin or end outside of its log, without any loss of data."""
     topics.create(name, 1, {"retention.ms": "-1"})
     topics.append(name, [Row(b"a", timestamp_ms=T0)])
     given = {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": name}

@@ -1,4 +1,4 @@
-"""What a task attempt does with what Spark tells it, and without."""
+"""A task attempt, with and without the information that Spark passes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ ONCE = Plan("once", CommitKind.GROUP, 1, None, None, 0)
     [
         (PLAN, Attempt(0, "q", 8), "q"),
         (PLAN, Attempt(0, "q", 11), "q"),
-        # The batch is not known: written, and refused by the commit if it was done.
+        # The batch id is unknown: the rows are written, and the commit refuses them if the batch
+        # was done.
         (PLAN, Attempt(0, "q", None), "q"),
         (KNOWN, Attempt(0, None, None), "q"),
         # A batch write inside foreachBatch: the stream's own numbers do not matter.
