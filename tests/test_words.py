@@ -15,6 +15,7 @@ import pytest
 from tests.harness.repository import ROOT, tracked
 
 THIS = Path(__file__).resolve()
+PRODUCT = ("client", "protocol", "server")
 
 # The subject of a sentence is a thing of the code, never a person.
 PERSONS = (
@@ -39,6 +40,8 @@ RENAMED = {
     "authorisation": "authorization",
     "unauthorised": "unauthorized",
 }
+# A docstring that begins so is a question without an answer: it names the thing, or says "Return".
+QUESTIONS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
 # Words that are not ours: a function of Rich or of the standard library, a quotation of Kafka.
 QUOTED = re.compile(r"\bwhoami\b")
 
@@ -89,6 +92,13 @@ def nouns(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{line}: `one` is no noun"
 
 
+def questions(path: Path) -> Iterator[str]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, kinds) and (ast.get_docstring(node) or "").split(" ")[0] in QUESTIONS:
+            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: begins with a question"
+
+
 def read(*patterns: str) -> list[Path]:
     """The files of the project, but for this one, which names the banned words."""
     return [path for path in tracked(*patterns) if path != THIS]
@@ -106,6 +116,11 @@ def test_no_code_speaks_of_persons_or_by_old_names() -> None:
 def test_no_page_speaks_of_persons_or_by_old_names() -> None:
     pages = [path for path in read("*.md") if path.name != "style.md"]
     refuse(offence for path in pages for offence in in_text(path))
+
+
+def test_no_docstring_of_the_product_begins_with_a_question() -> None:
+    product = [path for path in read("*.py") if path.relative_to(ROOT).parts[0] in PRODUCT]
+    refuse(offence for path in product for offence in questions(path))
 
 
 def test_variables_are_nouns() -> None:

@@ -1,4 +1,4 @@
-"""What peers negotiate besides versions (features, KIP-584), and oncelog's own parts of the
+"""Features, which peers negotiate besides versions (KIP-584), and oncelog's own parts of the
 protocol.
 
 Our tags, error codes and record types start at 10,000, far above Kafka's. A client uses them only

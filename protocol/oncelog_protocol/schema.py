@@ -26,11 +26,11 @@ class Field(NamedTuple):
     default: object
 
     def present(self, version: int) -> bool:
-        """Whether the field is on the wire in this version."""
+        """Return True if the field is on the wire in this version."""
         return self.since <= version <= self.until
 
     def nullable(self, version: int) -> bool:
-        """Whether null may stand for the value in this version."""
+        """Return True if the value may be null in this version."""
         return version >= self.nullable_since
 
 

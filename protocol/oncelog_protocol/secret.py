@@ -10,7 +10,7 @@ import re
 from typing import Final, final
 
 HIDDEN: Final = "[hidden]"
-"""What is printed instead, as by Kafka's `Password`."""
+"""The printed text in place of a secret, as in Kafka's `Password`."""
 
 _WORDS: Final = ("password", "secret", "jaas", "credential", "token", "passphrase", "passwd")
 # Largest edit distance at which a word of a name is taken for a misspelled one of `_WORDS`.

@@ -17,7 +17,7 @@ from oncelog_server.views.partitions import PartitionState
 
 
 class BrokerViews:
-    """What a broker shows of itself and of the cluster."""
+    """Read models of a broker and its cluster."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
 class ClientSettings(TypedDict, total=False):
-    """What every client may be given, besides `bootstrap_servers`: `"host:port,host:port"`.
+    """Settings of every client, besides `bootstrap_servers`: `"host:port,host:port"`.
 
     client_id (str): name of this client in the logs and metrics of brokers. Default: "oncelog".
     request_timeout_ms (int): how long a request waits for its response. Default: 30000.
@@ -58,7 +58,7 @@ class ClientSettings(TypedDict, total=False):
 
 
 class AdminSettings(ClientSettings, total=False):
-    """What `Admin` may be given besides `bootstrap_servers` and `ClientSettings`.
+    """Settings of `Admin`, besides `bootstrap_servers` and `ClientSettings`.
 
     default_api_timeout_ms (int): how long a call may take, with its retries. Default: 60000.
     """

@@ -24,7 +24,7 @@ AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 
 
 class ConsumerSettings(ClientSettings, total=False):
-    """What `Consumer` may be given besides `bootstrap_servers` and `ClientSettings`.
+    """Settings of `Consumer`, besides `bootstrap_servers` and `ClientSettings`.
 
     group_id (str | None): consumer group to join, and to commit offsets for. Default: None.
     group_instance_id (str | None): name of a static member, which keeps its partitions over a

@@ -26,7 +26,7 @@ _ACKS: Final[dict[Any, int]] = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 
 
 
 class ProducerSettings(ClientSettings, total=False):
-    """What `Producer` may be given besides `bootstrap_servers` and `ClientSettings`.
+    """Settings of `Producer`, besides `bootstrap_servers` and `ClientSettings`.
 
     acks (int | str): which replicas have a record when it counts as written: "all" (or -1), 1 for
         the leader alone, 0 for no response at all. Default: -1.

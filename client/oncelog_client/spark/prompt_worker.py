@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does at each use, so that small tasks need not wait."""
+"""Preparations of a Python worker of Spark at each use, so that small tasks need not wait."""
 
 from __future__ import annotations
 

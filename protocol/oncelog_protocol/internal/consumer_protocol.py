@@ -38,7 +38,7 @@ class ConsumerProtocolSubscription:
 
 @message(VERSIONS)
 class ConsumerProtocolAssignment:
-    """What a member gets."""
+    """The assignment of a member."""
 
     assigned_partitions: list[TopicPartition] = array(TopicPartition)
     user_data: bytes | None = bytestring(nullable_since=0, default=None)

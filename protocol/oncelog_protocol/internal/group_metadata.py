@@ -48,7 +48,7 @@ class OffsetCommitValue:
 
 @message(range(0, 1))
 class GroupMetadataKey:
-    """Which group the value is."""
+    """The key of a group."""
 
     group: str = string()
 

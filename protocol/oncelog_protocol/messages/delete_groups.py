@@ -14,7 +14,7 @@ from oncelog_protocol.types import array, int16, int32, string
 
 @api_message(ApiKey.DELETE_GROUPS)
 class DeleteGroupsRequest:
-    """Which groups (KIP-229)."""
+    """The groups to delete (KIP-229)."""
 
     groups_names: list[str] = array(string)
 

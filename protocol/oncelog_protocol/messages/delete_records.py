@@ -28,7 +28,7 @@ class DeleteRecordsTopic:
 
 @api_message(ApiKey.DELETE_RECORDS)
 class DeleteRecordsRequest:
-    """What to delete (KIP-107)."""
+    """The partitions with records to delete (KIP-107)."""
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()

@@ -23,7 +23,7 @@ class DescribeConfigsResource:
 
 @api_message(ApiKey.DESCRIBE_CONFIGS)
 class DescribeConfigsRequest:
-    """Whose settings."""
+    """The requested resources."""
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean()

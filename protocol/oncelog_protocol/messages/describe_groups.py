@@ -16,7 +16,7 @@ from oncelog_protocol.types import array, boolean, bytestring, int16, int32, str
 
 @api_message(ApiKey.DESCRIBE_GROUPS)
 class DescribeGroupsRequest:
-    """Which groups."""
+    """The requested groups."""
 
     groups: list[str] = array(string)
     include_authorized_operations: bool = boolean(since=3)

@@ -16,7 +16,7 @@ class TopicRequest:
 
 @struct
 class RequestCursor:
-    """Where the page begins."""
+    """The first partition of a page."""
 
     topic_name: str = string()
     partition_index: int = int32()

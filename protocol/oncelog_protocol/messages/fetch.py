@@ -163,7 +163,7 @@ class NodeEndpoint:
 
 @api_message(ApiKey.FETCH)
 class FetchResponse:
-    """What was read. Within a session, only partitions with news."""
+    """The records by topic. Within a session, only partitions with changes."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=7)

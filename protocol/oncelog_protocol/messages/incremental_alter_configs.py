@@ -32,7 +32,7 @@ class AlterConfigsResource:
 
 @api_message(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 class IncrementalAlterConfigsRequest:
-    """What to change (KIP-339)."""
+    """The changes by resource (KIP-339)."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()

@@ -77,7 +77,7 @@ class ListOffsetsTopicResponse:
 
 @api_message(ApiKey.LIST_OFFSETS)
 class ListOffsetsResponse:
-    """What was found."""
+    """The offsets by topic."""
 
     throttle_time_ms: int = int32(since=2)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

@@ -46,7 +46,7 @@ class OngoingTopicReassignment:
 
 @api_message(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 class ListPartitionReassignmentsResponse:
-    """What is being moved."""
+    """The partitions that are being moved."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -23,7 +23,7 @@ class SyncGroupRequestAssignment:
 
 @api_message(ApiKey.SYNC_GROUP)
 class SyncGroupRequest:
-    """Of the leader: all assignments. Of the others: nothing."""
+    """The leader sends all assignments, the other members none."""
 
     group_id: str = string()
     generation_id: int = int32()

@@ -1,4 +1,4 @@
-"""What compaction leaves of a batch: fewer records, or its header alone (Kafka's
+"""A batch after compaction: it has fewer records, or only its header (Kafka's
 MemoryRecords.filterTo, KIP-534).
 
 Offsets stay as they were, so a batch keeps its base offset, its last offset and with them its

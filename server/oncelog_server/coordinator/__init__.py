@@ -1,1 +1,2 @@
-"""What both coordinators share: shards of an internal partition, their loading and routing."""
+"""The parts that both coordinators share: shards of an internal partition, their loading and
+routing."""

@@ -30,7 +30,7 @@ def _ignore(_: str) -> None:
 
 
 class DumpOptions(NamedTuple):
-    """What is printed of a log.
+    """The options of a printed log.
 
     `outcomes` gives the outcome of each batch of a transaction. `escape` makes a key or a value one
     line without control characters. The records of a batch are not printed if it cannot be

@@ -63,7 +63,7 @@ OFFLINE_COUNT: Final = Metric(
 UNDER_REPLICATED_COUNT: Final = Metric(
     "kafka_server_replicamanager_underreplicatedpartitions",
     GAUGE,
-    "Partitions led here of which not all replicas are in sync.",
+    "Partitions led here with replicas that are not in sync.",
 )
 PRODUCER_ID_COUNT: Final = Metric(
     "kafka_server_replicamanager_produceridcount",
@@ -153,7 +153,7 @@ UNKNOWN_DESTINATION: Final = Metric(
 UNAPPENDED: Final = Metric(
     "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize",
     GAUGE,
-    "Transactions with all markers written whose completion is still to be appended.",
+    "Transactions with all markers and without the record of their completion.",
 )
 TRANSACTION_LOAD_MAX: Final = Metric(
     "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
@@ -288,7 +288,7 @@ GLOBAL_PARTITIONS: Final = Metric(
 OFFLINE_PARTITIONS: Final = Metric(
     "kafka_controller_kafkacontroller_offlinepartitionscount",
     GAUGE,
-    "Partitions of the cluster without a leader, or whose log this broker cannot use.",
+    "Partitions of the cluster without a leader, or with a log that this broker cannot use.",
 )
 ACTIVE_BROKERS: Final = Metric(
     "kafka_controller_kafkacontroller_activebrokercount",

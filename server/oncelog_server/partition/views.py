@@ -21,7 +21,7 @@ from oncelog_server.views.partitions import (
 
 
 class PartitionViews:
-    """What a broker shows of its partitions."""
+    """Read models of a broker's partitions."""
 
     def __init__(self, partitions: Partitions) -> None:
         self._partitions = partitions

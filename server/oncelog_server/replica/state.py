@@ -13,8 +13,8 @@ UNKNOWN: Final = -1
 
 
 class Follower:
-    """What the fetches of a follower have shown in this leader epoch. It fetches from its log
-    end."""
+    """The log end of a follower, as its fetches in this leader epoch have shown: it fetches from
+    its log end."""
 
     __slots__ = ("last_caught_up_ms", "last_fetch_ms", "leader_end_at_last_fetch", "log_end_offset")
 

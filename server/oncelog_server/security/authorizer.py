@@ -10,8 +10,8 @@ from oncelog_server.security.resources import Operation, Principal, Resource, Re
 
 
 class Subject(Protocol):
-    """What the authorizer sees of the session that a request arrived in: ACLs are about a
-    principal and a host."""
+    """The session of a request, as the authorizer sees it: ACLs are about a principal and a
+    host."""
 
     @property
     def principal(self) -> Principal: ...

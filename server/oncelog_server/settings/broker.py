@@ -143,10 +143,10 @@ class BrokerSettings:
     )
     delete_topic_enable: bool = honoured(Kind.BOOLEAN, True, "Allow DeleteTopics.", importance=HIGH)
     num_partitions: int = honoured(
-        Kind.INT, 1, "Partitions of a new topic whose request gives no number.", at_least(1)
+        Kind.INT, 1, "Partitions of a new topic, if its request has no number.", at_least(1)
     )
     default_replication_factor: int = honoured(
-        Kind.INT, 1, "Replicas of a new topic whose request gives no number.", at_least(1)
+        Kind.INT, 1, "Replicas of a new topic, if its request has no number.", at_least(1)
     )
 
     oncelog_max_partitions: int = honoured(

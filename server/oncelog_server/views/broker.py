@@ -1,4 +1,4 @@
-"""What operators see of this broker and of the cluster that it knows."""
+"""The read models of this broker and its cluster, for operators."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class FetchSocket:
 
     @property
     def busy(self) -> bool:
-        """Whether a response is outstanding."""
+        """Return True if a response is outstanding."""
         return len(self._requests) > 0
 
     def send(self, request: FetchRequest) -> None:

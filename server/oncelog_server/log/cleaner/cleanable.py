@@ -1,4 +1,5 @@
-"""Which part of a log may be cleaned, the gain, and the job for it (Kafka's LogCleanerManager)."""
+"""The part of a log that may be cleaned, the gain, and the job for it (Kafka's
+LogCleanerManager)."""
 
 from __future__ import annotations
 

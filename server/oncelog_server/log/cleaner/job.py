@@ -22,8 +22,8 @@ class Source(NamedTuple):
 
 
 class LastOfProducer(NamedTuple):
-    """What must be kept of a live producer: the batch at `data_offset`, or without one (NO_OFFSET)
-    the marker with `epoch`."""
+    """The batch of a live producer that must be kept: the one at `data_offset`, or without one
+    (NO_OFFSET) the marker with `epoch`."""
 
     data_offset: int
     epoch: int

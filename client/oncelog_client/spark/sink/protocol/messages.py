@@ -40,7 +40,7 @@ class Intent:
 
     @property
     def is_version(self) -> bool:
-        """Whether it is a batch write, numbered by txnVersion."""
+        """Return True for a batch write, numbered by txnVersion."""
         return self.batch_id is not None
 
 
@@ -66,12 +66,12 @@ class Plan:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the batch is counted, so that it is never written twice."""
+        """Return True if the batch is counted, so that it is never written twice."""
         return self.parent is not None
 
     @property
     def is_version(self) -> bool:
-        """Whether it is a batch write, numbered by txnVersion."""
+        """Return True for a batch write, numbered by txnVersion."""
         return self.batch_id is not None
 
 
