@@ -33,8 +33,8 @@ ANY = 1
 
 def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
     """Return the versions that the broker announces."""
-    answer: ApiVersionsResponse = wire.call(ApiVersionsRequest(*CLIENT), version)
-    return answer
+    response: ApiVersionsResponse = wire.call(ApiVersionsRequest(*CLIENT), version)
+    return response
 
 
 def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None:
