@@ -24,7 +24,7 @@ from oncelog_protocol.headers import REQUEST_START, read_client_id
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, pass_on, then_ask
 from oncelog_server.log.results import FileRange
-from oncelog_server.network.connection import Answer, Parts, RequestFailed
+from oncelog_server.network.connection import EncodedResponse, Parts, RequestFailed
 from oncelog_server.network.outbox import Part
 from oncelog_server.request_limits import max_elements
 from oncelog_server.requests.frame_reader import SHARED_BYTES
@@ -106,7 +106,7 @@ class Dispatch:
         self._routes: dict[tuple[int, int], _Route] = {}
         services.versions = {key: handler.versions for key, handler in self._handlers.items()}
 
-    def serve(self, frame: memoryview, session: Session) -> Answer:
+    def serve(self, frame: memoryview, session: Session) -> EncodedResponse:
         """Return the response's parts, the Deferred of them, or None if there is no response.
 
         Raises ProtocolError if the connection must be closed.
@@ -133,7 +133,7 @@ class Dispatch:
         request, _ = route.decode(frame, position, route.max_elements)
         return self._serve(route, context, request)
 
-    def _serve(self, route: _Route, context: RequestContext, request: Any) -> Answer:
+    def _serve(self, route: _Route, context: RequestContext, request: Any) -> EncodedResponse:
         route.count += 1
         try:
             response = route.handle(self._services, context, request)
@@ -168,7 +168,7 @@ class Dispatch:
 
     def _serve_large(
         self, route: _Route, context: RequestContext, frame: memoryview, position: int
-    ) -> Answer:
+    ) -> EncodedResponse:
         """Decode a large request in slices, and serve it.
 
         A Produce with large records but few partitions is decoded at once.

@@ -15,7 +15,7 @@ from oncelog_server.network.connection import (
     BACKLOG_BYTES,
     FRAME_BYTES_PER_S,
     FRAME_DEADLINE_MS,
-    Answer,
+    EncodedResponse,
     Parts,
 )
 from oncelog_server.network.listener import Limits, Listener
@@ -45,7 +45,7 @@ class Echo:
     def __init__(self) -> None:
         self.parked: list[Deferred[Parts]] = []
 
-    def serve(self, frame: memoryview, session: Session) -> Answer:
+    def serve(self, frame: memoryview, session: Session) -> EncodedResponse:
         if bytes(frame[:4]) == b"park":
             self.parked.append(Deferred())
             return self.parked[-1]

@@ -16,7 +16,7 @@ from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.dispatch import Dispatch, Handler
 from oncelog_server.handlers import all_handlers
-from oncelog_server.network.connection import Answer, Parts, RequestFailed
+from oncelog_server.network.connection import EncodedResponse, Parts, RequestFailed
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.security.authorizer import AllowAll
@@ -37,12 +37,12 @@ class Session:
         self.dispatch = Dispatch(self.services, handlers)
         self.requests = Requests("test")
 
-    def serve(self, request: Any, version: int) -> Answer:
+    def serve(self, request: Any, version: int) -> EncodedResponse:
         _, parts = self.requests.send(request, version)
         frame = b"".join(bytes(part) for part in parts)[4:]
         return self.dispatch.serve(memoryview(frame), SESSION)
 
-    def read(self, response: Answer) -> Any:
+    def read(self, response: EncodedResponse) -> Any:
         assert isinstance(response, list)
         data = b"".join(bytes(part) for part in cast("list[bytes]", response))
         (message,) = list(self.requests.receive_data(data))

@@ -8,7 +8,7 @@ from typing import Final
 from oncelog_server.deferred import Deferred, then
 from oncelog_server.faults.points import ANSWERS
 from oncelog_server.faults.trap import Trap
-from oncelog_server.network.connection import Answer, Parts
+from oncelog_server.network.connection import EncodedResponse, Parts
 from oncelog_server.network.listener import Requests
 from oncelog_server.requests.session import Session
 
@@ -22,7 +22,7 @@ class WatchedRequests:
         self._requests = requests
         self._trap = trap
 
-    def serve(self, frame: memoryview, session: Session) -> Answer:
+    def serve(self, frame: memoryview, session: Session) -> EncodedResponse:
         (key,) = _API_KEY.unpack_from(frame)
         response = self._requests.serve(frame, session)
         name = ANSWERS.get(key)

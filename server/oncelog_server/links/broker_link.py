@@ -19,7 +19,7 @@ TIMEOUT_S: Final = 30.0
 
 # Called once: with the response to a request, or with None if the link broke or timed out. Then the
 # request may or may not have taken effect.
-Answered = Callable[[Any | None], None]
+OnResponse = Callable[[Any | None], None]
 
 
 class BrokerLinks:
@@ -66,10 +66,10 @@ class BrokerLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
         # Requests with their versions, until there is a connection.
-        self._unsent: list[tuple[object, int, Answered]] = []
-        self._in_flight: dict[int, Answered] = {}
+        self._unsent: list[tuple[object, int, OnResponse]] = []
+        self._in_flight: dict[int, OnResponse] = {}
 
-    def send(self, request: object, version: int, answered: Answered) -> None:
+    def send(self, request: object, version: int, answered: OnResponse) -> None:
         """Send a request of any API."""
         self._unsent.append((request, version, answered))
         if self._transport is not None:

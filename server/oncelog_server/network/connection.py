@@ -25,7 +25,7 @@ log = structlog.get_logger("oncelog.network")
 
 Parts = list[Part]
 # The parts of a response, a deferred response, or None if the client wants none (acks=0).
-Answer = Parts | Deferred[Parts] | None
+EncodedResponse = Parts | Deferred[Parts] | None
 
 # Requests of one connection that may be in the broker at once, if they have taken effect and only
 # their responses are pending. Kafka's clients have at most five in flight.
@@ -65,7 +65,7 @@ class Server(Protocol):
     # SO_SNDBUF; -1 leaves it to the system.
     send_buffer_bytes: int
 
-    def serve(self, frame: memoryview, session: Session) -> Answer:
+    def serve(self, frame: memoryview, session: Session) -> EncodedResponse:
         """Serve a request. Raise ProtocolError to close the connection."""
         ...
 

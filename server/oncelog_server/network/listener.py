@@ -14,7 +14,7 @@ import structlog
 
 from oncelog_server.clock import Clock
 from oncelog_server.network.binding import BindAddress, bind, listen
-from oncelog_server.network.connection import Answer, Connection
+from oncelog_server.network.connection import Connection, EncodedResponse
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.requests.frame_reader import SharedBuffer
@@ -30,7 +30,7 @@ SWEEP_MS: Final = 5_000
 
 
 class Requests(Protocol):
-    def serve(self, frame: memoryview, session: Session) -> Answer: ...
+    def serve(self, frame: memoryview, session: Session) -> EncodedResponse: ...
 
 
 class Limits(msgspec.Struct, frozen=True):

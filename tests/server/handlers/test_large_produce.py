@@ -28,7 +28,7 @@ from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import end_txn, init_producer_id, produce
-from oncelog_server.network.connection import Answer
+from oncelog_server.network.connection import EncodedResponse
 from oncelog_server.requests.session import Session
 from oncelog_server.security.resources import ANONYMOUS
 from oncelog_server.slices import SMALL
@@ -71,7 +71,7 @@ def framed(asked: ProduceRequest, version: int) -> bytearray:
     return bytearray(b"".join(bytes(part) for part in parts)[4:])
 
 
-def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -> Answer:
+def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -> EncodedResponse:
     """As it comes over a connection: its bytes are in a buffer that the next request takes."""
     shared = asked if isinstance(asked, bytearray) else framed(asked, version)
     response = broker._dispatch.serve(memoryview(shared), SESSION)
@@ -79,7 +79,7 @@ def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -
     return response
 
 
-async def response_of(response: Answer, version: int = 9) -> ProduceResponse:
+async def response_of(response: EncodedResponse, version: int = 9) -> ProduceResponse:
     """The response of a request, when it is there."""
     assert isinstance(response, Deferred)
     assert not response.ordered, "the next request of the connection would append before"

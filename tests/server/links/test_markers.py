@@ -16,7 +16,7 @@ from oncelog_server.clock import SystemClock
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.environment import OsEnvironment
-from oncelog_server.links.broker_link import Answered, BrokerLink, BrokerLinks
+from oncelog_server.links.broker_link import BrokerLink, BrokerLinks, OnResponse
 from oncelog_server.links.markers import RemoteLeader, RemoteMarkers
 from oncelog_server.loop_timers import LoopTimers
 from oncelog_server.settings.model import Settings
@@ -211,9 +211,9 @@ class UnsentLink(BrokerLink):
 
     def __init__(self) -> None:
         super().__init__("127.0.0.1", 1, "test")
-        self.answered: list[Answered] = []
+        self.answered: list[OnResponse] = []
 
-    def send(self, request: object, version: int, answered: Answered) -> None:
+    def send(self, request: object, version: int, answered: OnResponse) -> None:
         self.answered.append(answered)
 
 

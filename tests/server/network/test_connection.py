@@ -23,8 +23,8 @@ from oncelog_server.network.connection import (
     BACKLOG_BYTES,
     TURN_MS,
     TURN_REQUESTS,
-    Answer,
     Connection,
+    EncodedResponse,
     Parts,
     RequestFailed,
 )
@@ -62,7 +62,7 @@ class Scripted:
         self.accepts = True
         self.now_ms = 0
 
-    def serve(self, frame: memoryview, session: ClientSession) -> Answer:
+    def serve(self, frame: memoryview, session: ClientSession) -> EncodedResponse:
         text = bytes(frame)
         self.served.append(text)
         kind = text.split(b" ")[0]
