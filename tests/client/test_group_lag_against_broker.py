@@ -53,8 +53,8 @@ class History:
             if number == len(self.producers):
                 plain = Identity(-1, -1)
                 count = self.random.randint(1, 4)
-                answer = produce(self.wire, self.topic, batch(plain, -1, count))
-                assert answer.error_code == 0
+                response = produce(self.wire, self.topic, batch(plain, -1, count))
+                assert response.error_code == 0
             elif number in self.sequences and self.random.random() < 0.4:
                 self.end(number, commit=self.random.random() < 0.5)
             else:
@@ -69,10 +69,10 @@ class History:
 
     def end(self, number: int, *, commit: bool) -> None:
         producer = self.producers[number]
-        answer = end_transaction(self.wire, producer, commit=commit)
-        assert answer.error_code == 0
+        response = end_transaction(self.wire, producer, commit=commit)
+        assert response.error_code == 0
         self.producers[number] = Identity(
-            answer.producer_id, answer.producer_epoch, producer.transactional_id
+            response.producer_id, response.producer_epoch, producer.transactional_id
         )
         del self.sequences[number]
 

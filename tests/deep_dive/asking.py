@@ -44,8 +44,8 @@ class Described(NamedTuple):
 def loaded(wire: Wire) -> bool:
     """Whether the coordinators of all transactions and groups have read their logs: a broker
     listens before."""
-    answers = (wire.call(ListTransactionsRequest(), 0), wire.call(ListGroupsRequest()))
-    codes = {answer.error_code for answer in answers}
+    responses = (wire.call(ListTransactionsRequest(), 0), wire.call(ListGroupsRequest()))
+    codes = {response.error_code for response in responses}
     assert codes <= _WHILE_LOADING, codes
     return codes == {ErrorCode.NONE}
 
@@ -54,9 +54,9 @@ def transactions(wire: Wire) -> dict[str, Described]:
     """Return all transactional ids."""
     listed = wire.call(ListTransactionsRequest(), 0).transaction_states
     names = [transaction.transactional_id for transaction in listed]
-    answer = wire.call(DescribeTransactionsRequest(names))
+    response = wire.call(DescribeTransactionsRequest(names))
     found: dict[str, Described] = {}
-    for transaction_state in answer.transaction_states:
+    for transaction_state in response.transaction_states:
         assert transaction_state.error_code == ErrorCode.NONE, (
             transaction_state.transactional_id,
             ErrorCode(transaction_state.error_code),
@@ -95,14 +95,14 @@ def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
     find_coordinator(wire, GROUP, key_type=0)
     wanted = OffsetFetchRequestTopics(name=PURCHASES, partition_indexes=[*range(PARTITIONS)])
     group = OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])
-    answer = wire.call(OffsetFetchRequest(groups=[group], require_stable=stable), 8).groups[0]
-    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    response = wire.call(OffsetFetchRequest(groups=[group], require_stable=stable), 8).groups[0]
+    assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
     return {
         Place(PURCHASES, partition.partition_index): (
             partition.committed_offset,
             ErrorCode(partition.error_code),
         )
-        for partition in answer.topics[0].partitions
+        for partition in response.topics[0].partitions
     }
 
 

@@ -94,10 +94,10 @@ def test_every_cut_header_is_refused(version: int) -> None:
     for size in range(len(raw)):
         with pytest.raises(ProtocolError):
             read_request_header(raw[:size])
-    answer = response_header(ApiKey.END_TXN, version, 1)
-    for size in range(len(answer)):
+    response = response_header(ApiKey.END_TXN, version, 1)
+    for size in range(len(response)):
         with pytest.raises(ProtocolError):
-            read_response_header(ApiKey.END_TXN, version, answer[:size])
+            read_response_header(ApiKey.END_TXN, version, response[:size])
 
 
 @settings(max_examples=examples(500), deadline=None, database=None)

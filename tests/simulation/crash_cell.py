@@ -150,8 +150,8 @@ class Cell:
         for _ in range(60):
             self.lost_answer = False
             try:
-                answer = request(self.world)
-                self._await(answer)
+                response = request(self.world)
+                self._await(response)
             except Stopped:
                 self._restart()
                 if self.client is not Client.RETRIES:
@@ -163,16 +163,16 @@ class Cell:
                 if self.client is not Client.RETRIES:
                     raise Died
                 continue
-            value = value_of(answer)
+            value = value_of(response)
             if code_of(value) not in RETRIED:
                 return value
             self.rest(500)
         raise AssertionError("no answer")
 
-    def _await(self, answer: object) -> None:
+    def _await(self, response: object) -> None:
         """What the broker still does after its answer is done in the meantime, too."""
-        while isinstance(answer, Deferred) and not answer.done:
-            assert not answer.abandoned
+        while isinstance(response, Deferred) and not response.done:
+            assert not response.abandoned
             if self.world.files.pending:
                 self.world.files.pending.pop(0)()
             else:
@@ -215,9 +215,9 @@ class Cell:
             )
             if later is None:
                 return append
-            answer: Deferred[Any] = Deferred()
-            later.on_complete(lambda _: answer.complete(append))
-            return answer
+            response: Deferred[Any] = Deferred()
+            later.on_complete(lambda _: response.complete(append))
+            return response
 
         append = self.ask(request, lambda append: ErrorCode(append.code))
         if append.code is not ErrorCode.NONE:

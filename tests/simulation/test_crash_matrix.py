@@ -112,9 +112,9 @@ def take_over(cell: Cell) -> None:
     """A newer instance with the id gets a working producer."""
     world = cell.world
     for _ in range(40):
-        answer = world.init()
+        response = world.init()
         cell.rest(500)
-        result = value_of(answer)
+        result = value_of(response)
         if result.code not in RETRIED:
             break
     assert result.code is ErrorCode.NONE
@@ -127,9 +127,9 @@ def take_over(cell: Cell) -> None:
     added = world.add(producer, OFFSETS)
     world.settle()
     assert value_of(added).code is ErrorCode.NONE
-    answer = world.end(producer, True)
+    response = world.end(producer, True)
     world.settle()
-    assert value_of(answer).code is ErrorCode.NONE
+    assert value_of(response).code is ErrorCode.NONE
     check_nothing_is_held_back(world)
 
 
@@ -165,20 +165,20 @@ def check_zombie(cell: Cell) -> None:
     Z5)."""
     world = cell.world
     before = {path: bytes(node.data) for path, node in world.files.nodes.items()}
-    answers: list[Any] = []
+    responses: list[Any] = []
     for partition in DATA:
         for adds_partitions in (False, True):
             append, _ = world.produce(
                 cell.producer, partition, 1, b"late", adds_partitions=adds_partitions
             )
-            answers.append(append)
-        answers.append(world.add(cell.producer, partition))
+            responses.append(append)
+        responses.append(world.add(cell.producer, partition))
     for committed in (True, False):
-        answers += [
+        responses += [
             world.end(cell.producer, committed, bumps_epoch=bumps) for bumps in (False, True)
         ]
     world.settle()
-    codes = {ErrorCode(value_of(answer).code) for answer in answers}
+    codes = {ErrorCode(value_of(response).code) for response in responses}
     assert codes <= {*FENCES, ErrorCode.INVALID_PRODUCER_ID_MAPPING}, codes
     assert before == {path: bytes(node.data) for path, node in world.files.nodes.items()}
 

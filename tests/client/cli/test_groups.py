@@ -71,9 +71,9 @@ def produce_when_ended(wire: Wire, topic: str, producer: Identity) -> int:
     offsets: list[int] = []
 
     def written() -> bool:
-        answer = produce(wire, topic, batch(producer, 0), producer=producer)
-        if answer.error_code == 0:
-            offsets.append(answer.base_offset)
+        response = produce(wire, topic, batch(producer, 0), producer=producer)
+        if response.error_code == 0:
+            offsets.append(response.base_offset)
         return bool(offsets)
 
     wait_until(written, "a record of the next transaction")

@@ -94,9 +94,9 @@ class RawProducer:
             producer_id=self.producer_id if bump else -1,
             producer_epoch=self.epoch if bump else -1,
         )
-        answer = await self._ask(request, InitProducerIdResponse, 5, again=True)
-        _check(answer.error_code)
-        self._adopt(answer.producer_id, answer.producer_epoch)
+        response = await self._ask(request, InitProducerIdResponse, 5, again=True)
+        _check(response.error_code)
+        self._adopt(response.producer_id, response.producer_epoch)
 
     def _adopt(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != (self.producer_id, self.epoch):
@@ -117,8 +117,8 @@ class RawProducer:
                 for name, numbers in topics.items()
             ],
         )
-        answer = await self._ask(request, AddPartitionsToTxnResponse, 3, again=False)
-        for result in answer.results_by_topic_v3_and_below:
+        response = await self._ask(request, AddPartitionsToTxnResponse, 3, again=False)
+        for result in response.results_by_topic_v3_and_below:
             for row in result.results_by_partition:
                 _check(row.partition_error_code)
 
@@ -158,25 +158,25 @@ class RawProducer:
             producer_epoch=self.epoch,
             committed=commit,
         )
-        answer = await self._ask(request, EndTxnResponse, 5 if self.v2 else 4, again=self.v2)
-        if not answer.error_code and self.v2:
-            self._adopt(answer.producer_id, answer.producer_epoch)
-        return answer.error_code
+        response = await self._ask(request, EndTxnResponse, 5 if self.v2 else 4, again=self.v2)
+        if not response.error_code and self.v2:
+            self._adopt(response.producer_id, response.producer_epoch)
+        return response.error_code
 
 
-def outcome(answer: Any) -> PartitionProduceResponse:
-    (topic,) = answer.responses
+def outcome(response: Any) -> PartitionProduceResponse:
+    (topic,) = response.responses
     (row,) = topic.partition_responses
     assert isinstance(row, PartitionProduceResponse)
     return row
 
 
-def _code(answer: object) -> int:
-    if isinstance(answer, AddPartitionsToTxnResponse):
-        rows = [r for t in answer.results_by_topic_v3_and_below for r in t.results_by_partition]
+def _code(response: object) -> int:
+    if isinstance(response, AddPartitionsToTxnResponse):
+        rows = [r for t in response.results_by_topic_v3_and_below for r in t.results_by_partition]
         return max((row.partition_error_code for row in rows), default=0)
-    assert isinstance(answer, InitProducerIdResponse | EndTxnResponse)
-    return answer.error_code
+    assert isinstance(response, InitProducerIdResponse | EndTxnResponse)
+    return response.error_code
 
 
 def _check(code: int) -> None:
