@@ -1,7 +1,8 @@
-"""Requests and their answers on one connection, without IO: for the client and the broker's links.
+"""Requests and their responses on one connection, without IO: for the client and the broker's
+links.
 
-A broker answers the requests of a connection in the order it got them, so an answer belongs to the
-oldest request without one, and must carry its correlation id.
+A broker responds in the order of the requests, so a response belongs to the oldest request without
+one, and must have its correlation id.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _MAX_CORRELATION_ID = (1 << 31) - 1
 
 
 class Waiting(NamedTuple):
-    """A request on its way that will be answered."""
+    """A request in flight that gets a response."""
 
     correlation_id: int
     api: Api
@@ -49,15 +50,14 @@ class Requests:
         self._next = 0
 
     def __len__(self) -> int:
-        """How many requests wait for their answer."""
+        """Return the number of requests in flight."""
         return len(self._waiting)
 
     def send(
         self, request: object, version: int, *, answered: bool = True
     ) -> tuple[int, list[Any]]:
-        """The correlation id of a request and the parts to write, in order.
-
-        `answered=False` for the one request that has no answer: Produce with acks=0.
+        """Return the correlation id of a request and the parts to write, in order. `answered=False`
+        for the one request without a response: Produce with acks=0.
         """
         api = api_of(type(request))
         correlation_id = self._next
@@ -69,21 +69,19 @@ class Requests:
         return correlation_id, frame(parts)
 
     def receive_data(self, data: Buffer) -> Iterator[Answer]:
-        """The answers that are complete now, in the order of their requests.
-
-        Raises ProtocolError for an answer to nothing, or one that cannot be decoded; the connection
-        is of no use after that.
+        """Return the complete responses, in the order of their requests. Raise ProtocolError for a
+        response without a request, or an undecodable one; the connection must then be closed.
         """
         return map(self.answer, self._frames.receive_data(data))
 
     def abandon(self) -> list[Waiting]:
-        """The requests that will never be answered: the connection is gone."""
+        """Return the requests without a response, after the connection was closed."""
         lost = list(self._waiting)
         self._waiting.clear()
         return lost
 
     def answer(self, body: Buffer) -> Answer:
-        """The answer that a frame is, its size taken off. Raises ProtocolError as above."""
+        """Decode the response in a frame without its size. Raise ProtocolError as above."""
         if not self._waiting:
             raise ProtocolError("an answer without a request")
         waiting = self._waiting[0]
@@ -100,9 +98,8 @@ class Requests:
 
 
 def _answered_version(api: Api, version: int, content: memoryview) -> int:
-    """The version of an answer: that of the request, but for one case.
-
-    A broker that does not speak this version of ApiVersions says so in version 0 (KIP-511).
+    """Return the version of a response: that of the request, with one exception. A broker refuses
+    an unknown version of ApiVersions in version 0 (KIP-511).
     """
     if api.key != ApiKey.API_VERSIONS:
         return version

@@ -1,4 +1,5 @@
-"""A message as one table for all its versions: a class whose fields say type, versions, default.
+"""A message as one table for all its versions: a class with fields that have type, versions and
+default.
 
 `codegen` makes the codecs of a version from the table.
 Source: the message definitions of Apache Kafka, and KIP-482 for tagged fields.

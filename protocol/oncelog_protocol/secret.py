@@ -1,6 +1,6 @@
 """Values that are never printed: passwords, keys, tokens, JAAS configurations.
 
-A `Secret` carries a value whose setting is known to be secret. `looks_secret` and `displayed` are
+A `Secret` has the value of a setting that is known to be secret. `looks_secret` and `displayed` are
 for names that no table knows: a misspelled `ssl.keystore.pasword` still has a password as value.
 """
 

@@ -261,7 +261,7 @@ def _shown_text(assignment: SettingAssignment) -> str:
 def _without_stale_advertised(given: list[SettingAssignment]) -> list[SettingAssignment]:
     """Return the assignments without `advertised.listeners` of listeners that are not used.
 
-    They are those of a source whose `listeners` a later source overrides. Kafka's container image
+    They come from a source with `listeners` that a later source overrides. Kafka's container image
     does the same with its defaults.
     """
     *earlier, last = [

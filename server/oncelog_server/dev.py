@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
 DEFAULT_TOPIC: Final = "demo"
-# Kafka waits 3 s for more members before a group's first rebalance. That suits groups whose members
-# start together, but delays a single consumer.
+# Kafka waits 3 s for more members before a group's first rebalance. That suits groups of members
+# that start together, but delays a single consumer.
 SETTINGS: Final = ("group.initial.rebalance.delay.ms=0",)
 
 EXAMPLES: Final = """\b

@@ -290,7 +290,7 @@ def _named(
 def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
     """Return length, header and body of a response.
 
-    They are one buffer, except for Fetch, whose file ranges the outbox sends.
+    They are one buffer, except for Fetch: the outbox sends its file ranges.
     """
     parts: Parts = [b""]
     route.encode(response, parts.append)

@@ -121,7 +121,7 @@ class ReplicaManager:
         self._stopped = False
         self._coordinators: dict[str, Coordinator] = {}
         self._loading = True
-        # Directories whose topic id the start has checked.
+        # Directories with a topic id that the start has checked.
         self._checked: Set[str] = frozenset()
         self._configs = LogConfigs(settings)
         # The newest leader epoch in a directory's checkpoint.

@@ -1,4 +1,5 @@
-"""Committing by itself: what earlier polls gave, never what the poll under way is about to give."""
+"""Automatic commits of the records that earlier polls returned, never of those of the current
+poll."""
 
 from __future__ import annotations
 
@@ -38,10 +39,9 @@ class AutoCommit:
             self.due_ms = monotonic_ms() + self._config.auto_commit_interval_ms
 
     def commit_if_due(self, now_ms: float) -> None:
-        """Commit the positions as they are now, in the background: to be called before they move.
-
-        What the poll under way gives is not done yet when the request leaves: a crash would lose
-        it.
+        """Commit the current positions in the background. Call it before they move: the records of
+        the current poll are not processed yet when the request is sent, and a crash would lose
+        them.
         """
         if now_ms < self.due_ms:
             return

@@ -36,7 +36,7 @@ class Unanswered(Exception):
 
 
 class Refused(Exception):
-    """The coordinator's response ends the call without success. `maybe_done` as in Unanswered."""
+    """The coordinator has refused the call. `maybe_done` as in Unanswered."""
 
     def __init__(
         self, api: ApiKey, code: int, message: str, *, maybe_done: bool, answer: object = None

@@ -52,7 +52,8 @@ class FinalizedFeatureKey:
 
 @api_message(ApiKey.API_VERSIONS)
 class ApiVersionsResponse:
-    """APIs and features. In version 0, whatever was asked, if the error is UNSUPPORTED_VERSION."""
+    """APIs and features. With UNSUPPORTED_VERSION it has version 0, whatever the version of the
+    request."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)

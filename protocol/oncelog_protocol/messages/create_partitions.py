@@ -1,6 +1,6 @@
 """CreatePartitions (key 37, versions 0 to 3): adds partitions to topics.
 
-* v1: on throttling, the answer comes first
+* v1: on throttling, the response comes first
 * v2: flexible
 * v3: THROTTLING_QUOTA_EXCEEDED (KIP-599)
 """

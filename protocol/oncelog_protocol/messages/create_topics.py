@@ -2,7 +2,7 @@
 
 * v2: throttle time (KIP-124)
 * v4: the broker's own defaults by -1 (KIP-464)
-* v5: flexible; settings in the answer (KIP-525)
+* v5: flexible; settings in the response (KIP-525)
 * v6: THROTTLING_QUOTA_EXCEEDED (KIP-599)
 * v7: topic ids (KIP-516)
 """

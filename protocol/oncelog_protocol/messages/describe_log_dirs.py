@@ -2,9 +2,9 @@
 
 Tells which partitions lie in which directory and how large they are.
 
-* v1: on throttling, the answer comes first
+* v1: on throttling, the response comes first
 * v2: flexible
-* v3: an error for the whole answer
+* v3: an error for the whole response
 * v4: size of the volumes (KIP-827)
 * v5: cordoned directories (KIP-1066)
 """

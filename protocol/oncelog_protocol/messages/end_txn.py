@@ -1,10 +1,10 @@
 """EndTxn (key 26, versions 0 to 5): commits or aborts a transaction.
 
-* v1: on throttling, the answer comes first
+* v1: on throttling, the response comes first
 * v2: PRODUCER_FENCED (KIP-588)
 * v3: flexible
 * v4: the client knows TRANSACTION_ABORTABLE (KIP-890)
-* v5: the answer holds the epoch of the next transaction (KIP-890)
+* v5: the response holds the epoch of the next transaction (KIP-890)
 """
 
 from __future__ import annotations

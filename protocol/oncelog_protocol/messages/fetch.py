@@ -10,7 +10,7 @@
 * v13: topics by id (KIP-516)
 * v14: tiered storage (KIP-405)
 * v15: replica state is a tagged field (KIP-903)
-* v16: addresses of leaders in the answer (KIP-951)
+* v16: addresses of leaders in the response (KIP-951)
 * v17: directory of the replica (KIP-853)
 * v18: high watermark of the follower (KIP-1166)
 """

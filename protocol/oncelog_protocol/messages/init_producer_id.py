@@ -2,7 +2,7 @@
 
 Gives a producer its id and epoch, and fences the one before it.
 
-* v1: on throttling, the answer comes first
+* v1: on throttling, the response comes first
 * v2: flexible
 * v3: current id and epoch, to bump instead of to start (KIP-360)
 * v4: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588)

@@ -7,7 +7,7 @@ Makes a member take part in the next generation of its group.
 * v4: MEMBER_ID_REQUIRED before a new member is taken in (KIP-394)
 * v5: static members (KIP-345)
 * v6: flexible
-* v7: protocol type in the answer (KIP-559)
+* v7: protocol type in the response (KIP-559)
 * v8: a reason (KIP-800)
 * v9: the leader may skip the assignment (KIP-814)
 """

@@ -25,8 +25,8 @@ from oncelog_protocol.types import array, int8, int16, int32, int64, string
 
 @struct
 class ListOffsetsPartition:
-    """The timestamp to look for: -1 is the end, -2 the start. `count_from` is ours: the committed
-    offset of a group whose lag is asked for, -1 for none."""
+    """The timestamp to look for: -1 is the end, -2 the start. `count_from` is ours: a group's
+    committed offset, to request its lag from there; -1 for none."""
 
     partition_index: int = int32()
     current_leader_epoch: int = int32(since=4, default=-1)

@@ -28,7 +28,7 @@ class ListPartitionReassignmentsRequest:
 
 @struct
 class OngoingPartitionReassignment:
-    """One partition on its way."""
+    """A partition that is being moved."""
 
     partition_index: int = int32()
     replicas: list[int] = array(int32)

@@ -11,7 +11,7 @@
 * v10: topic ids (KIP-516)
 * v11: no authorized operations of the cluster (KIP-700)
 * v12: topics may be asked for by id
-* v13: an error for the whole answer (KIP-1102)
+* v13: an error for the whole response (KIP-1102)
 """
 
 from __future__ import annotations

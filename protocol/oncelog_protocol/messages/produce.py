@@ -1,11 +1,11 @@
 """Produce (key 0, versions 3 to 13): appends record batches to partitions.
 
 * v3: transactional id, record format v2 (KIP-98)
-* v5: log start offset in the answer
+* v5: log start offset in the response
 * v7: zstd (KIP-110)
 * v8: record errors and a message (KIP-467)
 * v9: flexible
-* v10: current leader and its address in the answer (KIP-951)
+* v10: current leader and its address in the response (KIP-951)
 * v11: the client knows TRANSACTION_ABORTABLE (KIP-890)
 * v12: partitions join a transaction by being written to (KIP-890)
 * v13: topics by id (KIP-516)

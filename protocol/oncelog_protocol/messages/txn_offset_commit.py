@@ -2,7 +2,7 @@
 
 Stores offsets that count when the transaction commits.
 
-* v1: on throttling, the answer comes first
+* v1: on throttling, the response comes first
 * v2: leader epoch (KIP-320)
 * v3: flexible; member and generation, to fence (KIP-447)
 * v4: the client knows TRANSACTION_ABORTABLE (KIP-890)

@@ -154,10 +154,9 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
 def split_batches(
     buffer: Bytes, *, allow_partial: bool = False
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch in `buffer`.
-
-    Raises UnsupportedMagic and CorruptRecords. `allow_partial`: stop before a last batch that is
-    cut off, as a Fetch answer's may be, instead of raising.
+    """Yield position and header of each batch in `buffer`. Raise UnsupportedMagic and
+    CorruptRecords. `allow_partial`: stop before an incomplete last batch, as in a Fetch response,
+    instead of raising.
     """
     position, end = 0, len(buffer)
     while position < end:

@@ -59,7 +59,7 @@ class EncodedRecords(NamedTuple):
         return cls(b"".join(parts), count, base_timestamp, max_timestamp)
 
     def halves(self) -> tuple[EncodedRecords, EncodedRecords]:
-        """The same records, of which there are at least two, in two parts."""
+        """Split the records, at least two, into two parts."""
         records = [
             NewRecord(timestamp, key, value, headers)
             for _, timestamp, key, value, headers in decode_records(
@@ -231,7 +231,7 @@ def _checked_timestamp(timestamp: int) -> int:
 
 
 def _no_bytes(zigzag_length: int) -> bytes | None:
-    """Null, whose length is -1."""
+    """Null, with length -1."""
     if zigzag_length != 1:
         raise CorruptRecords("a key or value has a negative length")
     return None

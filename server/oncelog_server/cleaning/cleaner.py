@@ -65,7 +65,7 @@ class LogCleaner:
         refused_work: RefusedWork,
     ) -> None:
         self._refused_work = refused_work
-        # The error of each log whose pass the disk refused, and the time of the next probe in ms.
+        # By log: the storage error of its last pass, and the time of the next probe in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
         # The value of `_looks` when the probe of a log succeeded.
         self._probed: dict[TopicPartition, int] = {}
@@ -81,7 +81,7 @@ class LogCleaner:
         # Logs that cannot be cleaned, until a time of the monotonic clock in ms; corrupt logs for
         # ever.
         self._uncleanable: dict[TopicPartition, float] = {}
-        # Logs whose last pass got no processor time: the next one does not give way.
+        # Logs that got no processor time in their last pass: the next pass does not give way.
         self._starved: set[TopicPartition] = set()
         self._timer: Timer | None = None
         self._pass: Pass | None = None

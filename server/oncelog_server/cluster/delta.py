@@ -34,7 +34,7 @@ class ImageDelta(msgspec.Struct, frozen=True):
 
     topics_created: tuple[TopicImage, ...] = ()
     topics_deleted: tuple[TopicImage, ...] = ()
-    # Topics whose own settings changed, as the new image has them.
+    # Topics with changed settings of their own, as the new image has them.
     settings_changed: tuple[TopicImage, ...] = ()
     partitions: tuple[PartitionChange, ...] = ()
     brokers_changed: bool = False

@@ -167,7 +167,7 @@ class _Draft:
         self._own: dict[bytes, dict[int, PartitionImage]] = {}
         # Ids of the topics to assemble again.
         self._touched: dict[bytes, None] = {}
-        # Number of partitions by topic id, of topics whose record was written.
+        # Number of partitions by topic id, for topics with a record.
         self._counts: dict[bytes, int] = {}
 
     def apply(self, event: Event) -> None:

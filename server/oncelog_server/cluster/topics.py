@@ -351,9 +351,8 @@ def _manual_assignments(image: ClusterImage, new: NewTopic) -> list[Assignment]:
 def _partition_puts(
     image: ClusterImage, id_text: str, first: int, assignments: Sequence[Assignment]
 ) -> list[Put]:
-    """Return the writes of new partitions, in each of which the live replicas are the ISR.
-
-    The first live replica leads.
+    """Return the writes of new partitions. The live replicas of each are its ISR, and the first of
+    them leads.
     """
     # A topic has up to 10,000 partitions but few different assignments.
     encoded: dict[Assignment, bytes] = {}

@@ -1,4 +1,4 @@
-"""The writer of a data directory's checkpoints, whose fsyncs never block the event loop."""
+"""The writer of a data directory's checkpoints. Its fsyncs never block the event loop."""
 
 from __future__ import annotations
 

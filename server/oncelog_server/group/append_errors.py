@@ -1,4 +1,4 @@
-"""The error codes of requests whose records could not be appended (Kafka's
+"""The error codes of requests after a failed append of their records (Kafka's
 CoordinatorOperationExceptionHelper)."""
 
 from __future__ import annotations

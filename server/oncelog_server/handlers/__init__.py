@@ -65,7 +65,7 @@ NAMES: Final = (
 
 
 class LateHandler:
-    """A handler whose module is imported at the first use of `handle`."""
+    """A handler. Its module is imported at the first use of `handle`."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -37,7 +37,7 @@ from oncelog_server.slices import Steps, when_large
 API = ApiKey.OFFSET_COMMIT
 
 TOPIC_IDS_SINCE: Final = 10
-# Partitions whose offsets are written in one turn, which takes some 10 ms.
+# Maximum number of partitions with offsets written in one turn, which takes about 10 ms.
 PART: Final = 500
 
 

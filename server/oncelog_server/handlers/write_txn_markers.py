@@ -68,7 +68,7 @@ def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
 
 
 def _is_another_broker(services: BrokerServices, context: RequestContext) -> bool:
-    """Return True if the client id is that of another broker of this cluster, whose coordinator may
+    """Return True if the client id is that of another broker of this cluster: its coordinator may
     have sent the request. A broker never sends it to itself over a connection. Any other client id
     is an operator's."""
     sender = broker_of(context.client_id)

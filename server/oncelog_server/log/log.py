@@ -511,10 +511,10 @@ class PartitionLog:
         self._delete_below_start(now_ms)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the segments that `retention.ms` and `retention.bytes` allow no longer, none with
-        records at or above the high watermark; how many. Also removes files whose delay is over. A
-        compacted topic loses only segments below the log's start. Raises StorageError: what could
-        be deleted before is."""
+        """Delete the segments that `retention.ms` and `retention.bytes` do not keep, none with
+        records at or above the high watermark. Return their number. Also removes files of deleted
+        segments that are due. A compacted topic loses only segments below the log's start. Raises
+        StorageError: what could be deleted before is."""
         self.refusals.undo_interrupted()
         segments, config = self.segments, self.config
         segments.remove_due(now_ms)

@@ -55,7 +55,7 @@ def decode(data: bytes, now_ms: int) -> list[ProducerEntry]:
             timestamp,
             max(row.current_txn_first_offset, NONE),
         )
-        if row.last_offset >= 0:  # a producer of which only a marker is here has none
+        if row.last_offset >= 0:  # a producer with nothing but a marker has none
             entry.batches.append(
                 BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, timestamp)
             )

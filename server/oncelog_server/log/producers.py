@@ -82,7 +82,7 @@ class OngoingTransaction(msgspec.Struct, frozen=True):
 
 
 class CompletedTransaction(msgspec.Struct, frozen=True):
-    """A transaction whose marker is at `last_offset`."""
+    """A transaction with its marker at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -328,7 +328,7 @@ class Producers:
         return first
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Forget the transactions whose markers are committed."""
+        """Forget the transactions with committed markers."""
         if not self.decided:
             return
         done = [first for first, last in self.decided.items() if last < high_watermark]

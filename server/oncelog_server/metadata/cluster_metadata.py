@@ -94,7 +94,7 @@ class ClusterMetadata:
             new_uuid=new_uuid,
             forget_deletions=self.forget_deletions,
         )
-        # Returns the ids of deleted topics of which this broker still has folders.
+        # Returns the ids of deleted topics that still have folders on this broker.
         self.undropped: Callable[[], Set[bytes]] = frozenset
 
     @property

@@ -15,7 +15,7 @@ SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {TRANSACTION_VERSION:
 
 
 def random_uuid() -> bytes:
-    """Return a random topic or cluster id whose text does not begin with `-`.
+    """Return a random topic or cluster id. Its text does not begin with `-`.
 
     Command lines would take such an id for an option (Kafka's Uuid.randomUuid).
     """

@@ -47,7 +47,7 @@ class TopicCreation:
         self._settings = settings
         self._new_uuid = new_uuid
         self._forget_deletions = forget_deletions
-        # Topics without room on disk whose records are still in the store: name -> id.
+        # Topics without room on disk that still have records in the store: name -> id.
         self._not_undone: dict[str, bytes] = {}
         self._undoing: asyncio.Task[None] | None = None
 

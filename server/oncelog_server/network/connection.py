@@ -372,7 +372,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close("a request failed")
 
     def _answered(self, answer: Deferred[Parts]) -> None:
-        """Send the responses whose turn has come."""
+        """Send the responses that are next in order."""
         ready: Parts = []
         owed = self._owed
         while owed:

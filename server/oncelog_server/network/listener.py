@@ -141,8 +141,8 @@ class Listener:
                 self._all_closed.set()
 
     def _close_idle(self) -> None:
-        """Close connections that are idle too long or whose frame is late; and, if incomplete
-        requests hold more memory than the bound, the connection that holds most of it."""
+        """Close connections that are idle too long or have a late frame. If incomplete requests
+        take more memory than the bound, also close the connection with the largest one."""
         now_ms = self._clock.monotonic_ms()
         held = 0
         for connection in list(self.connections):

@@ -15,7 +15,7 @@ log = structlog.get_logger("oncelog.transactions")
 
 
 def logged_fences() -> Fences:
-    """Return fences whose events are logged."""
+    """Return fences that log their events."""
     return Fences(
         on_aborted=lambda fence: log.warning("transaction aborted", **_of(fence)),
         on_refused=lambda fence: log.warning("producer refused", **_of(fence)),

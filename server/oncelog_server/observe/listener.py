@@ -38,7 +38,7 @@ class MetricsListener:
         self._server: asyncio.Server | None = None
         self._place: BindAddress | None = None
         self._scrapes: set[asyncio.Task[None]] = set()
-        # Connections whose request is not complete, oldest first.
+        # Connections with an incomplete request, oldest first.
         self._silent: dict[asyncio.StreamWriter, None] = {}
         self._pages = 0
 

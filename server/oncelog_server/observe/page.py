@@ -1,4 +1,4 @@
-"""The page of all metrics, made anew for each scrape from the state of the broker's parts."""
+"""The page of all metrics, computed for each scrape from the state of the broker's parts."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Check = Callable[[Any], str | None]
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A row. `topic` is the topic setting whose default it is, None if there is none."""
+    """A row. It is the default of the topic setting `topic`, None if it is no default."""
 
     name: str
     kind: Kind
@@ -169,7 +169,8 @@ def honoured(
     importance: Importance = Importance.MEDIUM,
     topic: str | None = None,
 ) -> Any:
-    """Return a dataclass field for a setting, whose name is the attribute's name with dots."""
+    """Return a dataclass field for a setting. The setting's name is the attribute's name with
+    dots."""
     row = (kind, default, doc, check, importance, topic)
     return field(default=cast(Any, default), metadata={"row": row})
 

@@ -42,7 +42,7 @@ def _first(value: int | None, otherwise: int) -> int:
     return otherwise if value is None else value
 
 
-# Topic settings whose default comes from several broker settings, in Kafka's order of precedence.
+# Topic settings with a default from several broker settings, in Kafka's order of precedence.
 _DERIVED: dict[str, tuple[tuple[str, ...], Callable[[Settings], SettingValue]]] = {
     "retention.ms": (
         ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
@@ -132,7 +132,7 @@ def _topic_settings() -> dict[str, Setting]:
     return dict(sorted(table.items()))
 
 
-# Number of different sets of settings whose LogConfig is kept.
+# Maximum number of cached LogConfigs, one for each set of settings.
 _CONFIGS_KEPT: Final = 64
 
 TOPIC_SETTINGS: dict[str, Setting] = _topic_settings()
@@ -193,7 +193,8 @@ def topic_values(settings: Settings, overrides: Mapping[str, str]) -> dict[str, 
 
 
 def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
-    """Return the LogConfig of a topic whose own settings are `overrides`. Raises InvalidValue."""
+    """Return the LogConfig of a topic with the settings `overrides` of its own. Raises
+    InvalidValue."""
     values: dict[str, Any] = dict(topic_values(settings, overrides))
     values["cleanup.policy"] = frozenset(values["cleanup.policy"])
     # Records of the active segment are not compacted, so it must close by max.compaction.lag.ms.

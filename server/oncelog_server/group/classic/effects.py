@@ -37,7 +37,7 @@ class InitialRebalanceProlonged(msgspec.Struct, frozen=True):
 
 
 class JoinPhaseOver(msgspec.Struct, frozen=True):
-    """The time to join is over. The group goes on with the members that have joined."""
+    """The time to join is over. The group continues with the members that have joined."""
 
     group_id: str
     at: Moment

@@ -75,7 +75,7 @@ class ClassicGroup:
         self.new_member_added = False
         # None: unknown, because the group has no consumer protocol or an unreadable one.
         self.subscribed_topics: frozenset[str] | None = None
-        # The last generation whose assignment was appended, committed or not.
+        # The last generation with an appended assignment, committed or not.
         self.writing_generation_id: int | None = None
         self.history = History()
 

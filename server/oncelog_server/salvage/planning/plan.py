@@ -35,7 +35,7 @@ from oncelog_server.storage.layout import partition_directory, stray_directory
 # Number of producer ids to skip if the newest metadata is lost: ids that were assigned but never
 # written leave no trace.
 SKIPPED_IDS: Final = 1_000_000
-# Settings of a topic whose own are lost: it keeps all records until an operator sets others.
+# Settings of a topic that has lost its own: it keeps all records until an operator sets others.
 KEEP_EVERYTHING: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
