@@ -17,6 +17,7 @@ from oncelog_protocol.internal.group_metadata import (
     decode_group_metadata_value,
     decode_key,
 )
+from oncelog_protocol.messages.delete_groups import DeletableGroupResult
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest
 from oncelog_protocol.messages.join_group import (
     JoinGroupRequest,
@@ -33,6 +34,7 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from oncelog_protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from oncelog_protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from oncelog_protocol.messages.sync_group import (
     SyncGroupRequest,
@@ -391,6 +393,19 @@ class Driver:
         decision = self.decide(self.shard.txn_offset_commit, request, self.caller(version))
         response = self.run(decision, version).value
         return [partition.error_code for topic in response.topics for partition in topic.partitions]
+
+    def delete(self, *groups: str) -> Deferred[list[DeletableGroupResult]]:
+        return self.run(reading(self.shard, self.shard.delete_groups, groups))
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Deferred[OffsetDeleteResponse]:
+        return self.run(self.decide(self.shard.offset_delete, request, self.caller(0)), 0)
+
+    def topics_deleted(self, *topics: str) -> list[Decision[None]]:
+        """Run the decisions, and return them."""
+        decisions = reading(self.shard, self.shard.on_topics_deleted, frozenset(topics))
+        for decision in decisions:
+            self.run(decision)
+        return decisions
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """The marker arrives in this partition."""

@@ -46,7 +46,7 @@ def delete_offsets(driver: Driver, *topics: str, group: str = GROUP) -> OffsetDe
             for name in topics
         ],
     )
-    return driver.run(driver.shard.offset_delete(request, driver.caller(0)), 0).value
+    return driver.delete_offsets(request).value
 
 
 @pytest.mark.parametrize(

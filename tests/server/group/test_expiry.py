@@ -194,10 +194,8 @@ def test_offsets_of_deleted_topics_go_also_those_in_a_transaction() -> None:
     driver = Driver(GroupConfig(cleanup_records_max=3))
     driver.commit(*(("t", partition, 1) for partition in range(5)), ("u", 0, 1))
     driver.txn_commit(7, ("t", 0, 2), ("t", 9, 2), ("u", 0, 2), group="h")
-    decisions = driver.shard.on_topics_deleted({"t"})
+    decisions = driver.topics_deleted("t")
     assert [len(decision.records) for decision in decisions] == [3, 3, 1]
-    for decision in decisions:
-        driver.run(decision)
     driver.end_transaction(7, committed=True)
     assert [driver.fetch("t", partition)[0] for partition in range(5)] == [-1] * 5
     assert driver.fetch("u", 0) == (1, 0)

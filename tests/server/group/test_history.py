@@ -183,7 +183,7 @@ def test_of_a_group_that_is_gone_or_made_anew_nothing_is_known() -> None:
     assert dismissal(driver, member, generation + 1) == Dismissal(Why.UNKNOWN)
     assert dismissal(driver, "never seen", generation) == Dismissal(Why.UNKNOWN)
     driver.leave(member)
-    driver.run(driver.shard.delete_groups([GROUP]))
+    driver.delete(GROUP)
     assert dismissal(driver, member, generation) == Dismissal(Why.UNKNOWN)
 
 

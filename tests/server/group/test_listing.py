@@ -16,7 +16,7 @@ def listed(driver: Driver, *states: str, types: tuple[str, ...] = ()) -> list[tu
 
 
 def deleted(driver: Driver, *groups: str) -> list[tuple[str, int]]:
-    results = driver.run(driver.shard.delete_groups(groups)).value
+    results = driver.delete(*groups).value
     return [(result.group_id, result.error_code) for result in results]
 
 

@@ -87,19 +87,18 @@ class OffsetsOfGroups(RuleBasedStateMachine):
         request = OffsetDeleteRequest(
             group_id=group, topics=[OffsetDeleteRequestTopic(name=topic, partitions=partitions)]
         )
-        self.driver.run(self.driver.shard.offset_delete(request, self.driver.caller(0)), 0)
+        self.driver.delete_offsets(request)
 
     @rule(group=groups)
     def delete_group(self, group: str) -> None:
         """O10: not while a transaction may still commit an offset of it."""
         pending = self.driver.shard.table.offsets.is_group_in_transaction(group)
-        (result,) = self.driver.run(self.driver.shard.delete_groups([group])).value
+        (result,) = self.driver.delete(group).value
         assert not pending or result.error_code == 68
 
     @rule(topic=topics)
     def delete_topic(self, topic: str) -> None:
-        for decision in self.driver.shard.on_topics_deleted({topic}):
-            self.driver.run(decision)
+        self.driver.topics_deleted(topic)
 
     @rule(ms=st.sampled_from([1_000, 700_000, 2 * HOUR_MS]))
     def advance(self, ms: int) -> None:

@@ -154,11 +154,11 @@ def test_O10_a_group_with_a_pending_commit_is_not_deleted() -> None:
     driver = Driver()
     driver.commit(("t", 0, 5))
     driver.txn_commit(7, ("t", 0, 10))
-    (refused,) = driver.run(driver.shard.delete_groups([GROUP])).value
+    (refused,) = driver.delete(GROUP).value
     assert refused.error_code == 68
     driver.end_transaction(7, committed=True)
     assert both(driver, "t", 0) == {(10, 0)}
-    (deleted,) = driver.run(driver.shard.delete_groups([GROUP])).value
+    (deleted,) = driver.delete(GROUP).value
     assert deleted.error_code == 0
 
 

@@ -184,7 +184,7 @@ def test_txn_offset_commit_in_every_state(state: GroupState, member_code: int) -
 )
 def test_delete_groups_in_every_state(state: GroupState, code: int) -> None:
     driver, *_ = driver_in(state)
-    (result,) = driver.run(driver.shard.delete_groups([GROUP])).value
+    (result,) = driver.delete(GROUP).value
     assert result.error_code == code
     if code == 0:
         assert driver.state() is DEAD
@@ -211,8 +211,7 @@ def test_offset_delete_in_every_state(
             for name in ("subscribed", "other")
         ],
     )
-    decision = driver.shard.offset_delete(request, driver.caller(0))
-    response = driver.run(decision, 0).value
+    response = driver.delete_offsets(request).value
     assert response.error_code == group_code
     if not group_code:
         codes = [topic.partitions[0].error_code for topic in response.topics]
