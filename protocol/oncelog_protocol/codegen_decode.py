@@ -51,7 +51,7 @@ class DecoderSource(Source):
             made = self._struct(schema)
             self.line(f"return {made}, p")
             if sliced:
-                self.line("yield")  # a generator also where there is no array
+                self.line("yield")  # so that it is a generator even without an array
         with self.block("except (IndexError, struct_error, UnicodeDecodeError) as error:"):
             self.line("raise ProtocolError(f'{title}: cut off or not UTF-8: {error}') from error")
         self.scope["title"] = self.title

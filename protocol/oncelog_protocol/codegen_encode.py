@@ -42,7 +42,7 @@ class EncoderSource(Source):
         self._flush()
         self.line("return None")
         if sliced:
-            self.line("yield")  # a generator also where there is no array
+            self.line("yield")  # so that it is a generator even without an array
 
     # ── values of fixed size wait until something else must be appended ────────────────────────
 

@@ -56,7 +56,7 @@ def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_types(values: dict[str, Any], types: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a value has not the type of its setting.
+    """Raise ConfigError if the type of a value is not that of its setting.
 
     `types` are the annotations as text. The text "5" is no int, and neither is 0.5; the float 20e3
     is one, and becomes an int in `values`.
@@ -86,7 +86,7 @@ _TYPES: Final[dict[str, tuple[tuple[type, ...], str]]] = {
 
 
 def check_ranges(values: Mapping[str, Any], limits: Mapping[str, tuple[float, float]]) -> None:
-    """Raise ConfigError for a number outside the limits (both ends allowed) Kafka sets for it."""
+    """Raise ConfigError for a number outside Kafka's limits, which are themselves allowed."""
     for name, (least, most) in limits.items():
         value = values[name]
         if value is not None and not least <= value <= most:
@@ -94,7 +94,7 @@ def check_ranges(values: Mapping[str, Any], limits: Mapping[str, tuple[float, fl
 
 
 def check_choices(values: Mapping[str, Any], choices: Mapping[str, Sequence[Any]]) -> None:
-    """Raise ConfigError for a value that is none of those the setting knows."""
+    """Raise ConfigError for a value that is not among the setting's `choices`."""
     for name, allowed in choices.items():
         if values[name] not in allowed:
             known = ", ".join(str(choice) for choice in allowed)

@@ -32,7 +32,7 @@ class CreatePartitionsTopic:
 
 @api_message(ApiKey.CREATE_PARTITIONS)
 class CreatePartitionsRequest:
-    """Topics to widen, or only to check (KIP-195)."""
+    """The topics that get more partitions; or only a check (KIP-195)."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()

@@ -1,4 +1,4 @@
-"""The step of the protocol that a write to a log is, found from the written bytes."""
+"""Finds the step of the protocol that a write to a log performs, from the written bytes."""
 
 from __future__ import annotations
 

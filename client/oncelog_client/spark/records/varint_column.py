@@ -15,7 +15,7 @@ _SMALLEST: Final = 1 << 10
 
 
 class _Table:
-    """Varints of -1, 0, 1 and so on, made as far as they were needed."""
+    """The varints of -1, 0, 1 and so on. The column grows on demand."""
 
     def __init__(self) -> None:
         self._column = pa.array([encode_varint(-1)], pa.binary())

@@ -40,7 +40,7 @@ _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
         "auto.offset.reset": "is not supported: use startingOffsets, which holds for new queries;"
         " a restarted one goes on where its checkpoint says",
         "enable.auto.commit": "is not supported: the checkpoint says what was read"
-        " (commitOffsetsToGroup tells others of it)",
+        " (commitOffsetsToGroup reports it to a group)",
         "interceptor.classes": "is not supported: an interceptor could change what is read",
         "key.deserializer": "is not supported: keys are binary, change them with functions",
         "value.deserializer": "is not supported: values are binary, change them with functions",
@@ -48,9 +48,10 @@ _REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     "sink": {
         "interceptor.classes": "is not supported: an interceptor could change what is written",
         "key.serializer": "is not supported: keys are strings or binary, make them with functions",
-        "value.serializer": "is not supported: values are strings or binary, make them so",
-        "transactional.id": "is not supported: the sink makes its ids of sinkId",
-        "transaction.two.phase.commit.enable": "is not supported: the sink says when",
+        "value.serializer": "is not supported: values are strings or binary, make them with"
+        " functions",
+        "transactional.id": "is not supported: the sink derives its ids from sinkId",
+        "transaction.two.phase.commit.enable": "is not supported: the sink decides when to use it",
     },
 }
 # The values without which the sink is not exactly-once.
@@ -77,7 +78,7 @@ _GROUP: Final = frozenset(
         "session.timeout.ms",
     }
 )
-# Settings without use for a consumer that reads given ranges of offsets.
+# Settings without effect on a consumer that reads given ranges of offsets.
 _OWN: Final = frozenset({"allow.auto.create.topics", "exclude.internal.topics"})
 
 

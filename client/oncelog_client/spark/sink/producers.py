@@ -26,7 +26,7 @@ Key = tuple[int, ClientSetup, str]
 # A producer that is idle for this long is closed when another is taken: its sink has ended, or has
 # fewer tasks now.
 IDLE_MS: Final = 5 * 60_000
-# The most idle producers of other sinks than the one that takes a producer.
+# Maximum number of idle producers, without those of the sink that takes a producer.
 MOST_OF_OTHERS: Final = 64
 
 

@@ -26,7 +26,7 @@ ONCE = Plan("once", CommitKind.GROUP, 1, None, None, 0)
         # was done.
         (PLAN, Attempt(0, "q", None), "q"),
         (KNOWN, Attempt(0, None, None), "q"),
-        # A batch write inside foreachBatch: the stream's own numbers do not matter.
+        # A batch write inside foreachBatch: the batch ids of the stream do not matter.
         (VERSION, Attempt(0, "q", 2), "app"),
         (ONCE, Attempt(0, None, None), None),
         (replace(PLAN, adopts=True), Attempt(0, "new", 0), "new"),
@@ -55,7 +55,7 @@ def test_a_batch_that_is_done_is_skipped(plan: Plan, attempt: Attempt) -> None:
         (PLAN, Attempt(0, "other", 0), Reason.NEW_CHECKPOINT),
         (replace(PLAN, adopts=True), Attempt(0, "other", 1), Reason.NEW_CHECKPOINT),
         (PLAN, Attempt(-1), Reason.UNKNOWN_QUERY),
-        # Not the last one, which Spark may repeat.
+        # Spark may repeat only the last batch, and this is an older one.
         (PLAN, Attempt(0, "q", 6), Reason.OLD_CHECKPOINT),
         (KNOWN, Attempt(0, None, 0), Reason.OLD_CHECKPOINT),
     ],
