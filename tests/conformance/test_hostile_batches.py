@@ -19,8 +19,9 @@ from oncelog_protocol.records.control import EndTransactionMarker, build_marker_
 from tests.conformance.conftest import Target
 from tests.harness.batches import raw
 from tests.harness.broker import Oncelog
-from tests.harness.driving import end_offset
+from tests.harness.driving import end_offset, list_offset
 from tests.harness.transacting import add_partitions, last_stable_offset
+from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 from tests.harness.writing import (
     Identity,
@@ -138,6 +139,8 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
     with Wire(address, client_id) as wire:
         find_coordinator(wire, topic, key_type=0)
         find_coordinator(wire, topic)
+        # A coordinator is found before the broker leads the other partitions of a new topic.
+        wait_until(lambda: led(wire, internal) == 50, f"all of {internal} is led")
         mark = b"written from outside"
         before = [end_offset(wire, internal, partition) for partition in range(50)]
         for acks in (-1, 1):
@@ -153,6 +156,12 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
         # The coordinators themselves may write at any time, of what other tests have left.
         for partition, offset in enumerate(before):
             assert not any(mark in found for found in raw(wire, internal, partition, offset))
+
+
+def led(wire: Wire, topic: str) -> int:
+    """The number of partitions that the broker leads."""
+    codes = [list_offset(wire, topic, -1, partition)[0] for partition in range(50)]
+    return codes.count(ErrorCode.NONE)
 
 
 @pytest.mark.parametrize("internal", INTERNAL)
