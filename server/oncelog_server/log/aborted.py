@@ -31,7 +31,7 @@ from oncelog_server.storage.layout import (
     segment_file,
 )
 
-# Number of segments with rows in memory.
+# Maximum number of segments with rows in memory.
 _SEGMENTS_KEPT: Final = 64
 _EMPTY: Final = (0, 0)
 _UNKNOWN: Final = (-1, 0)
@@ -50,7 +50,7 @@ class AbortedTransactions:
         recompute: Recompute,
         names: Collection[str] = (TXN_INDEX_CHECKPOINT,),
     ) -> None:
-        """`names`: the files in `directory`, as far as they matter here."""
+        """`names`: files in `directory`. The checkpoint is read only if its name is among them."""
         self._files = files
         self._directory = directory
         self._recompute = recompute
@@ -96,7 +96,8 @@ class AbortedTransactions:
             write_whole(self._files, self._path(base_offset), b"")
 
     def append(self, base_offset: int, row: AbortedTransaction) -> None:
-        """Raise StorageError: the row is then in memory, and perhaps not in the file."""
+        """Add a row of the active segment and write it to the file. Raises StorageError: the row is
+        then in memory, and perhaps not in the file."""
         self.add(base_offset, row)
         self.write(base_offset)
 

@@ -1,14 +1,14 @@
 """Detects that a log was damaged while no broker ran: its segments differ from those that were
 closed.
 
-A power loss removes the ends of files that were not synced, and leaves zeros in place of lost
+A power loss may remove the ends of files that were not synced, and leave zeros in place of lost
 writes. Any other difference is not from a power loss. It must be reported, and a coordinator must
 not serve the rest.
 
 A power loss may shorten a closed segment above the recovery point, even within a batch, although a
 later segment exists. A coordinator's log is then cut, with a log event, and not refused. Without
-`oncelog.flush.on.ack` no response has promised that these records are durable. With it no response
-was sent for them, because a response waits for the syncs of all segments up to its own
+`oncelog.flush.on.ack` no response has promised that the lost records are durable. With it no
+response was sent for them, because a response waits for the syncs of all segments up to its own
 (`finish_flush` in `log.py`). If such a partition refused to open, it would be offline after every
 power failure, and nothing would be gained.
 
@@ -83,8 +83,9 @@ def _may_be_deleted(loaded: LoadedLog, base_offset: int, log_start_offset: int) 
 
 
 def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment) -> bool:
-    """Return True if the segment, or those up to `following`, are smaller than at the checkpoint.
-    A power failure has taken the bytes that were not durable."""
+    """Return True if the segment is smaller than at the checkpoint, or the checkpoint has a segment
+    with bytes between it and `following`, which is the next one now. A power failure has taken the
+    bytes that were not durable."""
     if segment.size < sizes.get(segment.base_offset, 0):
         return True
     between = range(segment.base_offset + 1, following.base_offset)
@@ -94,9 +95,9 @@ def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment)
 def lost_the_end_of_a_batch(
     sizes: Mapping[int, int], segment: Segment, position: int, data: bytes
 ) -> bool:
-    """Return True if the file ends within the batch at `position`, which begins with `data`, and
-    the checkpoint knows no larger size. The segment was closed, but not durable: a power failure
-    has taken its end, while bytes of a later segment survived."""
+    """Return True if the file ends within the batch at `position`, which begins with `data`, unless
+    the checkpoint shows that the segment was not longer. The segment was closed, but not durable: a
+    power failure has taken its end, while bytes of a later segment survived."""
     if segment.base_offset in sizes and segment.size >= sizes[segment.base_offset]:
         return False
     left = segment.size - position
@@ -104,8 +105,8 @@ def lost_the_end_of_a_batch(
 
 
 def was_written(data: bytes, position: int) -> bool:
-    """Return True if all of `data`, which is no batch, was written once: no sector of it is all
-    zeros. `position`: its place in the file."""
+    """Return True if all of `data`, which is no batch, was written once: neither its first 61 bytes
+    nor a whole sector of it are all zeros. `position`: its place in the file."""
     if not any(data[:_HEADER]):
         return False
     first = -position % _SECTOR

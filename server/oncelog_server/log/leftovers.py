@@ -69,8 +69,8 @@ def _replaced(
     finished: dict[str, SegmentFile],
     in_use: dict[str, SegmentFile],
 ) -> list[str]:
-    """Return the files of the segments that complete swaps replace: from the first swapped offset
-    up to the next segment, without those of the swaps."""
+    """Return the files of the segments that complete swaps replace: those from the offset of the
+    first swap up to the last record of the last swap. Snapshots stay."""
     logs = sorted(file.offset for file in finished.values() if file.suffix == LOG_SUFFIX)
     if not logs:
         return []
@@ -114,9 +114,9 @@ def covered(segments: list[Segment], sizes: Mapping[int, int]) -> list[Segment]:
     restored: it may undo one rename and keep a later one (S17). Their records would be in the log
     twice.
 
-    `sizes`: by base offset, at the last checkpoint. If the checkpoint has the segment next to the
-    one before, they were not merged. Then the offset of a batch, which no checksum covers, was
-    changed.
+    `sizes`: by base offset, at the last checkpoint. If the checkpoint has the segment, and the one
+    before it with its present size, they were not merged. Then the offset of a batch, which no
+    checksum covers, was changed.
     """
     found: list[Segment] = []
     before: Segment | None = None

@@ -20,7 +20,7 @@ class RecoveryReport(msgspec.Struct):
     clean_shutdown: bool = True
     segments_scanned: int = 0
     bytes_scanned: int = 0
-    # The first lost offset or byte, and the reason; bytes of later segments count too.
+    # The first lost byte, and the reason. `cut_bytes` includes the bytes of later segments.
     cut_path: str = ""
     cut_position: int = 0
     cut_bytes: int = 0

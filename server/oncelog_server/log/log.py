@@ -437,7 +437,8 @@ class PartitionLog:
         )
 
     def begin_flush(self) -> Flush:
-        """Return the files to sync. The caller syncs many logs, then calls `finish_flush`."""
+        """Return the files to sync, for a caller that syncs many logs at once. It calls
+        `finish_flush` afterwards."""
         return self.segments.begin_flush(growing=True)
 
     def flush_requested(self, now_ms: int) -> None:
@@ -458,9 +459,9 @@ class PartitionLog:
     # Truncation and deletion.
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Move the recovery point below the offset of the next `truncate_to`. The caller writes the
-        checkpoint before it truncates: a start refuses a log that ends below its recovery point.
-        Raises StorageError and CorruptLog."""
+        """Move the recovery point down to the end that `truncate_to(offset)` will leave, which may
+        be below `offset`. The caller writes the checkpoint before it truncates: a start refuses a
+        log that ends below its recovery point. Raises StorageError and CorruptLog."""
         if offset < self.log_end_offset:
             end_offset = self.segments.cut_at(offset).end_offset
             self.recovery_point = min(self.recovery_point, end_offset)
@@ -469,8 +470,9 @@ class PartitionLog:
         """Drop every batch with a record at or above `offset`, in a follower's log that differs
         from the leader's (KIP-101). Call `lower_recovery_point` first.
 
-        Raise OffsetOutOfRange if the log would end below its start. Raise StorageError: nothing is
-        dropped, or the log has failed and a restart finds some batches dropped.
+        Raise OffsetOutOfRange if the log would end below its start. Raises StorageError and
+        CorruptLog: nothing is dropped, or the log has failed and a restart finds some batches
+        dropped.
         """
         end_before = self.log_end_offset
         if offset >= end_before:
@@ -514,7 +516,7 @@ class PartitionLog:
         """Delete the segments that `retention.ms` and `retention.bytes` do not keep, none with
         records at or above the high watermark. Return their number. Also removes files of deleted
         segments that are due. A compacted topic loses only segments below the log's start. Raises
-        StorageError: what could be deleted before is."""
+        StorageError and CorruptLog; segments before the failed one stay deleted."""
         self.refusals.undo_interrupted()
         segments, config = self.segments, self.config
         segments.remove_due(now_ms)

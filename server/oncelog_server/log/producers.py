@@ -73,7 +73,7 @@ class ProducerEntry(msgspec.Struct, gc=False):
 
 class OngoingTransaction(msgspec.Struct, frozen=True):
     """A transaction with records in this log and without a marker. `position` is that of its first
-    batch in the segment's file, NONE if the batch is from before the log was opened."""
+    batch in the segment's file, NONE if the transaction comes from a snapshot."""
 
     producer_id: int
     first_offset: int
@@ -109,7 +109,8 @@ class Producers:
         self.max_ids = 2**63
         # Called with every batch that is refused because of this limit.
         self.on_full: Callable[[], None] = _ignore
-        # Returns True if an id was assigned once. Another id will be assigned to another producer.
+        # Returns True if an id was assigned already. An id that was not will be assigned to another
+        # producer later.
         self.is_given: Callable[[int], bool] = _any_id
         self._swept_ms = NONE
         self._entries: dict[int, ProducerEntry] = {}
@@ -189,8 +190,8 @@ class Producers:
         if entry.current_txn_first_offset != NONE and (
             epoch != entry.producer_epoch or not header.is_transactional
         ):
-            # The marker has a newer epoch: the coordinator has forgotten the open transaction, as
-            # after a power loss without flush. One marker would end both transactions.
+            # A batch of a newer epoch: the coordinator has forgotten the open transaction, as after
+            # a power loss without flush. One marker would end both transactions.
             raise AppendError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {entry.producer_id} wrote outside of its open transaction",

@@ -71,7 +71,7 @@ def load(
     topic_id_checked: bool = False,
     closed: ClosedLog | None = None,
 ) -> LoadedLog:
-    """Open the log in `directory`, or create it. `recovery_point` and `log_start_offset` are those
+    """Load the log in `directory`, or create it. `recovery_point` and `log_start_offset` are those
     of the checkpoints, 0 without one. `refuses_damage`: valid batches after an invalid one are not
     cut off, even above the recovery point. `lost_nothing`: the computer has run since the last
     stop. `closed` is the entry of the last stop, if that was clean.
@@ -307,7 +307,7 @@ def _recover(loaded: LoadedLog) -> None:
             _drop_after(loaded, slot)
             break
     if loaded.report.cut_path or loaded.report.leftovers:
-        # The next start must find what is cut off or replaced now.
+        # The next start must not report as missing what is cut off or replaced now.
         loaded.aborted.checkpoint({segment.base_offset: segment.size for segment in segments[:-1]})
     for segment in segments[first_scanned:-1]:
         segment.write_indexes()
@@ -356,8 +356,8 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
 
 def _appended_from(loaded: LoadedLog, segment: Segment) -> int:
     """Return the position in a coordinator's segment after which compaction has left no gaps,
-    because all batches there were appended after the checkpoint. This does not hold for a
-    checkpoint that a power failure has restored."""
+    because all batches there were appended after the checkpoint. Return the size of the segment if
+    that is unknown, or the checkpoint may be one that a power failure has restored."""
     knows = loaded.refuses_damage and loaded.lost_nothing
     size = loaded.aborted.sizes.get(segment.base_offset) if knows else None
     return segment.size if size is None else size

@@ -2,8 +2,8 @@
 
 The `.log` file is the source of truth: a refused append changes nothing and may be retried. The
 other files are computed from it and are in memory too. If the disk refuses one, it is written
-later, and the log continues to serve. All of them are written before a segment is rolled and before
-a clean stop, so that no start believes an incomplete file.
+later, and the log continues to serve. The `needed` ones are written before a segment is rolled and
+before a clean stop, so that no start believes an incomplete file.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class Refusals:
     def __init__(self) -> None:
         self.current: StorageError | None = None
         self.on_refused: Callable[[StorageError], None] | None = None
-        # By path: the function that writes it, and whether a start may believe the file on disk
-        # meanwhile.
+        # By path: the function that writes it, and whether a start would be wrong with the old
+        # file.
         self._owed: dict[str, tuple[Callable[[], None], bool]] = {}
-        # The largest refused append, and whether a new segment was refused.
+        # Bytes of the largest refused append, at most _PROBE_BYTES, and whether a new segment was
+        # refused.
         self._probe_bytes = 0
         self._roll = False
         # Undoes an operation that could be neither completed nor undone. It runs before everything
@@ -100,16 +101,16 @@ class Refusals:
             self._owed.pop(path, None)
 
     def write_owed(self, *, needed_only: bool = True) -> None:
-        """Write all side files that are still missing. Raise StorageError at the first one that is
-        refused again."""
+        """Write the side files that the disk has refused; with `needed_only`, the `needed` ones of
+        them. Raise StorageError at the first one that is refused again."""
         for path, (write, needed) in list(self._owed.items()):
             if needed or not needed_only:
                 write()
                 del self._owed[path]
 
     def try_again(self, log: File, roll: Callable[[], None]) -> None:
-        """Retry the refused writes. For a refused append, append the same number of bytes to `log`
-        and cut them off again. Raise StorageError if the disk refuses."""
+        """Retry the refused writes. For a refused append, append as many zeros to `log`, at most 1
+        MiB, and cut them off again. Raise StorageError if the disk refuses."""
         if self.current is None:
             return
         self.write_owed(needed_only=False)

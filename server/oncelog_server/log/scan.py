@@ -38,7 +38,8 @@ class Scan:
         self.position = position
         self.end = file.size
         self.next_offset = next_offset
-        # Largest offset that a batch here may have. The CRC of a batch does not cover its offset.
+        # Largest last offset that a batch here may have. The CRC of a batch does not cover its
+        # offset.
         self.last_possible_offset = _LAST_OFFSET
         self.check_crc = check_crc
         self.problem: str | None = None

@@ -178,8 +178,9 @@ class Segment:
 
     def write_indexes(self, *, may_be_left_out: bool = False) -> None:
         """Write the index files, with the latest timestamp as last entry (as Kafka does at roll and
-        close). `may_be_left_out`: if the offset index has no entry and no file, write no index,
-        because the few headers of the log have the same information. Raises StorageError."""
+        close). `may_be_left_out`: if the offset index has no entry, write only the index files that
+        exist already, because the few headers of the log have the same information. Raises
+        StorageError."""
         if self._offset_index is None or self._time_index is None:
             return
         self._note_latest_timestamp()
@@ -373,7 +374,7 @@ class Segment:
             raise
         self._note_latest_timestamp()
         self.end_offset = max(before["end_offset"], self.end_offset)
-        # The recent batches do not include gaps that compaction has left.
+        # The lists of recent batches do not show the gaps that compaction has left.
         self._recent_offsets.clear()
         self._recent_positions.clear()
         with suppress(StorageError):  # in memory they are right; the next start rebuilds them again
@@ -413,9 +414,9 @@ class Segment:
         unlinked.
 
         The log file comes first: after a crash there are indexes without a log, which a start
-        removes, and never a log without its txnindex, which a start would believe. Raise
-        StorageError: the names are unchanged or, if the disk refuses that as well, the file is open
-        under the new name. The next call completes it, or `unmark_deleted` undoes it.
+        removes, and never a log without its txnindex, which a start may believe. Raise
+        StorageError: the names are unchanged or, if the disk refuses to restore them, the log file
+        is open under the new name. The next call completes it, or `unmark_deleted` undoes it.
         """
         self.log.close()
         try:

@@ -20,7 +20,7 @@ from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.storage.files import File, Files
 from oncelog_server.storage.layout import SEGMENT_SUFFIXES
 
-# Number of inactive segments with indexes in memory.
+# Maximum number of inactive segments with indexes in memory.
 _INDEXED_SEGMENTS: Final = 8
 
 _base_offset = attrgetter("base_offset")
@@ -209,7 +209,8 @@ class LogSegments(Sequence[Segment]):
         """Unlink the files of deleted segments that are due."""
         if not self.deleted:
             return
-        # If the disk refused a deletion halfway, the file is still open under its earlier name.
+        # If the disk refused a deletion halfway, a segment of the log is still read under its
+        # deleted name. An earlier segment with the same base offset had that name too.
         used = {segment.log.path for segment in self._ordered}
         due = [e for e in self.deleted if e[0] <= now_ms and used.isdisjoint(e[1])]
         self.deleted = [entry for entry in self.deleted if entry not in due]
@@ -222,7 +223,7 @@ class LogSegments(Sequence[Segment]):
         self, *, active: int, following: Iterable[int] = (), without: Iterable[int] = ()
     ) -> None:
         """Write the checksums of the txnindexes and the sizes of the segments. `active`: bytes of
-        the active segment; segments in `following`, which do not exist yet, have none. Raises
+        the active segment; segments in `following`, which do not exist yet, have size 0. Raises
         StorageError."""
         sizes = {segment.base_offset: segment.size for segment in self._ordered[:-1]}
         sizes |= {self.active.base_offset: active, **dict.fromkeys(following, 0)}

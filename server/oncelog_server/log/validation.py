@@ -1,4 +1,4 @@
-"""Checks of the batch that a client sent. (Kafka's UnifiedLog.analyzeAndValidateRecords,
+"""Checks of the batch that a client sent (Kafka's UnifiedLog.analyzeAndValidateRecords,
 LogValidator.)
 
 The header, the count and the CRC are always checked. The records are decoded only if a setting of

@@ -92,7 +92,8 @@ class _Steps:
 
 
 def _index(job: CleaningJob, files: Files, offsets: OffsetMap) -> Iterator[CleaningEvent]:
-    """Read the dirty part into the map; `latest_offset` is the last offset that it has seen."""
+    """Read the dirty part into the map, until it is full. Up to `latest_offset` the map has all
+    keys."""
     first = job.first_dirty_offset
     transactions = CleanedTransactions(job.aborted)
     max_bytes = decompressed_limit(job.config)

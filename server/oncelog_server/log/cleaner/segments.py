@@ -50,8 +50,8 @@ def group(sources: Sequence[Source], files: Files, config: LogConfig) -> list[li
 
 
 def _size(files: Files, source: Source, suffix: str) -> int:
-    """Return the size of an index. A missing one counts as small, because its replacement will
-    be."""
+    """Return the size of an index. A missing one counts as 0, because its replacement will be
+    small."""
     try:
         return files.open(source.path.removesuffix(LOG_SUFFIX) + suffix).size
     except StorageError:
