@@ -126,8 +126,8 @@ class Consumer:
         topics: Iterable[str] | str | TopicPattern,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Subscribe, as a member of the group, to topics or to all topics with a name that matches
-        a compiled pattern.
+        """Subscribe, as a member of the group, to topics or to all topics with a name that a
+        compiled pattern matches as a whole.
 
         Replace the earlier subscription. A plain string is one topic. `poll` joins the group.
         """
@@ -262,7 +262,7 @@ class Consumer:
     # -- positions
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Move the position: the next poll returns the record at `offset`."""
+        """Move the position: the next poll reads from `offset` on."""
         to = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
         if to.offset < 0:
             raise IllegalStateError(f"{partition} has no offset {to.offset}: offsets begin at 0")

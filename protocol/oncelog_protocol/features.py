@@ -31,7 +31,8 @@ OWN_TAGS: Final[dict[str, int]] = {
     "consumer_group_generation": 10_002,
     "assigned_partitions": 10_003,
     # Produce v9+, AddPartitionsToTxn v3+, AddOffsetsToTxn v3+, TxnOffsetCommit v3+, EndTxn v3+: the
-    # group that coordinates the transaction; without it, the transactional id does.
+    # group; its coordinator has the transaction. Without the tag, the coordinator of the
+    # transactional id has it.
     "transaction_group_id": 10_004,
     # EndTxn v3+: what else is decided by the request, and what of it kept it from being.
     "members": 10_005,

@@ -54,7 +54,7 @@ COLUMNS: Final = (
     Column("Waiting groups"),
 )
 ABORT_COLUMNS: Final = (Column("Aborted", "id"), Column("How"))
-# Number of groups that are asked at the same time.
+# Maximum number of groups that are asked at the same time.
 MOST_AT_ONCE: Final = 16
 
 
@@ -77,8 +77,8 @@ class Blocking(NamedTuple):
 
     @property
     def began_ms(self) -> int:
-        """Return when it began. Without a coordinator, that is the time of its last record, or
-        earlier."""
+        """Return when it began. Without a coordinator, return the time of its last record: it began
+        then or earlier."""
         known = self.transaction.description
         if known is not None and known.transaction_start_time_ms is not None:
             return known.transaction_start_time_ms

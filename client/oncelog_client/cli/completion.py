@@ -142,7 +142,7 @@ def _asked(context: click.Context, source: Names) -> list[str]:
 
 
 def _given(context: click.Context | None, name: str) -> Any:
-    """Return the value of an option of the innermost command on the line."""
+    """Return the value of an option from the innermost command on the line that has one."""
     while context is not None:
         if context.params.get(name) is not None:
             return context.params[name]

@@ -92,7 +92,7 @@ async def abort_by_marker(
     admin: Admin, place: TopicPartition, wanted: AbortTransactionSpec | int, *, force: bool
 ) -> int:
     """Return the producer id of the transaction: as specified, or the one that begins at that
-    offset. Raise click.ClickException without an abort."""
+    offset. Raises click.ClickException; then nothing was aborted."""
     spec = await _beginning_at(admin, place, wanted) if isinstance(wanted, int) else wanted
     if not force:
         await _refuse_known(admin, spec)

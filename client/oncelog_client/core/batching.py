@@ -64,7 +64,7 @@ class Accumulator(Generic[T]):
     # -- filling
 
     def has_room(self, size_bytes: int) -> bool:
-        """Return True if a record of `size` bytes fits into `buffer_memory`."""
+        """Return True if a record of `size_bytes` fits into `buffer_memory`."""
         return self.buffered_bytes + size_bytes <= self.config.buffer_memory
 
     def append(
@@ -114,7 +114,7 @@ class Accumulator(Generic[T]):
         return batch
 
     def queued(self, partition: TopicPartition) -> int:
-        """Return the number of a partition's batches without a response."""
+        """Return the number of a partition's unfinished batches, sent or not."""
         queue = self._queues.get(partition)
         return 0 if queue is None else len(queue.waiting) + len(queue.sent)
 

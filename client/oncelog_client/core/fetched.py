@@ -23,7 +23,8 @@ from .uncommitted import UncommittedRecords
 
 
 class FetchedPartition:
-    """The records of one partition in one response, from `offset` up to `end_offset`."""
+    """The records of one partition in one response, from `offset` up to `end_offset`
+    (exclusive)."""
 
     __slots__ = (
         "_batch",

@@ -231,7 +231,8 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse) -> Reaction:
-        """Take the response to a JoinGroup. After GO_ON the next step is a sync, by `is_leader`."""
+        """Take the response to a JoinGroup. After GO_ON the next step is a SyncGroup: the leader's
+        (`is_leader`) has the assignments."""
         outcome = reaction(ApiKey.JOIN_GROUP, response.error_code)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -281,7 +282,8 @@ class Membership:
     def synced(
         self, response: SyncGroupResponse, now_ms: float
     ) -> tuple[Reaction, tuple[TopicPartition, ...]]:
-        """Take the response to a SyncGroup. After GO_ON it has the partitions of this member."""
+        """Take the response to a SyncGroup. Return the reaction, with GO_ON also the partitions of
+        this member."""
         outcome = reaction(ApiKey.SYNC_GROUP, response.error_code)
         if outcome is not Reaction.GO_ON:
             self._failed(outcome)

@@ -1,7 +1,8 @@
 """The partition of a record, chosen as by Kafka's Java client.
 
-A record with a key goes to the murmur2 hash of the key. Records without a key stay on one partition
-for about a batch; the next partition is drawn by the lengths of the queues (KIP-480, KIP-794).
+The murmur2 hash of the key chooses the partition of a record with a key. Records without a key stay
+on one partition for about a batch; the next partition is drawn by the lengths of the queues
+(KIP-480, KIP-794).
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ class ProducerTransaction:
         self.initialized(identity)
 
     def handed_over(self) -> tuple[ProducerIdAndEpoch, bool]:
-        """All records are written; another process decides the transaction. Return True if the
-        transaction has something to decide."""
+        """All records are written; another process decides the transaction. Return the identity,
+        and True if the transaction has something to decide."""
         self.apply(Event.HAND_OVER)
         started = self.started
         self._clear()

@@ -38,8 +38,8 @@ class Assigned:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    # Incremented with every change of the position, so that earlier fetches are recognized as
-    # stale.
+    # Incremented with every `jump`, so that earlier fetches are recognized as stale. Reading on is
+    # no jump.
     jumps: int = 0
     # True while on_partitions_revoked runs for this partition.
     revoking: bool = False
@@ -101,8 +101,8 @@ class Subscription:
         self.topics = frozenset(topics)
 
     def subscribe_pattern(self, pattern: str | TopicPattern) -> None:
-        """Subscribe to all topics with a matching name, also later ones; the group assigns the
-        partitions."""
+        """Subscribe to all topics with a name that the pattern matches as a whole, also later ones;
+        the group assigns the partitions."""
         self._enter(Mode.PATTERN)
         self.pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
 

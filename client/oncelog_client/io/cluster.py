@@ -142,8 +142,8 @@ class Cluster:
         self, node_id: int, lane: str, callback: Callable[[], None]
     ) -> Connection | None:
         """Return the connection to a broker if it is open, else None. If it is not open, open it in
-        the background and call `callback` after the success or failure. Return None also for a
-        broker that the metadata do not have."""
+        the background and call `callback` after the success or failure. Return None, without a
+        later call of `callback`, also for a broker that the metadata do not have."""
         node = self.metadata.brokers.get(node_id)
         if node is None:
             return None
@@ -156,7 +156,7 @@ class Cluster:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Return the last failure of each address that cannot be connected to now."""
+        """Return the failure of the last connect to each address, if it failed."""
         return self._connections.failures
 
     @property

@@ -214,7 +214,8 @@ class Connection(asyncio.Protocol):
         return self._writable.is_set()
 
     def when_writable(self, ready: Callable[[], None]) -> None:
-        """Otherwise `ready` is called once: when more may be sent, or the connection has ended."""
+        """Call `ready` once: when more may be sent, or the connection has ended. For a connection
+        that is not `writable`."""
         self._held_back[ready] = None
 
     def version(self, request: object, versions: range = ANY_VERSION) -> int:

@@ -41,7 +41,8 @@ class Connections:
         spawn: Callable[[Awaitable[None]], object],
         on_failed: Callable[[], None],
     ) -> None:
-        # Whether to find out at once what a silent peer speaks. It costs one more connect.
+        # Whether to find out at once what a silent or foreign peer speaks. It costs one more
+        # connect.
         self.fail_fast = False
         # The finalized features of the last connected broker, with their levels.
         self.features: dict[str, int] = {}
@@ -55,7 +56,7 @@ class Connections:
         self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
         # By address: the number of failures in a row, and the time of the next attempt.
         self._delays: dict[Address, tuple[int, float]] = {}
-        # The last failure of each address that cannot be connected to now.
+        # The failure of the last connect to each address, if it failed.
         self._unreachable: dict[Address, ConnectFailure] = {}
         self._closed = False
 
@@ -110,7 +111,7 @@ class Connections:
 
     @property
     def failures(self) -> tuple[ConnectFailure, ...]:
-        """Return the last failure of each address that cannot be connected to now."""
+        """Return the failure of the last connect to each address, if it failed."""
         return tuple(self._unreachable.values())
 
     @property

@@ -331,7 +331,7 @@ def build_single_record_batch(
 def read_records(
     buffer: Bytes, position: int = 0, *, max_bytes: int, check_crc: bool = True
 ) -> list[Record]:
-    """Yield the records of the batch at `position`; bytes after the batch are ignored.
+    """Return the records of the batch at `position`; bytes after the batch are ignored.
 
     `max_bytes` bounds what a compressed batch may grow to. With LogAppendTime every record has the
     batch's timestamp. Raises UnsupportedMagic and CorruptRecords; nothing is returned half.

@@ -104,8 +104,8 @@ def _newer_checkpoint(sink_id: str) -> str:
 
 
 def written_by_another(sink_id: str, kind: str) -> str:
-    """The other kind of commit keeps the state of this sink. Without it, batches would start at
-    0."""
+    """Explain that the other kind of commit keeps the state of this sink. Without that state,
+    batches would start at 0."""
     return (
         f"sink {sink_id} was written with sinkProtocol={kind}, and its state is kept there: go on"
         f" with sinkProtocol={kind}, or give this query another sinkId"
