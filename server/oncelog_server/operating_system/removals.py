@@ -7,10 +7,15 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from threading import Lock
+
+import structlog
 
 from oncelog_server.operating_system.descriptors import refused
 from oncelog_server.storage.files import Done, StorageError
+
+log = structlog.get_logger("oncelog.storage")
 
 
 class Removals:
@@ -38,18 +43,22 @@ class Removals:
             self._executor.submit(self._work)
 
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._queue:
-                    self._has_job = False
-                    return
-                paths, done = self._queue.popleft()
-            outcome = _remove_all(paths)
-            if done is not None:
-                self._report(done, outcome)
+        while (removal := self._next()) is not None:
+            paths, done = removal
+            try:
+                outcome = _remove_all(paths)
+                if done is not None:
+                    self._call_on_loop(partial(done, outcome))
+            except Exception:  # a defect in one removal must not stop the others
+                log.exception("files could not be deleted", paths=[path for path, _ in paths])
 
-    def _report(self, done: Done, outcome: StorageError | None) -> None:
-        self._call_on_loop(lambda: done(outcome))
+    def _next(self) -> tuple[Sequence[tuple[str, str]], Done | None] | None:
+        """Take the first removal of the queue. Without one, None ends the job."""
+        with self._lock:
+            if self._queue:
+                return self._queue.popleft()
+            self._has_job = False
+            return None
 
 
 def _remove_all(paths: Sequence[tuple[str, str]]) -> StorageError | None:

@@ -75,6 +75,30 @@ def test_an_error_is_reported_with_its_path_and_the_rest_is_deleted(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_callback_that_cannot_be_scheduled_stops_no_other_deletion(tmp_path: Path) -> None:
+    executor = HeldJobs()
+
+    def no_loop(callback: Callable[[], None]) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    removals = Removals(executor, no_loop)
+    removals.add([folder(tmp_path, "a")], lambda error: None)
+    removals.add([folder(tmp_path, "b")], None)
+    executor.jobs.pop()()
+    removals.add([folder(tmp_path, "c")], None)
+    executor.jobs.pop()()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_path_that_is_no_path_stops_no_other_deletion(tmp_path: Path) -> None:
+    executor = HeldJobs()
+    removals = Removals(executor, lambda callback: callback())
+    removals.add([("a", str(tmp_path / "a\0"))], None)
+    removals.add([folder(tmp_path, "b")], None)
+    executor.jobs.pop()()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_clean_end_of_the_executor_waits_for_all_deletions(tmp_path: Path) -> None:
     names = [f"t-{number}" for number in range(50)]
     for name in names:
