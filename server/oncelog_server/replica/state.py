@@ -82,7 +82,7 @@ class Replicas:
 
     def update(self, isr: tuple[int, ...], assignment: tuple[int, ...]) -> None:
         """Take over what metadata holds in this leader epoch. A change in flight stays in flight:
-        this may be an older state than its outcome."""
+        this may be an older state than its outcome. A replica that is unassigned leaves both."""
         known = self._followers
         self._followers = {
             broker_id: known.get(broker_id) or Follower()
@@ -90,6 +90,11 @@ class Replicas:
             if broker_id != self._leader_id
         }
         self.isr, self.assignment = isr, assignment
+        self._proposed_isr = tuple(
+            broker_id
+            for broker_id in self._proposed_isr
+            if broker_id == self._leader_id or broker_id in self._followers
+        )
         self._count()
 
     def require(self, min_insync_replicas: int) -> None:

@@ -25,7 +25,8 @@ def replicas(
     epoch_start_offset: int = 0,
     **log_ends: int,
 ) -> Replicas:
-    """Those of a leader whose log ends at 10. `f1=7`: follower 1 fetches from 7 at time 0."""
+    """Return the replicas of a leader. Its log ends at 10. `f1=7`: follower 1 fetches from 7 at
+    time 0."""
     found = Replicas(min_insync_replicas)
     found.lead(LEADER, epoch_start_offset)
     found.update(isr, assignment)
@@ -148,6 +149,19 @@ def test_a_new_leader_epoch_ends_the_change_in_flight() -> None:
     found.lead(LEADER, 10)
     found.update((0,), ALL)
     assert found.maximal_isr == {0}
+
+
+def test_a_replica_that_is_unassigned_leaves_the_change_in_flight() -> None:
+    found = replicas((0, 1), f1=8, f2=5)
+    found.propose_isr(ALL)
+    assert found.high_watermark(3, 10) == 5
+    found.update((0, 1), (0, 1))
+    assert found.maximal_isr == {0, 1}
+    assert found.high_watermark(5, 10) == 8
+    assert found.out_of_sync(10, MAX_LAG_MS + 1, MAX_LAG_MS) == ()  # Still in flight.
+    found.settle_isr()
+    assert found.out_of_sync(10, MAX_LAG_MS + 1, MAX_LAG_MS) == ()
+    assert found.out_of_sync(10, 2 * MAX_LAG_MS + 2, MAX_LAG_MS) == (1,)
 
 
 def test_while_a_change_is_in_flight_there_is_no_other() -> None:
@@ -287,7 +301,8 @@ class AnyHistory(RuleBasedStateMachine):
         return fetches[-1][1] if fetches else -1
 
     def caught_up_ms(self, follower: int) -> int | None:
-        """The latest moment of a fetch, whose log end this or the next fetch reached."""
+        """Return the time of the latest fetch at which the follower had caught up: this fetch or
+        the next one started at the leader's log end, as it was then."""
         fetches = self.fetches[follower]
         moments = [
             now_ms
