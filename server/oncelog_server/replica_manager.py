@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Set
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 import structlog
@@ -44,6 +44,10 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.producer_id_quota import PER_PARTITION, RefusedProducerIds
 
 log = structlog.get_logger("oncelog.partition")
+
+# The longest time from the rename of a deleted partition's directory to its deletion, as Kafka's
+# default of file.delete.delay.ms.
+DELETED_WITHIN_MS: Final = 60_000
 
 CheckpointOffsets = Mapping[tuple[str, int], int]
 
@@ -131,6 +135,8 @@ class ReplicaManager:
         self._undropped: set[bytes] = set()
         # Directories of deleted partitions, under the names that no topic has.
         self._renamed: list[str] = []
+        # The wall clock at the rename of the first of them.
+        self._renamed_ms = 0
 
     def serve_coordinators(self, transactions: Coordinator, groups: Coordinator) -> None:
         self._coordinators = {TRANSACTION_STATE: transactions, CONSUMER_OFFSETS: groups}
@@ -238,6 +244,9 @@ class ReplicaManager:
             self._drop(change)
         else:
             self._host(change.topic, change.new)
+        # Clients that always have a change pending must not fill the disk.
+        if self._renamed and not 0 <= self._wall_ms() - self._renamed_ms < DELETED_WITHIN_MS:
+            self._delete_renamed()
 
     # --- one partition
 
@@ -397,9 +406,10 @@ class ReplicaManager:
         self._remove(change.topic, topic_partition)
 
     def _remove(self, topic: TopicImage, name: TopicPartition) -> None:
-        """Remove the partition and rename its directory, which is deleted when no change is left.
+        """Remove the partition and rename its directory.
 
-        If the disk refuses the rename, it is retried.
+        The directory is deleted when no change is left, or after DELETED_WITHIN_MS. If the disk
+        refuses the rename, it is retried.
         """
         partition = self._partitions.remove(name)
         self._storage_failures.discard(name)
@@ -425,6 +435,8 @@ class ReplicaManager:
                 rename()
             else:
                 partition.rename_directory(aside)
+            if not self._renamed:
+                self._renamed_ms = self._wall_ms()
             self._renamed.append(aside)
         except StorageError as error:
             self._undropped.add(topic.id)
@@ -433,8 +445,8 @@ class ReplicaManager:
     def _delete_renamed(self) -> None:
         """Delete the directories of deleted partitions, off the loop.
 
-        Not while others are renamed: a rename waits for each deletion in the same directory, and
-        the loop with it.
+        Not while others are renamed, if that ends soon: a rename waits for each deletion in the
+        same directory, and the loop with it.
         """
         if self._renamed:
             renamed, self._renamed = self._renamed, []

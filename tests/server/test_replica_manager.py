@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,17 @@ from typing import Any
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_server import environment
 from oncelog_server.broker import Broker
+from oncelog_server.clock import Clock, SystemClock
 from oncelog_server.cluster.topics import NewTopic
 from oncelog_server.environment import OsEnvironment
 from oncelog_server.log.leader_epochs import LeaderEpochs
+from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.refusal import Refused
+from oncelog_server.replica_manager import DELETED_WITHIN_MS
 from oncelog_server.settings.model import Settings
+from oncelog_server.storage.files import Done
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.log.driver import NOW_MS, batch
@@ -36,15 +41,28 @@ class Counting(OsEnvironment):
         return FEW_STEPS
 
 
+class AheadClock(SystemClock):
+    """A clock that a test puts forward."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
 @asynccontextmanager
-async def life(path: Path, *, flush_on_ack: bool = False) -> AsyncIterator[Broker]:
+async def life(
+    path: Path, *, flush_on_ack: bool = False, clock: Clock | None = None
+) -> AsyncIterator[Broker]:
     settings = Settings(
         log_dirs=(str(path),),
         listeners=("PLAINTEXT://127.0.0.1:0",),
         num_partitions=2,
         oncelog_flush_on_ack=flush_on_ack,
     )
-    broker = Broker(settings, Counting(settings.data_directory))
+    surroundings = Counting(settings.data_directory)
+    surroundings.clock = clock or surroundings.clock
+    broker = Broker(settings, surroundings)
     await broker.start()
     try:
         yield broker
@@ -173,6 +191,37 @@ async def test_directories_of_deleted_partitions_are_deleted_when_no_rename_is_l
         await gone
         assert all(name.endswith("-delete") for name in directories(tmp_path, "many"))
     assert (directories(tmp_path, "many"), directories(tmp_path, "kept")) == ([], ["kept-0"])
+
+
+async def test_directories_of_deleted_partitions_do_not_wait_for_ever_for_other_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two clients that create and delete topics in turns leave no moment without a change."""
+    deleted: list[str] = []
+
+    class Watched(OsFiles):
+        def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
+            deleted.extend(path for path in paths if path.startswith("short-"))
+            super().remove(paths, done)
+
+    monkeypatch.setattr(environment, "OsFiles", Watched)
+    count = 50 * FEW_STEPS
+    clock = AheadClock()
+    async with life(tmp_path, clock=clock) as broker:
+        await broker.metadata.create_topics([NewTopic("short", 1)])
+        many = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
+        await until_more_than(broker, 1)
+        gone = asyncio.create_task(broker.metadata.delete_topics(["short"]))
+        while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert deleted == []
+        (renamed,) = directories(tmp_path, "short")
+        clock.ahead_ms = DELETED_WITHIN_MS
+        await until_more_than(broker, len(broker.partitions))
+        assert deleted == [renamed]
+        assert len(broker.partitions) < count
+        await gone
+        await many
 
 
 async def test_settings_changed_while_partitions_wait_reach_those_that_are_opened_later(
