@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
-from oncelog_server.log.checkpoints import decode_numbers, encode_lines
+from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_numbers, encode_lines
 
 
 class EpochStart(NamedTuple):
@@ -89,5 +90,11 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs:
-        """Raises MalformedCheckpoint."""
-        return cls((epoch, offset) for epoch, offset in decode_numbers(data, 2) if epoch >= 0)
+        """Raises MalformedCheckpoint, also if epochs or offsets do not increase."""
+        rows = [row for row in decode_numbers(data, 2) if row[0] >= 0]
+        for (epoch, offset), (next_epoch, next_offset) in pairwise(rows):
+            if not (epoch < next_epoch and offset < next_offset):
+                raise MalformedCheckpoint(
+                    f"epoch {next_epoch} from {next_offset} follows epoch {epoch} from {offset}"
+                )
+        return cls((epoch, offset) for epoch, offset in rows)

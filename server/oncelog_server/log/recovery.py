@@ -7,13 +7,10 @@ log is cut at the first invalid batch, and the report has what was cut.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from oncelog_protocol.records.batch import HEADER_SIZE, BatchHeader
 from oncelog_protocol.types import uuid_to_string
 from oncelog_server.log.aborted import AbortedTransactions
 from oncelog_server.log.checkpoints import (
@@ -29,8 +26,12 @@ from oncelog_server.log.damage import (
     lost_the_end_of_a_batch,
     was_written,
 )
+from oncelog_server.log.epoch_recovery import (
+    load_leader_epochs,
+    note_epoch,
+    trim_leader_epochs,
+)
 from oncelog_server.log.errors import CorruptLog, InconsistentTopicId
-from oncelog_server.log.leader_epochs import LeaderEpochs
 from oncelog_server.log.leftovers import covered, sweep
 from oncelog_server.log.loaded import LoadedLog
 from oncelog_server.log.offset_index import MAX_RELATIVE_OFFSET
@@ -39,10 +40,9 @@ from oncelog_server.log.producers import Producers
 from oncelog_server.log.replay import aborted_rows, apply_batch, rebuild, replay
 from oncelog_server.log.scan import Scan, find_valid_batch
 from oncelog_server.log.segment import Segment
-from oncelog_server.log.whole_files import read_whole, swap_in, write_whole
+from oncelog_server.log.whole_files import read_whole, write_whole
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
-    LEADER_EPOCH_CHECKPOINT,
     LOG_START_CHECKPOINT,
     LOG_SUFFIX,
     PARTITION_METADATA,
@@ -110,7 +110,7 @@ def load(
     check_segments(loaded, log_start_offset)
     if not topic_id_checked:
         _check_partition_metadata(loaded, topic_id)
-    _load_leader_epochs(loaded, names)
+    load_leader_epochs(loaded, names)
     _load_segments(loaded, log_start_offset)
     _trim(loaded)
     loaded.closed_at = _closed_at(loaded)
@@ -211,47 +211,6 @@ def _set_end_offsets(segments: list[Segment]) -> None:
         segment.end_offset = following.base_offset
 
 
-def _load_leader_epochs(loaded: LoadedLog, names: Collection[str]) -> None:
-    """A missing, empty or invalid file is computed again from the headers of the log."""
-    if LEADER_EPOCH_CHECKPOINT in names:
-        data = read_whole(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}")
-        with suppress(MalformedCheckpoint):
-            loaded.leader_epochs = LeaderEpochs.decode(data or b"")
-    loaded.epochs_in_file = list(loaded.leader_epochs)
-    if len(loaded.leader_epochs):
-        if not loaded.report.clean_shutdown:
-            _note_later_epochs(loaded)
-        return
-    if any(segment.size for segment in loaded.segments):
-        loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
-        _note_epochs_from(loaded, 0)
-
-
-def _note_later_epochs(loaded: LoadedLog) -> None:
-    """Add the epochs that began after the file was written. The file is not synced before the
-    recovery point moves, so a power failure may restore an older one. The first batch of a later
-    segment shows that."""
-    for slot, segment in enumerate(loaded.segments):
-        scan = Scan(segment.log, next_offset=segment.base_offset, chunk_size=HEADER_SIZE)
-        _, first = next(iter(scan), (0, None))
-        if first and first.partition_leader_epoch > loaded.leader_epochs.latest_epoch:
-            loaded.report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
-            # An epoch may begin in the middle of the previous segment.
-            _note_epochs_from(loaded, max(slot - 1, 0))
-            return
-
-
-def _note_epochs_from(loaded: LoadedLog, slot: int) -> None:
-    for segment in loaded.segments[slot:]:
-        for _, header in Scan(segment.log, next_offset=segment.base_offset):
-            _note_epoch(loaded.leader_epochs, header)
-
-
-def _note_epoch(epochs: LeaderEpochs, header: BatchHeader) -> None:
-    if header.partition_leader_epoch > epochs.latest_epoch:
-        epochs.assign(header.partition_leader_epoch, header.base_offset)
-
-
 def _resume(loaded: LoadedLog) -> None:
     """After a clean stop: the files are valid."""
     last = loaded.segments[-1]
@@ -330,7 +289,7 @@ def _scan_segment(loaded: LoadedLog, segment: Segment) -> bool:
             lost = f"offsets {scan.next_offset}..{header.base_offset - 1} are gone"
             raise CorruptLog(segment.log.path, position, lost)
         segment.note_header(position, header, interval)
-        _note_epoch(loaded.leader_epochs, header)
+        note_epoch(loaded.leader_epochs, header)
         row = apply_batch(
             loaded.producers, segment.base_offset, position, header, scan.batch, loaded.now_ms
         )
@@ -468,13 +427,4 @@ def _trim(loaded: LoadedLog) -> None:
     inside = [offset for offset in loaded.snapshots.offsets if first <= offset <= end]
     bases = {segment.base_offset for segment in loaded.segments}
     loaded.snapshots.keep([offset for offset in inside if offset in bases or offset == inside[-1]])
-    epochs, report = loaded.leader_epochs, loaded.report
-    loaded.epochs_unsynced = not report.clean_shutdown or LEADER_EPOCH_CHECKPOINT in report.rebuilt
-    epochs.truncate_from_end(end)
-    epochs.truncate_from_start(loaded.log_start_offset)
-    if LEADER_EPOCH_CHECKPOINT in report.rebuilt or (
-        # After a clean stop only epochs without records are removed. The next start would remove
-        # them as well.
-        list(epochs) != loaded.epochs_in_file and not report.clean_shutdown
-    ):
-        swap_in(loaded.files, f"{loaded.directory}/{LEADER_EPOCH_CHECKPOINT}", epochs.encode())
+    trim_leader_epochs(loaded)

@@ -358,21 +358,6 @@ def test_snapshots_do_not_pile_up_with_restarts() -> None:
     assert len(snapshots) == len(bases) + 1
 
 
-def test_leader_epochs_end_with_the_log() -> None:
-    driver = busy()
-    epochs = list(driver.log.leader_epochs)
-    driver.log.assign_leader_epoch(9)
-    assert driver.log.leader_epochs.latest_epoch == 9
-    driver.kill()
-    assert list(driver.log.leader_epochs) == epochs
-    driver.leader_epoch = 12
-    start = driver.log.segments.active.size
-    driver.plain()
-    driver.files.nodes[active_path(driver)].data[start + 70] ^= 1
-    driver.kill()
-    assert list(driver.log.leader_epochs) == epochs
-
-
 def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
     driver = busy()
     driver.log.roll(driver.now_ms)
@@ -380,42 +365,3 @@ def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
     driver.files.settle()
     assert driver.log.recovery_point == driver.log.segments.active.base_offset
     assert driver.kill().recovery.segments_scanned == 1
-
-
-def test_leader_epochs_that_a_power_loss_took_are_written_again_by_the_start() -> None:
-    driver = Driver()
-    path = f"{DIRECTORY}/leader-epoch-checkpoint"
-    driver.plain()
-    before = bytes(driver.files.nodes[path].data)
-    driver.leader_epoch = 1
-    driver.plain()
-    driver.files.nodes[path] = FileNode(bytearray(before))
-    log = driver.kill()
-    log.assign_leader_epoch(2)  # and it appends nothing
-    log = driver.restart()
-    assert [tuple(leader_epoch) for leader_epoch in log.leader_epochs] == [(0, 0), (1, 1)]
-
-
-@pytest.mark.parametrize("at_segment_start", [True, False])
-def test_leader_epochs_that_a_power_loss_took_are_found_before_the_recovery_point(
-    at_segment_start: bool,
-) -> None:
-    """Their segments are not scanned: all of them are below the recovery point."""
-    driver = Driver()
-    path = f"{DIRECTORY}/leader-epoch-checkpoint"
-    driver.plain()
-    before = bytes(driver.files.nodes[path].data)
-    if at_segment_start:
-        driver.log.roll(driver.now_ms)
-    for epoch in (1, 2):
-        driver.leader_epoch = epoch
-        driver.plain()
-        driver.log.roll(driver.now_ms)
-        driver.plain()
-    driver.files.settle()
-    written = list(driver.log.leader_epochs)
-    assert driver.log.recovery_point == driver.log.segments.active.base_offset
-    driver.files.nodes[path] = FileNode(bytearray(before))
-    log = driver.kill()
-    assert list(log.leader_epochs) == written
-    assert list(driver.restart().leader_epochs) == written
