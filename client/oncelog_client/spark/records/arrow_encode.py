@@ -60,7 +60,7 @@ class RowEncoder:
         self._sticky = StickyPartitions(batch_size, draw)
 
     def topics(self, rows: pa.RecordBatch) -> list[str]:
-        """Return the topics of these rows. Raise RowError for a row without one."""
+        """Return the topics of these rows. Raises RowError for a row without one."""
         return self._topics_of(rows)[0] if rows.num_rows else []
 
     def outgrown(self, rows: pa.RecordBatch, partition_counts: Mapping[str, int]) -> list[str]:
@@ -80,7 +80,7 @@ class RowEncoder:
         """Yield the rows as batches; those of a partition keep the order of the rows.
 
         `partition_counts` has the number of partitions of each of `topics(rows)`; every record gets
-        `timestamp_ms`. Raise RowError for a row without a topic, a partition that the topic does
+        `timestamp_ms`. Raises RowError for a row without a topic, a partition that the topic does
         not have, a header without a key, or a column of the wrong type.
         """
         if rows.nbytes > _MOST_BYTES and rows.num_rows > 1:
@@ -231,7 +231,8 @@ def _binary(rows: pa.RecordBatch, name: str) -> pa.Array:
     try:
         return pc.cast(_plain(column), pa.binary())
     except pa.ArrowNotImplementedError:
-        # Arrow's error names its kernels; the user knows the column.
+        # Not swallowed but replaced, without a cause: Arrow's error names its kernels, and the user
+        # knows the column.
         raise RowError(f"column {name} is {column.type}, not a string or binary") from None
 
 

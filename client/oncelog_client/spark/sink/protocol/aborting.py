@@ -25,6 +25,8 @@ from .steps import (
 )
 
 
+# The phases and the state of a machine belong to its table. Those of `planning` share some names,
+# and have other rows.
 class AbortingPhase(Enum):
     READ = "read"
     FENCE = "fence"

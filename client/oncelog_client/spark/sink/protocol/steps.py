@@ -95,7 +95,7 @@ def fail_points(kind: CommitKind) -> tuple[str, ...]:
     )
 
 
-# --- commands
+# --- commands: one type for each, also with the same fields, because back-ends select by type
 
 
 @dataclass(frozen=True, slots=True)

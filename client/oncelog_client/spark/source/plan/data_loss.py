@@ -30,6 +30,10 @@ def error(losses: Iterable[str]) -> DataLossError:
     return DataLossError("\n".join([*losses, _ADVICE]))
 
 
+# One function for each kind of loss, although they look alike: a caller names the kind, and each
+# message needs other offsets.
+
+
 def gone(partition: TopicPartition, start: int, last_end: int | None) -> str:
     """The topic was deleted, or created again with fewer partitions."""
     known = "an unknown end" if last_end is None else f"offset {last_end}"
