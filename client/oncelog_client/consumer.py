@@ -60,8 +60,8 @@ class Consumer:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
         default twice `request_timeout_ms`); its `failures` say why, for each address.
 
-        With `fail_fast`, raise ConnectError as soon as every bootstrap server has refused, instead
-        of waiting for a broker that is starting.
+        With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
+        instead of waiting for a broker that is starting.
         """
         await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
         self._opened = True
@@ -294,8 +294,8 @@ class Consumer:
         await self._positions.find(states, self.config.default_api_timeout_ms)
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record that `poll` returns. Raise TimedOutError while it is
-        unknown."""
+        """Return the offset of the next record that `poll` returns. Raises TimedOutError while it
+        is unknown."""
         self._check_open()
         return await self._position(partition, self.config.default_api_timeout_ms)
 
@@ -335,9 +335,9 @@ class Consumer:
     ) -> None:
         """Commit the positions, or the given offsets of the *next* records to read.
 
-        Raise CommitFailedError if the partitions belong to another member, RebalanceInProgressError
-        (poll, then commit what is still assigned), FencedInstanceError, RetriableError after
-        `default_api_timeout_ms`.
+        Raises CommitFailedError if the partitions belong to another member,
+        RebalanceInProgressError (poll, then commit what is still assigned), FencedInstanceError,
+        RetriableError after `default_api_timeout_ms`.
         """
         self._check_open()
         self._auto_commit.give_way()

@@ -81,8 +81,8 @@ class Producer:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
         default twice `request_timeout_ms`); its `failures` say why, for each address.
 
-        With `fail_fast`, raise ConnectError as soon as every bootstrap server has refused, instead
-        of waiting for a broker that is starting.
+        With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
+        instead of waiting for a broker that is starting.
         """
         self._loop = asyncio.get_running_loop()
         self._sender = Sender(self._cluster, self.config, self._accumulator, self._transaction)
@@ -201,7 +201,7 @@ class Producer:
         partition (`partitioner`). In a transaction, the commit and the hand-over raise the same
         error, so the future need not be awaited.
 
-        Wait and raise as `send` does; raise IllegalStateError without idempotence, because a retry
+        Wait and raise as `send` does. Raises IllegalStateError without idempotence, because a retry
         could then write one half of a batch after the other.
         """
         sender = self._open()
@@ -334,7 +334,7 @@ class Producer:
         With all input partitions, group and generation (KIP-447, early draft): call it after every
         rebalance, and after a FencedInGroupError. It fences the group's other producers of these
         partitions, aborts their open transactions before it returns, and makes the broker refuse
-        requests of older generations. Raise FencedInGroupError in an older generation, and
+        requests of older generations. Raises FencedInGroupError in an older generation, and
         UnsupportedVersionError if the broker lacks the feature `oncelog.group.transactions`.
 
         Raises TimedOutError after `max_block_ms` (call again), or a FatalError.
@@ -370,7 +370,7 @@ class Producer:
         return await self._transactional().hand_over(self._open())
 
     async def begin_transaction(self) -> None:
-        """Start a transaction. Raise IllegalStateError inside another transaction.
+        """Start a transaction. Raises IllegalStateError inside another transaction.
 
         After the cluster's `transaction.version` has changed to 2, the first transaction needs a
         new epoch. Then this may raise a FatalError, or TimedOutError (call `abort_transaction`, and
@@ -406,14 +406,14 @@ class Producer:
         decision to commit, names it; else abort it. Do nothing if `init_transactions` found no open
         transaction: it has ended already.
 
-        Raise as `commit_transaction` and `abort_transaction` do; the call may be repeated.
+        Raises as `commit_transaction` and `abort_transaction` do; the call may be repeated.
         """
         await self._transactional().complete(self._open(), state)
 
     async def commit_transaction(self) -> None:
         """Write the buffered records, then commit, within `max_block_ms`.
 
-        Raise AbortableError (abort, and do the work again), FatalError (close), or
+        Raises AbortableError (abort, and do the work again), FatalError (close), or
         CommitOutcomeUnknown: then the only allowed call is this one, which asks again.
         """
         await self._transactional().commit(self._open())

@@ -21,7 +21,8 @@ class Crc32c(Protocol):
 
 
 def _from_extension() -> Crc32c:
-    """Raise ImportError if the package has another layout."""
+    """Return the function of the package's extension module. Raises ImportError if the package has
+    another layout."""
     package = find_spec("crc32c")
     folders = None if package is None else package.submodule_search_locations
     spec = PathFinder.find_spec("crc32c._crc32c", folders)

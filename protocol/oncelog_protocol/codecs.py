@@ -98,8 +98,8 @@ def decode(cls: type[T], version: int, buffer: Buffer) -> T:
 
 
 def encode(message: object, version: int) -> bytes:
-    """Return the bytes of a message. Its `records`, if any, must be bytes-like. Raise struct.error,
-    AttributeError or TypeError for a value that its field cannot hold.
+    """Return the bytes of a message. Its `records`, if any, must be bytes-like. Raises
+    struct.error, AttributeError or TypeError for a value that its field cannot hold.
     """
     parts: list[bytes] = []
     encoder(type(message), version)(message, parts.append)

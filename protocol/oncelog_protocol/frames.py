@@ -21,7 +21,7 @@ write_size = _SIZE.pack
 
 
 def check_size(size: int, limit: int = MAX_FRAME_SIZE) -> int:
-    """Return the size of a frame. Raise ProtocolError if it is negative or above the limit."""
+    """Return the size of a frame. Raises ProtocolError if it is negative or above the limit."""
     if not 0 <= size <= limit:
         raise ProtocolError(f"a frame of {size} bytes, allowed are {limit}")
     return size
@@ -53,7 +53,7 @@ class FrameReader:
         """Yield the complete frames, without their sizes. A frame is removed from the buffer when
         it is yielded.
 
-        Raise ProtocolError at a negative size or one above the limit, after the frames before it,
+        Raises ProtocolError at a negative size or one above the limit, after the frames before it,
         and before memory is taken for it.
         """
         self._buffer += data

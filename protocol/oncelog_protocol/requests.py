@@ -69,7 +69,7 @@ class Requests:
         return correlation_id, frame(parts)
 
     def receive_data(self, data: Buffer) -> Iterator[Answer]:
-        """Return the complete responses, in the order of their requests. Raise ProtocolError for a
+        """Return the complete responses, in the order of their requests. Raises ProtocolError for a
         response without a request, or an undecodable one; the connection must then be closed.
         """
         return map(self.answer, self._frames.receive_data(data))
@@ -81,7 +81,7 @@ class Requests:
         return lost
 
     def answer(self, body: Buffer) -> Answer:
-        """Decode the response in a frame without its size. Raise ProtocolError as above."""
+        """Decode the response in a frame without its size. Raises ProtocolError as above."""
         if not self._waiting:
             raise ProtocolError("an answer without a request")
         waiting = self._waiting[0]

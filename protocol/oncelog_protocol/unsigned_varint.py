@@ -11,7 +11,7 @@ MAX_TAGS = 64
 
 def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """Return the value of a varint and the position after it. `first`: its first byte, above 127.
-    Raise ProtocolError above 32 bits."""
+    Raises ProtocolError above 32 bits."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -25,7 +25,7 @@ def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, in
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Return the varint at a position and the position after it. Raise IndexError if it is cut
+    """Return the varint at a position and the position after it. Raises IndexError if it is cut
     off."""
     first = buffer[position]
     if first < 128:

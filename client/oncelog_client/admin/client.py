@@ -63,8 +63,8 @@ class Admin:
         """Connect. Raises RetriableError if no bootstrap server is reached in `timeout_ms` (by
         default twice `request_timeout_ms`); its `failures` say why, for each address.
 
-        With `fail_fast`, raise ConnectError as soon as every bootstrap server has refused, instead
-        of waiting for a broker that is starting.
+        With `fail_fast` it raises ConnectError as soon as every bootstrap server has refused,
+        instead of waiting for a broker that is starting.
         """
         await self._cluster.start(timeout_ms=timeout_ms, fail_fast=fail_fast)
 
@@ -118,7 +118,7 @@ class Admin:
         )
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        """Topics with their partitions. Raise KafkaError for a topic that does not exist."""
+        """Topics with their partitions. Raises KafkaError for a topic that does not exist."""
         from oncelog_client.admin import topics
 
         return await topics.describe_topics(self._cluster, names, self._timeout_ms)
@@ -266,7 +266,7 @@ class Admin:
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """Transactional ids with state and partitions. Raise KafkaError
+        """Transactional ids with state and partitions. Raises KafkaError
         (TRANSACTIONAL_ID_NOT_FOUND) for an id that does not exist."""
         from oncelog_client.admin import transactions
 
@@ -312,8 +312,8 @@ class Admin:
         that group*, as a member of generation `group.generation_id`: `commit_group` can then decide
         its transactions.
 
-        With `two_phase_commit` its transactions have no timeout (KIP-939). Raise
-        UnsupportedVersionError or AuthorizationError if the broker lacks or forbids it. Raise
+        With `two_phase_commit` its transactions have no timeout (KIP-939). Raises
+        UnsupportedVersionError or AuthorizationError if the broker lacks or forbids it. Raises
         FencedInGroupError in an older generation, UnsupportedVersionError if the broker lacks the
         feature `oncelog.group.transactions`.
         """
@@ -342,7 +342,7 @@ class Admin:
         (`Producer.hand_over_transaction`, without a group).
 
         Any process may repeat the call until the transactional id is used again: it succeeds if the
-        transaction was ended this way. Raise TransactionGoneError if the transaction is not open
+        transaction was ended this way. Raises TransactionGoneError if the transaction is not open
         and was not ended this way; CommitOutcomeUnknown (call again) or TimedOutError without a
         response.
         """
@@ -366,7 +366,7 @@ class Admin:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> None:
         """Add offsets of the group to the parent's transaction: the first half of `commit_group`.
-        `commit_group` without offsets is the second half. Raise FencedInGroupError, or
+        `commit_group` without offsets is the second half. Raises FencedInGroupError, or
         GroupCommitError if the parent was not initialized with the group."""
         from oncelog_client.transaction import group_transactions
 

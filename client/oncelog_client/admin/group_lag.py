@@ -80,7 +80,7 @@ async def _existing(
 async def _counted(
     cluster: Cluster, committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-    """One attempt at all leaders. Raise RetriableError if a leader is unknown."""
+    """One attempt at all leaders. Raises RetriableError if a leader is unknown."""
     by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
     for place, offset in committed.items():
         leader = cluster.metadata.leader(place)

@@ -121,7 +121,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raise click.UsageError with the nearest name for a command that does not exist."""
+        """Resolve as click does. Raises click.UsageError with the nearest name for a command that
+        does not exist."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -133,7 +134,7 @@ class LazyGroup(click.Group):
             raise click.UsageError(error.message + near, ctx) from None
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command. Raise ClickException, with what to install, if a package is missing."""
+        """Run the command. Raises ClickException, with what to install, if a package is missing."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as missing:

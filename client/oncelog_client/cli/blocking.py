@@ -333,7 +333,7 @@ def _ending(same: list[Blocking], topic: str | None) -> list[str]:
 
 
 async def _abort(admin: Admin, topic: str | None, name: str, *, include_two_phase: bool) -> str:
-    """Return how it was aborted. Raise Failed if there is no transaction of that name to abort, or
+    """Return how it was aborted. Raises Failed if there is no transaction of that name to abort, or
     an operator may not decide it."""
     found = await open_transactions(admin, await _places(admin, topic))
     chosen = [

@@ -144,7 +144,8 @@ class ToolGroup(Tool, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raise click.UsageError that names the command for a verb of another tool."""
+        """Resolve as click does. Raises click.UsageError that names the command for a verb in
+        `elsewhere`."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

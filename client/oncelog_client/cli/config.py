@@ -180,7 +180,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def parse_added(text: str | None) -> dict[str, str]:
-    """Return `a=1,b=[x,y]` as a dictionary. Raise click.UsageError for another form."""
+    """Return `a=1,b=[x,y]` as a dictionary. Raises click.UsageError for another form."""
     text = text or ""
     pairs = _PAIR.findall(text)
     if ",".join(pairs) != text:

@@ -128,7 +128,7 @@ def ask(call: Callable[[Admin], Awaitable[T]]) -> T:
 async def connected(client: C, give_up_after: float) -> AsyncIterator[C]:
     """Start `client`, and close it at the end of the block.
 
-    Raise Failed with the cause if no broker is reached: at once if every address has refused, else
+    Raises Failed with the cause if no broker is reached: at once if every address has refused, else
     after `give_up_after` seconds.
     """
     try:
@@ -150,7 +150,7 @@ async def watched(
     """Run `work`, and report on standard error when no broker can be reached any more, and when one
     can be reached again. `stop` cancels it, which is no failure.
 
-    Raise Failed if no broker was reached for `give_up_after` seconds; `work` is then cancelled.
+    Raises Failed if no broker was reached for `give_up_after` seconds; `work` is then cancelled.
     """
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_watch(client, give_up_after))

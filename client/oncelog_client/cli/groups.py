@@ -187,7 +187,8 @@ async def _describe(admin: Admin, flags: dict[str, Any]) -> None:
 
 
 async def _existing(admin: Admin, names: Iterable[str]) -> list[GroupDescription]:
-    """Raise click.ClickException for a group that does not exist and has no offsets."""
+    """Return the descriptions of groups. Raises click.ClickException for a group that does not
+    exist and has no offsets."""
     described = await admin.describe_groups(names)
     for group in described.values():
         if group.state == DEAD and not await admin.list_group_offsets(group.group_id):

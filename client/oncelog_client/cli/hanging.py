@@ -95,7 +95,7 @@ async def _in_partitions(
 async def describe_by_producer(
     admin: Admin, producer_ids: Iterable[int]
 ) -> dict[int, TransactionDescription]:
-    """Return what coordinators know of the transactional ids with these producer ids. Raise
+    """Return what coordinators know of the transactional ids with these producer ids. Raises
     click.ClickException if a coordinator does not respond."""
     wanted = set(producer_ids)
     if not wanted:

@@ -47,7 +47,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle the signals within the block. Raise Interrupted if a signal has cancelled it."""
+        """Handle the signals within the block. Raises Interrupted if a signal has cancelled it."""
         alarm = signal.signal(signal.SIGALRM, self._end)
         before = {number: signal.signal(number, self._received) for number in _HANDLED}
         try:

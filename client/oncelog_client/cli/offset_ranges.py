@@ -66,7 +66,7 @@ Lookup: TypeAlias = Callable[
 def parse_position(text: str, now_ms: int) -> Position:
     """Parse a position. Times may be relative to `now_ms`.
 
-    Raise click.UsageError for any other text.
+    Raises click.UsageError for any other text.
     """
     found = _position(text, now_ms)
     if found is None:
@@ -77,7 +77,7 @@ def parse_position(text: str, now_ms: int) -> Position:
 def parse_range(text: str, now_ms: int) -> Range:
     """Parse `FROM`, or `FROM:TO`, in which either part may be missing.
 
-    Raise click.UsageError for any other text.
+    Raises click.UsageError for any other text.
     """
     whole = _position(text, now_ms)
     if whole is not None:

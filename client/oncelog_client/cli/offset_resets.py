@@ -46,7 +46,7 @@ NewOffsets = dict[TopicPartition, int]
 async def reset_offsets(admin: Admin, flags: dict[str, Any]) -> None:
     """Show the old and new offsets of each group, and commit the new ones with `execute`.
 
-    Raise Failed for a group with members, because they would ignore the new offsets.
+    Raises Failed for a group with members, because they would ignore the new offsets.
     """
     rows: list[tuple[Any, ...]] = []
     for group, described in (await admin.describe_groups(flags["named"])).items():
@@ -153,7 +153,7 @@ async def _listed(admin: Admin, partitions: list[TopicPartition], end: Any) -> N
 def read_offsets(path: Path) -> NewOffsets:
     """Parse the offsets in lines `topic,partition,offset`.
 
-    Raise click.UsageError with the number of an invalid line, and for a file that is not UTF-8.
+    Raises click.UsageError with the number of an invalid line, and for a file that is not UTF-8.
     """
     import csv
 

@@ -92,7 +92,7 @@ def former_name(option: str, parameter: str, **attributes: Any) -> Callable[[F],
 def parse_servers(text: str) -> str:
     """Return `host:port,host:port` for addresses; the default port is 9092.
 
-    Raise ValueError for an empty list and for an invalid address.
+    Raises ValueError for an empty list and for an invalid address.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
@@ -146,7 +146,7 @@ def read_properties(path: Path | None) -> dict[str, Any]:
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """Return `name=value` pairs under Kafka's names as settings of this client, with their types.
 
-    Raise click.UsageError for a pair without `=`, a value of the wrong type, a security setting.
+    Raises click.UsageError for a pair without `=`, a value of the wrong type, a security setting.
     """
     types = _setting_types()
     settings: dict[str, Any] = {}
@@ -189,7 +189,7 @@ def _setting_types() -> dict[str, str]:
 
 
 def split_pair(pair: str) -> tuple[str, str]:
-    """Return `name=value` as (name, value); raise click.UsageError without `=`."""
+    """Return `name=value` as (name, value). Raises click.UsageError without `=`."""
     name, equals, value = pair.partition("=")
     if not equals or not name.strip():
         raise click.UsageError(f"{_hidden(pair)!r} is not name=value")
@@ -199,7 +199,7 @@ def split_pair(pair: str) -> tuple[str, str]:
 def split_config(pair: str) -> tuple[str, str]:
     """Return `name=value` of a topic or a broker as (name, value).
 
-    Raise click.UsageError without `=`, and for a duration with a unit if the setting is in
+    Raises click.UsageError without `=`, and for a duration with a unit if the setting is in
     milliseconds.
     """
     name, value = split_pair(pair)
@@ -217,7 +217,7 @@ def _hidden(pair: str) -> str:
 
 
 def _typed(name: str, value: str, kind: str) -> Any:
-    """Convert the value to `kind`. Raise click.UsageError for an invalid value."""
+    """Convert the value to `kind`. Raises click.UsageError for an invalid value."""
     if kind.startswith("Sequence"):
         return [part.strip() for part in value.split(",") if part.strip()]
     if kind == "bool":
@@ -246,7 +246,7 @@ def run(call: Coroutine[Any, Any, T]) -> T:
 
 
 def exactly_one(**chosen: object) -> str:
-    """Return the only given flag; raise click.UsageError for none or several."""
+    """Return the only given flag. Raises click.UsageError for none or several."""
     given = [name for name, value in chosen.items() if value]
     if len(given) != 1:
         raise click.UsageError(f"exactly one of {_flags(list(chosen))} is needed")

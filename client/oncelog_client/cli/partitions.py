@@ -14,7 +14,7 @@ MAX_RANGE: Final = 1 << 20
 def parse_partitions(text: str | None) -> frozenset[int] | None:
     """Return the numbers in `0,2-4`; None for None, which means all.
 
-    Raise click.UsageError for an invalid list.
+    Raises click.UsageError for an invalid list.
     """
     if text is None:
         return None

@@ -172,7 +172,7 @@ def _say(written: Written, output: str) -> None:
 def _settings(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     """Return the producer's settings: from the file, from --producer-property, from the flags.
 
-    Raise click.UsageError for a transaction size without transactions.
+    Raises click.UsageError for a transaction size without transactions.
     """
     settings = given | parse_settings(flags["settings"])
     for name, value in (
@@ -200,7 +200,7 @@ def _producer(bootstrap_server: str, settings: dict[str, Any]) -> Producer:
 
 
 async def _find(producer: Producer, topic: str, where: Target) -> None:
-    """Print that the topic will be created, if so. Raise Failed if the topic does not exist and
+    """Print that the topic will be created, if so. Raises Failed if the topic does not exist and
     will not be created: the producer's first record would wait for it for `max_block_ms`."""
     server, settings, give_up_after = where
     # Before the producer's request, which creates the topic.
@@ -226,7 +226,7 @@ async def _ended(written: Written, writing: Coroutine[Any, Any, None], patience_
     """Write, watch the connection, and report what was written if either fails. Records that cannot
     be sent any more are dropped.
 
-    Raise Failed, and KafkaError for a refusal by the broker.
+    Raises Failed, and KafkaError for a refusal by the broker.
     """
     try:
         await watched(written.producer, writing, patience_s)
@@ -278,7 +278,7 @@ class Written:
     async def write_all(self, stream: IO[bytes], transaction_size: int | None) -> None:
         """Read to the end of `stream`, or until a signal stops it.
 
-        Raise Failed for a line without a key; in a transaction this aborts it.
+        Raises Failed for a line without a key; in a transaction this aborts it.
         """
         lines = lines_of(stream, self.stop.event, self.producer.config.max_request_size)
         if self.producer.config.transactional_id is None:
@@ -351,7 +351,7 @@ class Written:
         await self._answered(0 if self.sync else UNANSWERED)
 
     async def _answered(self, rest: int) -> None:
-        """Wait until at most `rest` records are in flight; raise the first error."""
+        """Wait until at most `rest` records are in flight. Raises the first error."""
         if rest == 0 and self._unanswered:
             await self.producer.flush()
         while self._unanswered and (len(self._unanswered) > rest or self._unanswered[0].done()):

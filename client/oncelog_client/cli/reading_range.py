@@ -41,7 +41,7 @@ class Selection:
     """The flags for reading one topic."""
 
     def __init__(self, flags: Mapping[str, Any]) -> None:
-        """Raise click.UsageError for flags that contradict each other."""
+        """Raises click.UsageError for flags that contradict each other."""
         self._numbers = parse_partitions(flags["partitions"])
         text = flags["range"]
         self._range = None if text is None else parse_range(text, wall_ms())
@@ -71,7 +71,7 @@ class Selection:
         """Assign the partitions and move to the start of reading. Return the ends.
 
         Without `-o` the start is the first record for `-e` and --from-beginning, else the next one.
-        Raise Failed for a partition that does not exist.
+        Raises Failed for a partition that does not exist.
         """
         chosen = self._chosen(list(partitions))
         await consumer.assign(chosen)

@@ -17,7 +17,7 @@ class Reader(Protocol):
     """Makes a record from a line."""
 
     def read(self, line: bytes) -> tuple[bytes | None, bytes | None, list[Header]]:
-        """Return key, value and headers; raise ValueError for a line that lacks a part."""
+        """Return key, value and headers. Raises ValueError for a line that lacks a part."""
         ...
 
 
@@ -44,7 +44,7 @@ class FixedParts:
         self._tombstone = tombstone
 
     def read(self, line: bytes) -> tuple[bytes | None, bytes | None, list[Header]]:
-        """Return key, value and headers; raise ValueError for a line that lacks a part."""
+        """Return key, value and headers. Raises ValueError for a line that lacks a part."""
         key, value, headers = self._lines.read(line)
         if self._key is not None:
             key = self._key
@@ -81,7 +81,7 @@ def report_to(output: str, *, wanted: bool) -> Callable[[RecordMetadata], None] 
 
 
 def one_topic(argument: str | None, option: str | None) -> str | None:
-    """Return the topic from the argument or from --topic; raise click.UsageError for both."""
+    """Return the topic from the argument or from --topic. Raises click.UsageError for both."""
     if argument is not None and option is not None:
         raise click.UsageError("TOPIC and --topic are the same: give one of them")
     return argument if argument is not None else option

@@ -71,7 +71,7 @@ class RecordFormat:
     """A parsed template; `write` fills it in."""
 
     def __init__(self, template: str) -> None:
-        """Raise click.UsageError for an unknown token or escape."""
+        """Raises click.UsageError for an unknown token or escape."""
         self._parts: list[Part] = []
         literal = bytearray()
         rest = template

@@ -28,7 +28,7 @@ class LineReader:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
-        """Return the format for `parse.key=true` and so on. Raise click.UsageError for an unknown
+        """Return the format for `parse.key=true` and so on. Raises click.UsageError for an unknown
         property."""
         return cls(**_known(cls, properties))
 

@@ -23,7 +23,8 @@ _SECONDS: Final = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 def parse_scope(topics: Iterable[str]) -> dict[str, list[int]]:
     """Parse `topic` or `topic:0,1,2` into topic -> partitions; an empty list means all of them.
 
-    Several entries of a topic are merged. Raise click.UsageError for a partition that is no number.
+    Several entries of a topic are merged. Raises click.UsageError for a partition that is no
+    number.
     """
     scope: dict[str, list[int]] = {}
     for text in topics:

@@ -299,7 +299,7 @@ def trim(
 async def _partitions(
     admin: Admin, topics: tuple[str, ...], wanted: frozenset[int] | None
 ) -> dict[TopicPartition, PartitionInfo]:
-    """Return the partitions of the topics, or those of `wanted`. Raise Failed for a partition that
+    """Return the partitions of the topics, or those of `wanted`. Raises Failed for a partition that
     does not exist."""
     described = await admin.describe_topics(dict.fromkeys(topics))
     found: dict[TopicPartition, PartitionInfo] = {}

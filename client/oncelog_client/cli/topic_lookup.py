@@ -21,7 +21,7 @@ async def find_partitions(
 ) -> list[TopicPartition]:
     """Return the partitions of a topic, from an admin client with the settings of `client`.
 
-    Raise KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist, with the nearest
+    Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist, with the nearest
     name that does.
     """
     async with _admin(bootstrap_server, settings, give_up_after) as admin:
@@ -70,7 +70,8 @@ async def _near(admin: Admin, topic: str) -> str:
 class TopicNames:
     """Kafka's include list: regular expressions for a whole name. A comma means or.
 
-    They are those of RE2, matched in linear time. Raise click.UsageError for an invalid expression.
+    They are those of RE2, matched in linear time. Raises click.UsageError for an invalid
+    expression.
     """
 
     def __init__(self, option: str, patterns: Iterable[str]) -> None:

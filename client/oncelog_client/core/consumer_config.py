@@ -141,7 +141,7 @@ _CONSUMER_LIMITS: Final[dict[str, tuple[float, float]]] = {
 def consumer_config(
     bootstrap_servers: str | Sequence[str], settings: ConsumerSettings
 ) -> ConsumerConfig:
-    """Return the effective settings of a consumer. Raise ConfigError for the values that Kafka's
+    """Return the effective settings of a consumer. Raises ConfigError for the values that Kafka's
     consumer refuses."""
     values = checked_values(ConsumerConfig, bootstrap_servers, settings)
     check_ranges(values, _CONSUMER_LIMITS)

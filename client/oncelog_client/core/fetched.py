@@ -79,7 +79,7 @@ class FetchedPartition:
     def take(self, state: Assigned, limit: int, records: list[ConsumerRecord]) -> bool:
         """Append at most `limit` records and move the position. Return False if nothing is left.
 
-        Raise KafkaError (CORRUPT_MESSAGE) at a corrupt batch, and RecordTooLargeError at a batch
+        Raises KafkaError (CORRUPT_MESSAGE) at a corrupt batch, and RecordTooLargeError at a batch
         that decompresses to more than its limit. The position is then before that batch.
         """
         topic, partition = self.partition
@@ -187,7 +187,7 @@ class FetchedRecords:
         """Return at most `limit` records, none of paused partitions, and move the positions behind
         them.
 
-        Raise KafkaError (CORRUPT_MESSAGE) at a corrupt batch, after the records before it were
+        Raises KafkaError (CORRUPT_MESSAGE) at a corrupt batch, after the records before it were
         returned. No record behind it is returned unless the position is moved past it.
         """
         self._raise_broken()

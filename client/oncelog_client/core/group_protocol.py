@@ -39,7 +39,7 @@ def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
 
 
 def decode_members(response: JoinGroupResponse) -> dict[str, MemberSubscription]:
-    """Return the subscriptions of all members, for the leader's assignor. Raise KafkaError for a
+    """Return the subscriptions of all members, for the leader's assignor. Raises KafkaError for a
     member with an unreadable subscription."""
     members: dict[str, MemberSubscription] = {}
     for member in response.members:

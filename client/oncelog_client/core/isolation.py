@@ -50,7 +50,7 @@ def visible_batches(
 ) -> Iterator[VisibleBatch]:
     """Yield the batches of a fetch response that the application may see, from `fetch_offset` on.
 
-    `max_batch_bytes` limits the size of a decompressed batch. Raise CorruptRecords or
+    `max_batch_bytes` limits the size of a decompressed batch. Raises CorruptRecords or
     UnsupportedMagic when the iterator reaches a corrupt batch. The batches before it are valid.
     """
     for position, header, visible in marked_batches(
@@ -77,8 +77,7 @@ def marked_batches(
     buffer: Bytes, fetch_offset: int, *, read_committed: bool, aborted: Iterable[AbortedRange] = ()
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
     """Yield position and header of each whole batch that reaches `fetch_offset`, and whether the
-    application may see its records. Raise as `visible_batches` does, but do not read the
-    records."""
+    application may see its records. Does not read the records. Raises as `visible_batches` does."""
     aborted_transactions = _Aborted(aborted)
     for position, header in split_batches(buffer, allow_partial=True):
         hidden = (

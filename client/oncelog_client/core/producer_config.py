@@ -118,7 +118,7 @@ def producer_config(
 ) -> ProducerConfig:
     """Return the effective settings of a producer.
 
-    Raise ConfigError for a value or a conflict that Kafka's producer refuses. Warn with
+    Raises ConfigError for a value or a conflict that Kafka's producer refuses. Warns with
     SettingsWarning if another setting turns off idempotence that the caller did not set.
     """
     values = checked_values(ProducerConfig, bootstrap_servers, settings)

@@ -22,7 +22,7 @@ LIST_OFFSETS_WITH_MAX_TIMESTAMP: Final = range(7, _END)
 
 
 def versions_with(request: type, field: str) -> range:
-    """Return the versions of `request` that carry `field`. Raise KeyError for an unknown field."""
+    """Return the versions of `request` that carry `field`. Raises KeyError for an unknown field."""
     since = {row.name: row.since for row in schema_of(request).fields}[field]
     return range(since, _END)
 

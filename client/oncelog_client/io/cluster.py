@@ -90,8 +90,8 @@ class Cluster:
     async def start(self, *, timeout_ms: float | None = None, fail_fast: bool = False) -> None:
         """Reach any broker within `timeout_ms`, by default twice the request timeout.
 
-        Raise RetriableError otherwise: its `failures` have the reason for each bootstrap server.
-        With `fail_fast`, raise ConnectError as soon as every address has refused (connection
+        Raises RetriableError otherwise: its `failures` have the reason for each bootstrap server.
+        With `fail_fast` it raises ConnectError as soon as every address has refused (connection
         refused, no such host, another protocol), because a retry would not help. Without
         `fail_fast`, the call waits for a broker that is starting.
         """
@@ -272,7 +272,7 @@ class Cluster:
     async def topic(self, name: str, timeout_ms: float) -> TopicInfo:
         """Return the metadata of a topic, and retry until the topic is usable.
 
-        Raise the broker's error if waiting cannot help, TimedOutError otherwise.
+        Raises the broker's error if waiting cannot help, TimedOutError otherwise.
         """
         info = self.metadata.topics.get(name)
         if info is not None and info.usable:

@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, address: Address, config: ClientConfig) -> Connection:
-        """Connect and negotiate versions. Raise ConnectError for any failure."""
+        """Connect and negotiate versions. Raises ConnectError for any failure."""
         connection = await cls.connect(address, config)
         await connection.negotiate()
         return connection
@@ -110,8 +110,8 @@ class Connection(asyncio.Protocol):
     async def connect(cls, address: Address, config: ClientConfig) -> Connection:
         """Connect within `socket_connection_setup_timeout_ms`; `negotiate` comes next.
 
-        Raise ConnectError for any failure. Metadata may hold any address: for a port of -1 or a NUL
-        in a host, the resolver raises OverflowError or ValueError.
+        Raises ConnectError for any failure. Metadata may hold any address: for a port of -1 or a
+        NUL in a host, the resolver raises OverflowError or ValueError.
         """
         host, port = address
         timeout_s = config.socket_connection_setup_timeout_ms / 1000
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
         return connection
 
     async def negotiate(self) -> None:
-        """Request the versions that the broker speaks. Raise ConnectError and close if that
+        """Request the versions that the broker speaks. Raises ConnectError and closes if that
         fails."""
         try:
             await self._negotiate()
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
     ) -> R:
         """Send a request and return its response.
 
-        Raise DisconnectedError; TimedOutError, after which the connection is closed, because the
+        Raises DisconnectedError; TimedOutError, after which the connection is closed, because the
         responses behind it would be late as well; IncompleteResponseError if requested rows are
         missing; or UnsupportedVersionError if the broker speaks none of `versions`.
         """
@@ -180,8 +180,8 @@ class Connection(asyncio.Protocol):
         return answer
 
     async def _room_for(self, api_name: str, timeout_ms: float) -> None:
-        """Wait until most of the sent bytes have left, or the connection has ended. Raise
-        TimedOutError and close if the peer takes too few bytes in `timeout_ms`."""
+        """Wait until most of the sent bytes have left, or the connection has ended. Raises
+        TimedOutError and closes if the peer takes too few bytes in `timeout_ms`."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._writable.wait()

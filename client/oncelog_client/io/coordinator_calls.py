@@ -69,7 +69,7 @@ async def ask(
     response. `implicit`: the transaction has version 2, so brokers add partitions to it and EndTxn
     bumps the epoch; otherwise the epoch stays.
 
-    Raise Unanswered at `deadline_ms`, even during an attempt, and Refused for a response that is
+    Raises Unanswered at `deadline_ms`, even during an attempt, and Refused for a response that is
     neither success nor a reason to retry.
     """
     api = api_of(type(request)).key
@@ -118,7 +118,7 @@ async def _attempt(
     versions: range,
     deadline_ms: float,
 ) -> R:
-    """Make one attempt that ends at `deadline_ms`. Raise RetriableError: a DisconnectedError with
+    """Make one attempt that ends at `deadline_ms`. Raises RetriableError: a DisconnectedError with
     `sent` False if the request was not sent, TimedOutError without a response."""
     try:
         async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):

@@ -111,7 +111,7 @@ class GroupSession:
     async def poll(self) -> None:
         """Advance the rebalance as far as possible without waiting for other members.
 
-        Raise the errors that make membership impossible, and those of listeners.
+        Raises the errors that make membership impossible, and those of listeners.
         """
         self._raise_failure()
         while self.needs_attention:

@@ -32,7 +32,7 @@ _HTTP_REQUEST: Final = b"GET / HTTP/1.0\r\n\r\n"
 async def negotiate_or_tell(connection: Connection) -> None:
     """Negotiate versions. If the peer closes the connection or is silent, find out what it speaks.
 
-    Raise ConnectError, with the cause TLS or HTTP if the peer speaks that.
+    Raises ConnectError, with the cause TLS or HTTP if the peer speaks that.
     """
     address = connection.address
     negotiating = asyncio.ensure_future(connection.negotiate())

@@ -186,7 +186,7 @@ class Positions:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None
     ) -> None:
         """Commit the offsets of the *next* records to read, within `default_api_timeout_ms` unless
-        `timeout_ms` is given. Raise as `Consumer.commit` does."""
+        `timeout_ms` is given. Raises as `Consumer.commit` does."""
         membership = self.membership
         if membership is None:
             raise IllegalStateError("commit needs a group: pass group_id=… to Consumer")

@@ -31,8 +31,8 @@ async def retry(
 ) -> R:
     """Return the result of the first attempt that succeeds within `timeout_ms`.
 
-    Raise the exception of an attempt if it is no RetriableError, or if `hopeless` returns True for
-    it. Raise the last RetriableError if the next attempt would start after the deadline, and
+    Raises the exception of an attempt if it is no RetriableError, or if `hopeless` returns True for
+    it. Raises the last RetriableError if the next attempt would start after the deadline, and
     TimedOutError, with the `failures` of that moment, if the deadline expires during an attempt.
     """
     deadline_ms = monotonic_ms() + timeout_ms

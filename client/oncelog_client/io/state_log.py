@@ -152,7 +152,7 @@ class StateLog:
         sequence number, and offsets of a group. A transaction that was left open becomes part of
         it.
 
-        Raise ProducerFencedError (nothing is committed) if the parent has another producer id or
+        Raises ProducerFencedError (nothing is committed) if the parent has another producer id or
         epoch, CommitOutcomeUnknown without a response to the commit, and KafkaError or
         RetriableError in all other cases, with nothing committed.
         """
@@ -333,7 +333,7 @@ class StateLog:
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all at once. Raise the first error after all have ended."""
+    """Run all at once. Raises the first error after all have ended."""
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -46,7 +46,7 @@ class Background:
     async def client(self, key: Hashable, make: Callable[[], C]) -> C:
         """Return the client of `key`, made and started at first use. Call it on the loop.
 
-        Raise what `start` raises; the next call starts a new client.
+        Raises what `start` raises; the next call starts a new client.
         """
         async with self._starting.setdefault(key, asyncio.Lock()):
             found: C | None = self._clients.get(key)

@@ -34,7 +34,7 @@ def abi() -> str:
 def load(name: str, stand_in: str) -> None:
     """Load the compiled extension `name` in place of `stand_in`, a Python file inside the zip.
 
-    Raise ImportError if the extension is not installed and the zip has none for this machine.
+    Raises ImportError if the extension is not installed and the zip has none for this machine.
     """
     archive = _archive(Path(stand_in))
     beside = [entry for entry in sys.path if Path(entry).absolute() != archive]

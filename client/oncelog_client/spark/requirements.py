@@ -55,7 +55,7 @@ def check_pyspark(version: str = pyspark.__version__) -> None:
 
 
 def check_workers(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the Python of Spark's workers on the driver's machine. Raise UnreadyWorkers if it has
+    """Return the Python of Spark's workers on the driver's machine. Raises UnreadyWorkers if it has
     no oncelog."""
     python = environment.get("PYSPARK_PYTHON") or "python3"
     found = shutil.which(python, path=environment.get("PATH", "")) or ""
@@ -69,7 +69,7 @@ def check_workers(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def check_java(environment: Mapping[str, str] = os.environ) -> int:
-    """Return the major version of the Java that PySpark starts. Raise MissingJava."""
+    """Return the major version of the Java that PySpark starts. Raises MissingJava."""
     java, place = _find_java(environment)
     said = _version(java) if java else ""
     found = _JAVA_VERSION.search(said)

@@ -195,7 +195,8 @@ class TransactionLifecycle:
     # -- records and partitions of the transaction
 
     async def _write_all(self, sender: Sender, deadline_ms: float) -> None:
-        """Raise TimedOutError (call again), or the error that ends the transaction."""
+        """Wait until all records are written. Raises TimedOutError (call again), or the error that
+        ends the transaction."""
         try:
             async with asyncio.timeout(max(deadline_ms - monotonic_ms(), 0) / 1000):
                 await sender.flush()
@@ -210,7 +211,7 @@ class TransactionLifecycle:
             raise self.transaction.error
 
     async def _drop_all(self, sender: Sender, deadline_ms: float) -> None:
-        """Drop unsent batches, wait for those in flight. Raise TimedOutError (call again)."""
+        """Drop unsent batches, wait for those in flight. Raises TimedOutError (call again)."""
         self._accumulator.aborting = True
         try:
             for batch in self._accumulator.drop_unsent():

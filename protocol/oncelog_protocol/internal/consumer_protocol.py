@@ -66,7 +66,7 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = LAT
 def decode_assignment(data: Buffer) -> ConsumerProtocolAssignment:
     """Decode a member's assignment. Of a newer version, the known fields are read, as in Java.
 
-    Raise ProtocolError, also for empty bytes, which a member gets if the leader has forgotten it.
+    Raises ProtocolError, also for empty bytes, which a member gets if the leader has forgotten it.
     """
     version = _known_version("ConsumerProtocolAssignment", data)
     return decode_body(ConsumerProtocolAssignment, version, data, exact=False)

@@ -154,7 +154,7 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
 def split_batches(
     buffer: Bytes, *, allow_partial: bool = False
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each batch in `buffer`. Raise UnsupportedMagic and
+    """Yield position and header of each batch in `buffer`. Raises UnsupportedMagic and
     CorruptRecords. `allow_partial`: stop before an incomplete last batch, as in a Fetch response,
     instead of raising.
     """

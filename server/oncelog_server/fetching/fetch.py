@@ -27,7 +27,7 @@ class Finder(Protocol):
         ...
 
     def find(self, key: PartitionKey) -> Partition:
-        """Raise Refused for a partition that is not served here, or not to this client."""
+        """Return a partition. Raises Refused if it is not served here, or not to this client."""
         ...
 
 

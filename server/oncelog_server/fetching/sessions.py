@@ -91,8 +91,8 @@ class FetchSessions:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchScope:
-        """Raise Refused: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
-        FETCH_SESSION_TOPIC_ID_ERROR."""
+        """Return the partitions of a request, and its session. Raises Refused:
+        FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             if session_epoch == FINAL_EPOCH or not wanted:

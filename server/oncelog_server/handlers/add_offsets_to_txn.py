@@ -37,7 +37,7 @@ def handle(
 def _add(
     services: BrokerServices, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> TransactionResult | Deferred[TransactionResult]:
-    """Raise Refused."""
+    """Add the partition of the group's offsets to the transaction. Raises Refused."""
     context.require(Operation.WRITE, transactional_id=request.transactional_id)
     context.require(Operation.READ, group=request.group_id)
     if CONSUMER_OFFSETS not in services.metadata.image.topics:

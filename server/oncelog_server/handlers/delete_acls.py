@@ -25,7 +25,7 @@ API = ApiKey.DELETE_ACLS
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
-    """Raise ProtocolError for an UNKNOWN in a filter, which closes the connection as in Kafka."""
+    """Raises ProtocolError for an UNKNOWN in a filter, which closes the connection as in Kafka."""
     for acl_filter in request.filters:
         check_known(
             acl_filter.resource_type_filter,

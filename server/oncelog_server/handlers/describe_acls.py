@@ -21,7 +21,8 @@ API = ApiKey.DESCRIBE_ACLS
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
-    """Raise ProtocolError for an UNKNOWN in the filter, which closes the connection as in Kafka."""
+    """Raises ProtocolError for an UNKNOWN in the filter, which closes the connection as in
+    Kafka."""
     check_known(
         request.resource_type_filter,
         request.pattern_type_filter,

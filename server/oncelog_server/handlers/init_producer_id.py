@@ -78,7 +78,7 @@ def _init(
 
 
 def _membership(services: BrokerServices, request: InitProducerIdRequest) -> GroupAssignment | None:
-    """Return the membership of a producer in a consumer group, None if the request has none. Raise
+    """Return the membership of a producer in a consumer group, None if the request has none. Raises
     Refused if it is incomplete or not enabled."""
     group_id, generation_id = request.consumer_group_id, request.consumer_group_generation
     assigned = request.assigned_partitions

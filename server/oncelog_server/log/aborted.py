@@ -108,7 +108,7 @@ class AbortedTransactions:
         self._unwritten += data
 
     def write(self, base_offset: int) -> None:
-        """Append the rows that the file lacks. Raise StorageError; the file is then unchanged."""
+        """Append the rows that the file lacks. Raises StorageError; the file is then unchanged."""
         if self._growing is None or self._growing[0] != base_offset:
             self._growing = (base_offset, self._files.open(self._path(base_offset), create=True))
         self._growing[1].append(self._unwritten)
@@ -161,7 +161,7 @@ class AbortedTransactions:
         return index
 
     def checkpoint(self, sizes: Mapping[int, int]) -> None:
-        """Write the known checksums, and the sizes of these segments, by base offset. Raise
+        """Write the known checksums, and the sizes of these segments, by base offset. Raises
         StorageError."""
         known = self._known(sizes)
         lines = []

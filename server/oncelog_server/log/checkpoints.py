@@ -31,7 +31,7 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(data: bytes) -> list[str]:
-    """Return the lines of a checkpoint; an empty file has none, as in Kafka. Raise
+    """Return the lines of a checkpoint; an empty file has none, as in Kafka. Raises
     MalformedCheckpoint, also if the last line has no end: a power loss may have left `7 2` of `7
     247`."""
     if data and data[-1:] != b"\n":
@@ -112,7 +112,8 @@ def encode_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(data: bytes) -> MetaProperties:
-    """Raise MalformedCheckpoint; the message continues the name of the file."""
+    """Return the contents of meta.properties. Raises MalformedCheckpoint; the message continues the
+    name of the file."""
     if not data.strip():
         raise MalformedCheckpoint("is empty")
     try:

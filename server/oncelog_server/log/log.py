@@ -160,7 +160,7 @@ class PartitionLog:
 
         `records` must be writable; the log keeps no reference. A duplicate of one of the producer's
         last five batches is not appended again: the result has its first offset and `duplicate`.
-        Raise AppendError and StorageError; then nothing has changed.
+        Raises AppendError and StorageError; then nothing has changed.
         """
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
@@ -259,7 +259,7 @@ class PartitionLog:
         """Append batches of the leader to a follower's log, with their offsets and leader epochs.
         Return the new log end offset. A last batch that is cut off is left out.
 
-        Raise CorruptRecords and UnexpectedBatch, after which nothing has changed, or StorageError:
+        Raises CorruptRecords and UnexpectedBatch, after which nothing has changed, or StorageError:
         the batches before the refused one are then appended.
         """
         self.refusals.raise_failure()
@@ -321,8 +321,8 @@ class PartitionLog:
             raise
 
     def try_again(self, now_ms: int) -> None:
-        """Retry the writes that the disk has refused, if any. Raise StorageError if it refuses them
-        again."""
+        """Retry the writes that the disk has refused, if any. Raises StorageError if it refuses
+        them again."""
         refusals = self.refusals
         refusals.undo_interrupted()
         refusals.raise_failure()
@@ -409,7 +409,7 @@ class PartitionLog:
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the end of the log; do nothing if the last one is empty. The
-        closed segment is made durable in the background. Raise StorageError; then nothing has
+        closed segment is made durable in the background. Raises StorageError; then nothing has
         changed."""
         if not self.segments.active.size:
             return
@@ -470,7 +470,7 @@ class PartitionLog:
         """Drop every batch with a record at or above `offset`, in a follower's log that differs
         from the leader's (KIP-101). Call `lower_recovery_point` first.
 
-        Raise OffsetOutOfRange if the log would end below its start. Raises StorageError and
+        Raises OffsetOutOfRange if the log would end below its start. Raises StorageError and
         CorruptLog: nothing is dropped, or the log has failed and a restart finds some batches
         dropped.
         """

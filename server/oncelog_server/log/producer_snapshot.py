@@ -43,7 +43,8 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode(data: bytes, now_ms: int) -> list[ProducerEntry]:
-    """Raise ValueError for an invalid snapshot. Times after `now_ms` become `now_ms`."""
+    """Return the entries of a snapshot. Times after `now_ms` become `now_ms`. Raises ValueError for
+    an invalid snapshot."""
     entries = []
     for row in format.decode_producer_snapshot(data):
         timestamp = min(row.timestamp, now_ms)
@@ -112,8 +113,8 @@ class Snapshots:
         self.remove([offset for offset in self.offsets if offset not in wanted])
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove the snapshots of later offsets. Raise StorageError. A start would believe a
-        remaining snapshot once the log has grown beyond it again."""
+        """Remove the snapshots of later offsets: a start would believe one that is left once the
+        log has grown beyond it again. Raises StorageError."""
         for offset in [offset for offset in self.offsets if offset > end_offset]:
             removed = self._path(offset, DELETED_SUFFIX)
             self._files.rename(self._path(offset), removed)

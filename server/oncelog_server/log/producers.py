@@ -148,7 +148,7 @@ class Producers:
         """Check that this batch may be appended. Return the batch that it repeats, if that is one
         of the last five.
 
-        Records of coordinators have no sequence numbers. Raise AppendError with
+        Records of coordinators have no sequence numbers. Raises AppendError with
         INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE; with
         UNKNOWN_PRODUCER_ID for an id that was never assigned; with POLICY_VIOLATION for a new id
         above the limit.

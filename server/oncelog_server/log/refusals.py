@@ -64,7 +64,7 @@ class Refusals:
         self.refused(error)
 
     def undo_interrupted(self) -> None:
-        """Undo the interrupted operation. Raise StorageError if the disk refuses that, too."""
+        """Undo the interrupted operation. Raises StorageError if the disk refuses that, too."""
         if self.interrupted is None:
             return
         self.interrupted()
@@ -102,7 +102,7 @@ class Refusals:
 
     def write_owed(self, *, needed_only: bool = True) -> None:
         """Write the side files that the disk has refused; with `needed_only`, the `needed` ones of
-        them. Raise StorageError at the first one that is refused again."""
+        them. Raises StorageError at the first one that is refused again."""
         for path, (write, needed) in list(self._owed.items()):
             if needed or not needed_only:
                 write()
@@ -110,7 +110,7 @@ class Refusals:
 
     def try_again(self, log: File, roll: Callable[[], None]) -> None:
         """Retry the refused writes. For a refused append, append as many zeros to `log`, at most 1
-        MiB, and cut them off again. Raise StorageError if the disk refuses."""
+        MiB, and cut them off again. Raises StorageError if the disk refuses."""
         if self.current is None:
             return
         self.write_owed(needed_only=False)

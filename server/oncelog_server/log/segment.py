@@ -208,7 +208,7 @@ class Segment:
         self._recent_positions.clear()
 
     def resume(self) -> None:
-        """Take over a file that was closed cleanly: its end, and its indexes. Raise CorruptLog if
+        """Take over a file that was closed cleanly: its end, and its indexes. Raises CorruptLog if
         it does not consist of batches."""
         if not self.log.size:
             self.start_indexes()
@@ -359,8 +359,8 @@ class Segment:
         return self.first_timestamp
 
     def rebuild_indexes(self) -> None:
-        """Compute both indexes from the headers of the log. Raise CorruptLog and StorageError, and
-        then keep the previous state: readers would otherwise take the segment for an empty one."""
+        """Compute both indexes from the headers of the log. Raises CorruptLog and StorageError; the
+        previous state then stays: readers would otherwise take the segment for an empty one."""
         before = {name: getattr(self, name) for name in _REBUILT}
         self.start_indexes()
         try:
@@ -414,7 +414,7 @@ class Segment:
         unlinked.
 
         The log file comes first: after a crash there are indexes without a log, which a start
-        removes, and never a log without its txnindex, which a start may believe. Raise
+        removes, and never a log without its txnindex, which a start may believe. Raises
         StorageError: the names are unchanged or, if the disk refuses to restore them, the log file
         is open under the new name. The next call completes it, or `unmark_deleted` undoes it.
         """
@@ -435,7 +435,7 @@ class Segment:
         return list(self._marked)
 
     def unmark_deleted(self) -> None:
-        """Undo `mark_deleted`, as far as it came, in reverse order: the log file comes last. Raise
+        """Undo `mark_deleted`, as far as it came, in reverse order: the log file comes last. Raises
         StorageError, after which it may be called again: the log file stays open under its current
         name."""
         if not self._marked:

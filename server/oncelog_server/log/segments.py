@@ -106,7 +106,7 @@ class LogSegments(Sequence[Segment]):
     # Adding and removing segments.
 
     def roll(self, now_ms: int, jitter_ms: int) -> None:
-        """Begin a new segment at the end of the log. Raise StorageError; then nothing has changed:
+        """Begin a new segment at the end of the log. Raises StorageError; then nothing has changed:
         everything that the disk may refuse comes first."""
         old = self.active
         old.write_indexes()
@@ -174,7 +174,7 @@ class LogSegments(Sequence[Segment]):
 
     def truncate(self, cut: Cut, interval: int) -> None:
         """Cut the log. `interval`: `index.interval.bytes`. The last segment is removed first, so
-        that a crash leaves a log without a gap. Raise StorageError and CorruptLog: only a restart
+        that a crash leaves a log without a gap. Raises StorageError and CorruptLog: only a restart
         finds out which batches are left."""
         segment, appended_bytes = cut.segment, self.appended_bytes
         rows = [

@@ -34,7 +34,7 @@ def write_whole(files: Files, path: str, data: bytes) -> None:
 
 
 def swap_in(files: Files, path: str, data: bytes) -> None:
-    """Keep the old file until the new one is written. Raise StorageError; the old file is then
+    """Keep the old file until the new one is written. Raises StorageError; the old file is then
     unchanged. A temporary file beside it is overwritten by the next write, or removed by the next
     start."""
     write_whole(files, path + TEMPORARY_SUFFIX, data)

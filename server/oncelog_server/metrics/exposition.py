@@ -49,7 +49,7 @@ class Metric(msgspec.Struct, frozen=True):
         return f"# HELP {self.name} {text}\n# TYPE {self.name} {self.kind}\n"
 
     def line(self, value: float, *labels: str) -> str:
-        """Return the line of one sample. Raise ValueError if a label is missing."""
+        """Return the line of one sample. Raises ValueError if a label is missing."""
         return f"{self.name}{label_text(self.labels, labels)} {value}\n"
 
     def only(self, value: float) -> Iterator[str]:

@@ -38,7 +38,7 @@ class BindAddress(msgspec.Struct, frozen=True):
 async def bind(
     factory: Callable[[], asyncio.BaseProtocol], address: BindAddress, backlog: int
 ) -> asyncio.Server:
-    """Return a server that is bound and does not listen yet. Raise CannotListen if it cannot be
+    """Return a server that is bound and does not listen yet. Raises CannotListen if it cannot be
     bound."""
     try:
         return await asyncio.get_running_loop().create_server(
@@ -54,7 +54,8 @@ async def bind(
 
 
 async def listen(server: asyncio.Server, address: BindAddress, backlog: int) -> None:
-    """Listen on all sockets of a bound server and accept. Raise CannotListen if a socket cannot."""
+    """Listen on all sockets of a bound server and accept. Raises CannotListen if a socket
+    cannot."""
     try:
         for bound in server.sockets:
             with bound.dup() as same:

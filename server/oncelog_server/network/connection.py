@@ -66,7 +66,7 @@ class Server(Protocol):
     send_buffer_bytes: int
 
     def serve(self, frame: memoryview, session: Session) -> EncodedResponse:
-        """Serve a request. Raise ProtocolError to close the connection."""
+        """Serve a request. Raises ProtocolError to close the connection."""
         ...
 
     def connection_opened(self, connection: Connection) -> bool:

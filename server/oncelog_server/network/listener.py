@@ -85,7 +85,7 @@ class Listener:
 
     async def bind(self, name: str, host: str, port: int) -> tuple[str, int]:
         """Bind one listener; return its address (port 0 picks a free one). No client is served
-        before `accept`. Raise CannotListen if it cannot be bound."""
+        before `accept`. Raises CannotListen if it cannot be bound."""
         loop = asyncio.get_running_loop()
         address = BindAddress(
             host, port, f"listeners={name}", "stop it, or --port 0 picks a free one"
@@ -97,7 +97,7 @@ class Listener:
         return str(bound[0]), int(bound[1])
 
     async def accept(self) -> None:
-        """Begin to serve on all bound sockets. Raise CannotListen if one cannot listen."""
+        """Begin to serve on all bound sockets. Raises CannotListen if one cannot listen."""
         for server, address in self._servers:
             await listen(server, address, self._limits.backlog)
         loop = asyncio.get_running_loop()

@@ -301,7 +301,7 @@ class _Sending:
         self._end = file_range.position + len(file_range)
 
     def step(self, descriptor: int) -> None:
-        """Send until the end. Raise BlockingIOError if the socket is full."""
+        """Send until the end. Raises BlockingIOError if the socket is full."""
         source = self._range.file.fileno()
         while self._position < self._end:
             sent = os.sendfile(descriptor, source, self._position, self._end - self._position)

@@ -25,8 +25,8 @@ class Writables:
         return hasattr(select, "epoll")
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever the descriptor becomes writable. Raise OSError if no descriptors
-        are left."""
+        """Call `callback` whenever the descriptor becomes writable. Raises OSError if no
+        descriptors are left."""
         if self._poller is None:
             self._poller = select.epoll()
             self._loop.add_reader(self._poller.fileno(), self._look)

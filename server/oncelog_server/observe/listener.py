@@ -43,7 +43,7 @@ class MetricsListener:
         self._pages = 0
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
-        """Bind the port and return the address. No scraper is served before `accept`. Raise
+        """Bind the port and return the address. No scraper is served before `accept`. Raises
         CannotListen if it cannot be bound."""
         way_out = "stop it, or oncelog.metrics.port=0 picks a free one, -1 none"
         self._place = BindAddress(host, port, "oncelog.metrics.host", way_out)
@@ -52,7 +52,7 @@ class MetricsListener:
         return str(bound[0]), int(bound[1])
 
     async def accept(self) -> None:
-        """Begin to serve. Raise CannotListen if the socket cannot listen."""
+        """Begin to serve. Raises CannotListen if the socket cannot listen."""
         assert self._server is not None
         assert self._place is not None
         await listen(self._server, self._place, BACKLOG)

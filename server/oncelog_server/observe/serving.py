@@ -21,7 +21,7 @@ async def bind_metrics(
     connected: Connected,
     cleaner: Callable[[], Cleaning | None],
 ) -> MetricsListener:
-    """Return a server that is bound and does not accept yet. Raise OSError if it cannot be
+    """Return a server that is bound and does not accept yet. Raises OSError if it cannot be
     bound."""
     lag = GroupLag(services.groups.views, services.partitions)
     page = Page(services, served, connected, cleaner, services.clock.now_ms(), process_figures, lag)

@@ -442,7 +442,7 @@ class Partition:
 
     def read_appended(self, offset: int, max_bytes: int) -> FileRange | None:
         """Return the records from the batch with `offset` up to the log end; None if there are
-        none. Raise StorageError and CorruptLog."""
+        none. Raises StorageError and CorruptLog."""
         log = self._log
         limit = log.log_end_offset
         return log.read(offset, max_bytes, limit=limit, at_least_one=True).records
@@ -478,7 +478,7 @@ class Partition:
         return self._log.failure
 
     def try_again(self, now_ms: int) -> None:
-        """Retry the writes that the disk has refused. Raise StorageError if it refuses them
+        """Retry the writes that the disk has refused. Raises StorageError if it refuses them
         again."""
         self._log.try_again(now_ms)
 

@@ -107,7 +107,7 @@ class FrameReader:
 
     def received(self, count: int) -> Iterator[memoryview]:
         """Yield the complete frames in order. A view is valid until the next one is asked for,
-        unless the frame had a buffer of its own. Raise ProtocolError for an invalid length."""
+        unless the frame had a buffer of its own. Raises ProtocolError for an invalid length."""
         frame = self._frame
         if frame is not None:
             self._received += count

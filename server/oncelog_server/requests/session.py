@@ -57,6 +57,6 @@ class Handshake:
         self.stage = Stage.HANDSHAKE
 
     def transport_open(self, host: str, has_hung_up: Callable[[], bool]) -> Session:
-        """Return the session. Raise KeyError if the transport was open already."""
+        """Return the session. Raises KeyError if the transport was open already."""
         self.stage, principal = HANDSHAKE[self.stage, HandshakeEvent.TRANSPORT_OPEN]
         return Session(principal, host, self._listener, has_hung_up)

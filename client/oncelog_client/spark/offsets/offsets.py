@@ -80,7 +80,7 @@ ENDING_OPTIONS: Final = tuple(_ENDING)
 
 
 def starting_spec(options: Options, *, streaming: bool) -> OffsetSpec:
-    """Return where a query without a checkpoint begins. Raise OptionError.
+    """Return where a query without a checkpoint begins. Raises OptionError.
 
     By default a stream begins at latest, and a batch at earliest.
     """
@@ -91,7 +91,7 @@ def starting_spec(options: Options, *, streaming: bool) -> OffsetSpec:
 
 
 def ending_spec(options: Options) -> OffsetSpec:
-    """Return where a batch ends, by default at latest. Raise OptionError."""
+    """Return where a batch ends, by default at latest. Raises OptionError."""
     place = _place(options, _ENDING) or AtEdge(LATEST)
     _forbid(place, EARLIEST, _ENDING.offsets, "earliest (-2) is no end")
     if isinstance(place, AtSink):
@@ -142,7 +142,7 @@ def _forbid(place: OffsetSpec, edge: int, option: str, reason: str) -> None:
 def read_partitions(
     option: str, text: str, shown: str, *, least: int
 ) -> tuple[tuple[TopicPartition, int], ...]:
-    """Read a number of `least` or more for each partition, from JSON. Raise OptionError."""
+    """Read a number of `least` or more for each partition, from JSON. Raises OptionError."""
     found: dict[TopicPartition, int] = {}
     for topic, by_partition in read_json_object(option, text, shown).items():
         if not isinstance(by_partition, dict):
@@ -170,7 +170,7 @@ def to_json(offsets: Offsets) -> dict[str, Any]:
 
 
 def from_json(document: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
-    """Return the offsets, None for the start of a query. Raise ValueError for anything else."""
+    """Return the offsets, None for the start of a query. Raises ValueError for anything else."""
     try:
         if isinstance(document.get(START), str):
             return None

@@ -31,7 +31,7 @@ class NoSourceEnd(ValueError):
 
 
 def of_checkpoint(text: str) -> dict[str, Any] | None:
-    """Read the file `offsets/<batchId>`; None if no source has offsets of our form. Raise
+    """Read the file `offsets/<batchId>`; None if no source has offsets of our form. Raises
     TwoEnds."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != _VERSION:
@@ -50,7 +50,7 @@ def too_long(sink_id: str, most_bytes: int) -> NoSourceEnd:
 
 
 def of_sink(sink_id: str, kept: str | None) -> Offsets:
-    """Read the JSON text that a sink has kept. Raise NoSourceEnd."""
+    """Read the JSON text that a sink has kept. Raises NoSourceEnd."""
     try:
         found = None if kept is None else from_json(json.loads(kept))
     except (AttributeError, TypeError, ValueError):

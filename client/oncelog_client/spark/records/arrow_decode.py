@@ -71,7 +71,7 @@ def decode(
     """Yield the records of a Fetch response at offsets in [start, end), as Arrow batches.
 
     `batches` are positions and headers, in order, without those that are invisible
-    (`isolation.marked_batches`). An Arrow batch has about ROWS rows and is never empty. Raise
+    (`isolation.marked_batches`). An Arrow batch has about ROWS rows and is never empty. Raises
     CorruptRecords as the ordinary decoder does, and for a timestamp that Spark's type cannot hold.
     Headers are decoded only if their column is wanted.
     """
@@ -149,7 +149,7 @@ def _closed(group: _Group, parts: list[bytes]) -> _Group:
 def _decode_columns(
     group: _Group, partition: TopicPartition, columns: Sequence[str], start: int, end: int
 ) -> pa.RecordBatch:
-    """Decode whole columns. Raise Unusual if the ordinary decoder is needed."""
+    """Decode whole columns. Raises Unusual if the ordinary decoder is needed."""
     found = find(group.data, group.bodies)
     offsets = _offsets(group, found)
     makers: dict[str, Callable[[], Any]] = {
@@ -239,7 +239,7 @@ def _decode_plainly(
     end: int,
     max_batch_bytes: int,
 ) -> pa.RecordBatch:
-    """Decode record by record, as the ordinary decoder. Raise CorruptRecords."""
+    """Decode record by record, as the ordinary decoder. Raises CorruptRecords."""
     records: list[Record] = []
     kinds: list[int] = []
     for position, header in zip(group.positions, group.headers, strict=True):

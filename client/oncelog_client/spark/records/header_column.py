@@ -20,7 +20,7 @@ _MOST: Final = 64
 
 
 def headers_column(data: Bytes, found: RecordPositions) -> pa.Array:
-    """Return the headers column. Raise Unusual for very many headers, or if they do not end with
+    """Return the headers column. Raises Unusual for very many headers, or if they do not end with
     their record."""
     if isinstance(found.headers_count, pa.Scalar) and not found.headers_count.as_py():
         return pa.nulls(found.rows, HEADERS)

@@ -68,7 +68,7 @@ class RecordPositions:
 def find(data: Bytes, bodies: Sequence[Body]) -> RecordPositions:
     """Return the positions of all parts in the records of these batches, which are not empty.
 
-    Raise Unusual. The bytes between `headers_start` and `end` are not checked.
+    Raises Unusual. The bytes between `headers_start` and `end` are not checked.
     """
     try:
         begins, ends = _ends(data, bodies)
@@ -157,7 +157,7 @@ def varints(
     """Return the numbers at these positions, still in zigzag, and the positions after them. There
     is at least one position.
 
-    Raise Unusual, or IndexError beyond the end of the data.
+    Raises Unusual, or IndexError beyond the end of the data.
     """
     column = _bytes(data)
     byte = pc.take(column, position)
@@ -211,7 +211,7 @@ def _signed(numbers: Numbers) -> Numbers:
 
 
 def length_of(numbers: Numbers) -> Numbers:
-    """Return the numbers decoded from zigzag. Raise Unusual if one is negative."""
+    """Return the numbers decoded from zigzag. Raises Unusual if one is negative."""
     if _has_odd(numbers):
         raise Unusual("a negative length or count")
     return pc.shift_right(numbers, _ONE)

@@ -129,7 +129,7 @@ class Options:
         return None if value is None else value.strip()
 
     def required(self, name: str) -> str:
-        """Return the value; raise OptionError if it is missing or empty."""
+        """Return the value. Raises OptionError if it is missing or empty."""
         value = self.text(name)
         if not value:
             raise OptionError(name, value, "is needed")
@@ -171,14 +171,14 @@ class Options:
 
 
 def read_boolean(name: str, value: str) -> bool:
-    """Return `true` or `false` in any case, as Scala reads them. Raise OptionError."""
+    """Return `true` or `false` in any case, as Scala reads them. Raises OptionError."""
     if value.lower() not in _BOOLEANS:
         raise OptionError(name, value, "is neither true nor false")
     return _BOOLEANS[value.lower()]
 
 
 def read_integer(name: str, value: str, *, least: int | None = None) -> int:
-    """Return a whole number of at most 64 bits. Raise OptionError."""
+    """Return a whole number of at most 64 bits. Raises OptionError."""
     if not _WHOLE.fullmatch(value) or len(value) > 20 or not -(1 << 63) <= int(value) < 1 << 63:
         raise OptionError(name, value, "is no whole number")
     if least is not None and int(value) < least:
@@ -187,7 +187,7 @@ def read_integer(name: str, value: str, *, least: int | None = None) -> int:
 
 
 def read_json_object(name: str, value: str, shown: str) -> dict[str, Any]:
-    """Return a JSON object without repeated names. Raise OptionError."""
+    """Return a JSON object without repeated names. Raises OptionError."""
     try:
         found = json.loads(value, object_pairs_hook=_without_repeats)
     except ValueError as error:

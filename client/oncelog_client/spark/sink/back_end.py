@@ -26,7 +26,7 @@ class BackEnd(Protocol):
 
     async def perform(self, command: Command) -> Answer:
         """Carry out a command of the driver. The tables of the state machines list the answers to
-        each command. Raise SinkError if the broker refuses for another reason (rights, options),
+        each command. Raises SinkError if the broker refuses for another reason (rights, options),
         and RetriableError if time is up and nothing was decided.
 
         Look: `Stored.open_ids` lists the sink's open transactions at the coordinator, of all
@@ -40,6 +40,6 @@ class BackEnd(Protocol):
 
     async def begin(self, producer: Producer, plan: Plan) -> None:
         """On an executor: bump the epoch of the producer's transactional id, which aborts what it
-        had open, and begin a transaction. Raise FencedInGroupError or ProducerFencedError if a
+        had open, and begin a transaction. Raises FencedInGroupError or ProducerFencedError if a
         newer driver has taken over. `Producer.hand_over_transaction` comes next."""
         ...

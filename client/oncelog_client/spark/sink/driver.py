@@ -52,7 +52,7 @@ S = TypeVar("S")
 
 
 def commit_kind(options: SinkOptions) -> CommitKind:
-    """Return the kind of commit: the option sinkProtocol, or what the broker announces. Raise
+    """Return the kind of commit: the option sinkProtocol, or what the broker announces. Raises
     SinkError or KafkaError."""
     return background().run(_commit_kind(options), CALL_TIMEOUT_S)
 
@@ -99,7 +99,7 @@ async def _commit_kind(options: SinkOptions) -> CommitKind:
 
 
 def plan(options: SinkOptions, intent: Intent) -> Plan:
-    """Plan a batch (step 0). Raise SinkError, KafkaError or TimeoutError."""
+    """Plan a batch (step 0). Raises SinkError, KafkaError or TimeoutError."""
     key = (os.getpid(), options.admin.bootstrap_servers, intent.sink_id)
     begun = _generations.pop(key, None)
     if begun is None:
@@ -159,7 +159,7 @@ def commit(
     batch_id: int | None,
     source_end: str | None,
 ) -> bool:
-    """Commit a batch (step 2). Return whether this call has committed. Raise SinkError or
+    """Commit a batch (step 2). Return whether this call has committed. Raises SinkError or
     KafkaError."""
     _warn_of_slow_tasks(options, messages)
     begun = committing.begin(messages, batch_id, source_end)
@@ -196,7 +196,7 @@ def _committed(
 def abort(
     options: SinkOptions, messages: Sequence[TaskMessage | None], batch_id: int | None
 ) -> None:
-    """Abort a batch (step 3). Raise SinkError or KafkaError."""
+    """Abort a batch (step 3). Raises SinkError or KafkaError."""
     begun = aborting.begin(messages, batch_id)
     performer = _back_end_of(options, messages)
     _run(performer, begun, aborting.step, lambda _: f"batch {batch_id}: aborted")
@@ -247,7 +247,7 @@ def _run(
     step: Callable[[S, Answer], tuple[S, Any]],
     said: Callable[[Outcome], str],
 ) -> Outcome:
-    """Run a machine to its outcome and log what `said` returns for it. Raise SinkError for
+    """Run a machine to its outcome and log what `said` returns for it. Raises SinkError for
     Raised."""
     started_ms, steps = monotonic_ms(), 0
     state, command = begun

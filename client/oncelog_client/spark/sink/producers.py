@@ -56,7 +56,7 @@ _sinks: Final[dict[Key, _Sink]] = {}
 
 
 async def take(setup: ClientSetup, plan: Plan) -> Taken:
-    """Return a connected producer with an id for this attempt. Raise RetriableError without a
+    """Return a connected producer with an id for this attempt. Raises RetriableError without a
     broker."""
     key = (os.getpid(), setup, plan.sink_id)
     # A sink that is used once has an id for each attempt, and its producers are not kept.

@@ -179,7 +179,7 @@ class RecordCommit:
 
     async def _read(self, admin: Admin, *, stable: bool) -> RecordLog:
         """Read the rest of the log. `stable`: until nothing of the sink is open in it, because
-        Kafka responds to EndTxn before the marker is in the log. Raise TimedOutError."""
+        Kafka responds to EndTxn before the marker is in the log. Raises TimedOutError."""
         key = (self._setup, self._sink_id)
         deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
         while True:
@@ -206,7 +206,7 @@ class RecordCommit:
 
     async def _check_topic(self, admin: Admin) -> None:
         """Create the state topic if it is missing, and check, once in a process, that it is
-        compacted. Raise SinkError."""
+        compacted. Raises SinkError."""
         key = (self._setup, STATE_PARTITION.topic)
         if key in _checked:
             return
@@ -367,7 +367,7 @@ async def _create_topic(admin: Admin) -> None:
 async def _cleanup_policy(admin: Admin) -> str | None:
     """Return cleanup.policy of the state topic, None if it is unknown. A Kafka broker may learn of
     a topic some milliseconds after the controller has created it, so an unknown topic is retried
-    until default_api_timeout_ms. Raise KafkaError."""
+    until default_api_timeout_ms. Raises KafkaError."""
     place = ConfigResource(ResourceType.TOPIC, STATE_PARTITION.topic)
     deadline_ms = monotonic_ms() + admin.config.default_api_timeout_ms
     while True:

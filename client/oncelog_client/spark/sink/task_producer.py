@@ -9,7 +9,7 @@ class TaskProducer(Producer):
     """A producer that can refresh the metadata of a topic before `metadata_max_age_ms`."""
 
     async def partitions_now(self, topic: str) -> int:
-        """Return the number of partitions of a topic, from the broker. Raise as
+        """Return the number of partitions of a topic, from the broker. Raises as
         `partitions_for`."""
         await self._cluster.retry(self._cluster.refresh, self.config.max_block_ms)
         return len(await self.partitions_for(topic))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def stream_writer(options: Options, schema: StructType) -> StreamWriter:
-    """Make the writer of a stream. Raise OptionError or SinkError.
+    """Make the writer of a stream. Raises OptionError or SinkError.
 
     Output mode complete appends the whole result in every batch, as in Spark's own Kafka sink,
     because a log cannot be overwritten. Here all of it becomes visible at once.
@@ -26,7 +26,7 @@ def stream_writer(options: Options, schema: StructType) -> StreamWriter:
 
 
 def batch_writer(options: Options, schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Make the writer of a batch. Raise OptionError or SinkError."""
+    """Make the writer of a batch. Raises OptionError or SinkError."""
     if overwrite:
         raise SinkError(
             'save mode Overwrite is not possible: a log is only appended to. Use mode("append")'

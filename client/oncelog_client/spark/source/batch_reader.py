@@ -35,7 +35,7 @@ class BatchReader(DataSourceReader):
         self._reads = PartitionReads.of(options, columns)
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks. Raise OptionError, DataLossError, UndecidedError or KafkaError."""
+        """Plan the tasks. Raises OptionError, DataLossError, UndecidedError or KafkaError."""
         for remark in self._options.remarks:
             _log.warning("%s", remark)
         ranges, losses = logs.ask(self._options, self._plan)

@@ -60,7 +60,7 @@ class Catalogue:
         self._looked_ms: float | None = None
 
     async def start(self) -> None:
-        """Connect. Raise RetriableError if no bootstrap server can be reached."""
+        """Connect. Raises RetriableError if no bootstrap server can be reached."""
         self._cluster.all_topics = bool(self._key.subscription.pattern)
         self._cluster.watch(self._key.subscription.named)
         await self._cluster.start()
@@ -125,7 +125,7 @@ class Catalogue:
         await commit_offsets(self._cluster, group, rows, self._timeout_ms)
 
     async def sink_state(self, sink_id: str) -> SinkState | None:
-        """Return the state of a sink in the same cluster, None if it has committed nothing. Raise
+        """Return the state of a sink in the same cluster, None if it has committed nothing. Raises
         StateUnreadable."""
 
         # Imported here: few queries need it, and each query starts several processes.

@@ -32,7 +32,7 @@ class FetchSocket:
     """
 
     def __init__(self, address: Address, version: int, config: ConsumerConfig) -> None:
-        """Connect. Raise DisconnectedError or TimedOutError."""
+        """Connect. Raises DisconnectedError or TimedOutError."""
         self.address = address
         self._version = version
         self._requests = Requests(config.client_id)
@@ -55,7 +55,7 @@ class FetchSocket:
         return len(self._requests) > 0
 
     def send(self, request: FetchRequest) -> None:
-        """Send a request. Raise DisconnectedError or TimedOutError."""
+        """Send a request. Raises DisconnectedError or TimedOutError."""
         _, parts = self._requests.send(request, self._version)
         try:
             self._socket.sendall(b"".join(parts))
@@ -65,8 +65,8 @@ class FetchSocket:
             raise self._disconnected(error) from error
 
     def receive(self) -> FetchResponse:
-        """Wait for the response to the oldest request, and return it. Raise DisconnectedError, also
-        for an invalid response, or TimedOutError after `request_timeout_ms` without a byte.
+        """Wait for the response to the oldest request, and return it. Raises DisconnectedError,
+        also for an invalid response, or TimedOutError after `request_timeout_ms` without a byte.
 
         Its records are in a buffer that the next call overwrites.
         """

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, T]]) -> T:
-    """Return what `work` returns for a catalogue. Raise TimeoutError if it takes too long."""
+    """Return what `work` returns for a catalogue. Raises TimeoutError if it takes too long."""
     key = CatalogueKey(
         options.admin, options.subscription, options.fetch_retries, options.fetch_retry_interval_ms
     )
@@ -35,7 +35,7 @@ def ask(options: SourceOptions, work: Callable[[Catalogue], Coroutine[Any, Any, 
 
 
 async def first_ends(catalogue: Catalogue, options: SourceOptions) -> dict[TopicPartition, int]:
-    """Return the ends of all partitions of a query that begins. Raise KafkaError if a topic that
+    """Return the ends of all partitions of a query that begins. Raises KafkaError if a topic that
     the options name does not exist: it may be misspelled."""
     subscription = options.subscription
     for attempt in range(options.fetch_retries):

@@ -35,7 +35,7 @@ async def resolve(
 ) -> dict[TopicPartition, int]:
     """Return an offset for each partition in `ends`; an offset found by time is at most its end.
 
-    Raise OptionError if the option names other partitions, or a time after the last record
+    Raises OptionError if the option names other partitions, or a time after the last record
     (`startingOffsetsByTimestampStrategy`); NoSourceEnd; KafkaError.
     """
     option = "startingOffsets" if starting else "endingOffsets"

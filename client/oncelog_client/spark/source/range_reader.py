@@ -79,7 +79,7 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records at offsets in [start, end), with these columns in this order.
 
-    Offsets may be missing (markers, aborted transactions, compaction). Raise DataLost if the log
+    Offsets may be missing (markers, aborted transactions, compaction). Raises DataLost if the log
     begins after the next offset; KafkaError (CORRUPT_MESSAGE) at a corrupt batch;
     RecordTooLargeError at a batch that decompresses to more than `ConsumerConfig.max_batch_bytes`;
     TimedOutError, with the last error, after `poll_timeout_ms` without progress.
@@ -177,7 +177,7 @@ class _Reader:
             self._drop()
 
     def fetched(self, offset: int) -> PartitionData:
-        """Return batches from `offset` on. Raise as `read_range` does."""
+        """Return batches from `offset` on. Raises as `read_range` does."""
         deadline_ms = monotonic_ms() + self._poll_timeout_ms
         failures = 0
         while True:

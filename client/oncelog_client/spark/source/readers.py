@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def source_schema(options: Options) -> str:
-    """Return the schema for a query without its own. Raise OptionError, also for options that a
+    """Return the schema for a query without its own. Raises OptionError, also for options that a
     reader would refuse later."""
     read_subscription(options)
     client_setup(options, "source", "consumer")
@@ -26,12 +26,12 @@ def source_schema(options: Options) -> str:
 
 
 def batch_reader(options: Options, schema: StructType) -> BatchReader:
-    """Make the reader of a batch. Raise OptionError or SchemaError."""
+    """Make the reader of a batch. Raises OptionError or SchemaError."""
     return BatchReader(source_options(options, streaming=False), _columns(schema))
 
 
 def stream_reader(options: Options, schema: StructType) -> StreamReader:
-    """Make the reader of a stream. Raise OptionError or SchemaError."""
+    """Make the reader of a stream. Raises OptionError or SchemaError."""
     return StreamReader(source_options(options, streaming=True), _columns(schema))
 
 

@@ -21,8 +21,8 @@ async def sink_state(cluster: Cluster, sink_id: str, timeout_ms: float) -> SinkS
     """Return the state from the group's offset (A-group) or the state topic (A-record).
 
     A decision counts even if it is not carried out yet. None for a sink that has committed nothing.
-    Raise NoSourceEnd if the source end was too long to keep, StateUnreadable, TimedOutError while a
-    transaction of the sink is open, or another KafkaError.
+    Raises NoSourceEnd if the source end was too long to keep, StateUnreadable, TimedOutError while
+    a transaction of the sink is open, or another KafkaError.
     """
     offsets = await fetch_offsets(
         cluster, sink_id, [SINK_PARTITION], timeout_ms, require_stable=True

@@ -30,7 +30,7 @@ class BatchFilter:
 
     def keep(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
         """Return the batch without superfluous records: `batch` itself if nothing changes, None if
-        nothing is left. Raise CorruptRecords."""
+        nothing is left. Raises CorruptRecords."""
         self.records_read += header.records_count
         return self._control(header, batch) if header.is_control else self._data(header, batch)
 

@@ -93,7 +93,7 @@ class Replacement:
         self, cleaned: Cleaned, now_ms: int, done: Callable[[StorageError | None], None]
     ) -> None:
         """Replace the old segments by the finished one. The next one may be written once `done`
-        reports that the names are durable. Raise SegmentsGone, and StorageError: the old segments
+        reports that the names are durable. Raises SegmentsGone, and StorageError: the old segments
         are in place as before or, if the disk refuses to restore them, the log accepts nothing
         until it does."""
         log = self._log

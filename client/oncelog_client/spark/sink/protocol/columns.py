@@ -26,7 +26,7 @@ TYPES: Final = {
 
 
 def check_columns(columns: Iterable[SinkColumn], topic: str | None) -> None:
-    """Check the columns of the rows. `topic` is the option. Raise SinkError."""
+    """Check the columns of the rows. `topic` is the option. Raises SinkError."""
     given = {column.name: column.type for column in columns}
     if "value" not in given:
         raise SinkError(f"a column 'value' is needed; there are {_names(given)}")

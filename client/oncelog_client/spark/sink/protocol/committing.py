@@ -106,7 +106,8 @@ def begin(
 
 
 def step(state: Committing, answer: Answer) -> Next:
-    """Return the next state and command. Raise LookupError if `answer` does not fit the command."""
+    """Return the next state and command. Raises LookupError if `answer` does not fit the
+    command."""
     return _TABLE[state.phase, type(answer)](state, answer)
 
 

@@ -54,7 +54,7 @@ class RecordLog:
 
 def read_on(log: RecordLog, sink_id: str, batches: Iterable[LoggedBatch]) -> RecordLog:
     """Return the log with the batches that follow. If the topic was deleted and created again, the
-    log starts anew. Raise StateUnreadable."""
+    log starts anew. Raises StateUnreadable."""
     for batch in batches:
         if batch.base_offset < log.next_offset:
             log = RecordLog()

@@ -51,7 +51,7 @@ def _state(state: SinkState) -> dict[str, Any]:
 
 
 def decode(value: bytes, sink_id: str) -> Entry:
-    """Read a record's value. Raise StateUnreadable for a foreign record or a newer release."""
+    """Read a record's value. Raises StateUnreadable for a foreign record or a newer release."""
     try:
         found = json.loads(value)
         if found["format"] != FORMAT:

@@ -113,7 +113,8 @@ def begin(asked: Decide | RollForward, before: SinkState | None) -> Next:
 
 
 def step(state: Deciding, answer: Answer) -> Next:
-    """Return the next state and command. Raise LookupError if `answer` does not fit the command."""
+    """Return the next state and command. Raises LookupError if `answer` does not fit the
+    command."""
     return _TABLE[state.phase, type(answer)](state, answer)
 
 

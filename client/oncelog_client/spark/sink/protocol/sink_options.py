@@ -35,7 +35,7 @@ class SinkOptions:
 
 
 def sink_options(options: Options, *, streaming: bool) -> SinkOptions:
-    """Read and check the options. Raise OptionError."""
+    """Read and check the options. Raises OptionError."""
     producer = client_setup(options, "sink", "producer")
     timeout_ms = producer.keywords.get("transaction_timeout_ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
     forced = options.choice("sinkProtocol", ("auto", *CommitKind), "auto")

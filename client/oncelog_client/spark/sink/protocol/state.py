@@ -48,7 +48,7 @@ class SinkState:
 
 
 def encode(state: SinkState) -> OffsetAndMetadata:
-    """Return the offset to commit. Raise ValueError for a query id that is too long."""
+    """Return the offset to commit. Raises ValueError for a query id that is too long."""
     text = _fitting(kept(state))
     if text is None:
         raise ValueError(f"the query's id is too long: {len(state.query_id or '')} characters")
@@ -104,7 +104,7 @@ def _unpacked(packed: str) -> dict[str, dict[str, int]]:
 
 def decode(stored: OffsetAndMetadata, sink_id: str) -> SinkState:
     """Read what `encode` has written. Empty metadata come from an operator's tool that has set the
-    next batch. Raise StateUnreadable."""
+    next batch. Raises StateUnreadable."""
     if not stored.metadata:
         return SinkState(None, 0, stored.offset)
     try:

@@ -45,7 +45,7 @@ def ddl(*, include_headers: bool) -> str:
 
 
 def projection(schema: Sequence[SourceColumn]) -> tuple[str, ...]:
-    """Return the names of the columns to build, in the schema's order. Raise SchemaError."""
+    """Return the names of the columns to build, in the schema's order. Raises SchemaError."""
     if not schema:
         raise SchemaError(f"the schema has no column; those of the source: {_listed()}")
     for column in schema:

@@ -57,12 +57,12 @@ class SourceOptions:
 
 
 def include_headers(options: Options) -> bool:
-    """Return whether the schema has a column for headers. Raise OptionError."""
+    """Return whether the schema has a column for headers. Raises OptionError."""
     return options.boolean("includeHeaders", False)
 
 
 def source_options(options: Options, *, streaming: bool) -> SourceOptions:
-    """Read and check the options. Raise OptionError for the first one that is refused."""
+    """Read and check the options. Raises OptionError for the first one that is refused."""
     said = (*options.remarks, *remarks(options, "source"))
     if streaming:
         _refuse_ends(options)

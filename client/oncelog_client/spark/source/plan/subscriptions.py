@@ -56,7 +56,7 @@ class SourceSubscription(NamedTuple):
 
 
 def read_subscription(options: Options) -> SourceSubscription:
-    """Read exactly one of the three options. Raise OptionError."""
+    """Read exactly one of the three options. Raises OptionError."""
     given = [name for name in _NAMES if name in options]
     if len(given) != 1:
         count = "one" if not given else "only one"
