@@ -5,7 +5,7 @@ Source: Kafka's GroupMetadataManager (KIP-518 states filter, KIP-848 types filte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.delete_groups import DeletableGroupResult
@@ -16,17 +16,31 @@ from oncelog_server.group.table import GroupTable
 from oncelog_server.views.groups import GroupView
 
 
-def list_groups(
-    table: GroupTable, states_filter: Sequence[str], types_filter: Sequence[str]
-) -> list[GroupView]:
-    """Return the groups in one of the states and types (any case); an empty filter matches all."""
-    states = {state.strip().lower() for state in states_filter}
-    types = {name.strip().lower() for name in types_filter}
-    return [
+class GroupFilter:
+    """Matches the groups in one of the states and of one of the types, in any case. An empty filter
+    matches all."""
+
+    __slots__ = ("_states", "_types")
+
+    def __init__(self, states: Iterable[str], types: Iterable[str]) -> None:
+        self._states = frozenset(state.strip().lower() for state in states)
+        self._types = frozenset(name.strip().lower() for name in types)
+
+    def has(self, view: GroupView) -> bool:
+        return (not self._states or view.state.lower() in self._states) and (
+            not self._types or view.type in self._types
+        )
+
+
+def views_of(table: GroupTable) -> Iterator[GroupView]:
+    """Return the groups of the moment of the call, each in its state of the moment of the yield. A
+    group that is deleted in between is left out."""
+    groups = list(table.groups.values())
+    return (
         GroupView(group.group_id, group.protocol_type or "", group.state_name, group.type)
-        for group in table.groups.values()
-        if (not states or group.state_name.lower() in states) and (not types or group.type in types)
-    ]
+        for group in groups
+        if table.groups.get(group.group_id) is group
+    )
 
 
 def delete_groups(

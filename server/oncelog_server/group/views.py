@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import chain
 
 from oncelog_server.coordinator.runtime import ShardRuntime
 from oncelog_server.group.classic.states import GroupState
-from oncelog_server.group.listing import list_groups
+from oncelog_server.group.listing import views_of
 from oncelog_server.group.shard import GroupShard
 from oncelog_server.slices import Steps
 from oncelog_server.topic_partition import TopicPartition
@@ -21,14 +22,14 @@ class GroupViews:
     def __init__(self, runtime: ShardRuntime[GroupShard]) -> None:
         self._runtime = runtime
 
-    def listed(self, states: Sequence[str], types: Sequence[str]) -> list[GroupView]:
-        """Return the groups in one of the states and of one of the types, in any case; an empty
-        filter matches all."""
-        return [
-            group
-            for _, shard in self._runtime.shards()
-            for group in list_groups(shard.table, states, types)
-        ]
+    def count(self) -> int:
+        """Return the number of groups."""
+        return sum(len(shard.table.groups) for _, shard in self._runtime.shards())
+
+    def all(self) -> Iterator[GroupView]:
+        """Return the groups of the moment of the call, each in its state of the moment of the
+        yield."""
+        return chain.from_iterable([views_of(shard.table) for _, shard in self._runtime.shards()])
 
     def offsets(self) -> Iterator[GroupOffset]:
         """Yield the committed offsets of all groups."""

@@ -5,9 +5,12 @@ v3 flexible. v4 filter by state (KIP-518). v5 filter by type (KIP-848).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from oncelog_server.broker_services import BrokerServices
+from oncelog_server.group.listing import GroupFilter
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import CLUSTER, Operation
@@ -24,15 +27,20 @@ def handle(
         services.groups.check_loaded()
     except Refused as refused:
         return ListGroupsResponse(error_code=refused.code)
-    groups = services.groups.views.listed(request.states_filter, request.types_filter)
-    return when_large(len(groups), _steps(context, groups))
+    views = services.groups.views
+    return when_large(views.count(), _steps(context, request, views.all()))
 
 
-def _steps(context: RequestContext, groups: list[GroupView]) -> Steps[ListGroupsResponse]:
+def _steps(
+    context: RequestContext, request: ListGroupsRequest, groups: Iterator[GroupView]
+) -> Steps[ListGroupsResponse]:
+    wanted = GroupFilter(request.states_filter, request.types_filter)
     sees_all = context.may(Operation.DESCRIBE, CLUSTER)
     found = []
     for group in groups:
-        if sees_all or context.may(Operation.DESCRIBE, group=group.group_id):
+        if wanted.has(group) and (
+            sees_all or context.may(Operation.DESCRIBE, group=group.group_id)
+        ):
             found.append(ListedGroup(group.group_id, group.protocol_type, group.state, group.type))
         yield
     return ListGroupsResponse(groups=found)

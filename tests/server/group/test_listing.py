@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from oncelog_server.group.classic.states import GroupState
-from oncelog_server.group.listing import list_groups
+from oncelog_server.group.listing import GroupFilter, views_of
 from oncelog_server.views.groups import GroupDetails, MemberView
 from tests.server.group.driver import Driver, groups_of
 from tests.server.group.entries import subscription
 
 
 def listed(driver: Driver, *states: str, types: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    wanted = GroupFilter(states, types)
     return [
-        (group.group_id, group.state) for group in list_groups(driver.shard.table, states, types)
+        (group.group_id, group.state) for group in views_of(driver.shard.table) if wanted.has(group)
     ]
 
 
@@ -37,8 +38,21 @@ def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
 def test_a_listed_group_says_what_kind_it_is() -> None:
     driver = Driver()
     driver.stable_group("a")
-    (group,) = list_groups(driver.shard.table, (), ())
+    (group,) = views_of(driver.shard.table)
     assert (group.protocol_type, group.type) == ("consumer", "classic")
+
+
+def test_a_row_is_of_the_moment_at_which_it_is_read() -> None:
+    """A long list is read in slices. It has no group that was deleted or created meanwhile."""
+    driver = Driver()
+    for name in ("first", "deleted", "later"):
+        driver.commit(("t", 0, 1), group=name)
+    views = views_of(driver.shard.table)
+    assert next(views).group_id == "first"
+    driver.delete("deleted")
+    driver.commit(("t", 0, 1), group="new")
+    driver.stable_group("a", group="later")
+    assert [(view.group_id, view.state) for view in views] == [("later", "Stable")]
 
 
 def test_a_stable_group_is_shown_with_its_members() -> None:
