@@ -314,12 +314,13 @@ class Consumer:
         return uncommitted
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of the partitions (of all without arguments) until `resume`."""
+        """Let `poll` return no records of the partitions (of all without arguments) until
+        `resume`."""
         for state in self._subscription.chosen(partitions):
             state.paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of the partitions again."""
+        """Let `poll` return records of the partitions (of all without arguments) again."""
         for state in self._subscription.chosen(partitions):
             state.paused = False
         self._fetcher.pump()

@@ -193,7 +193,8 @@ class _Parser:
         return first, last
 
     def _counts(self) -> tuple[int, int | None] | None:
-        """Parse a repetition, None for no limit. A following `?` (lazy) has no effect here."""
+        """Parse a repetition. Return its minimum and its maximum (None without a limit); None if
+        there is no repetition. A following `?` (lazy) has no effect here."""
         counts: tuple[int, int | None] | None = None
         if self._take("*"):
             counts = (0, None)

@@ -79,7 +79,7 @@ class Tool(click.Command):
         return f"Did you mean `{join([*ctx.command_path.split(), *call, *given])}`?"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Return the command's own options, then the common ones."""
+        """Write the command's own options, then the common ones."""
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
@@ -116,12 +116,12 @@ class ToolGroup(Tool, click.Group):
         self.elsewhere = dict(elsewhere or {})
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Return the verbs, then the common options."""
+        """Write the verbs, then the common options."""
         self.format_commands(ctx, formatter)
         Tool.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Return the verbs, each with the complete first sentence of its help."""
+        """Write the verbs, each with the complete first sentence of its help."""
         verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(

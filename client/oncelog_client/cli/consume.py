@@ -276,7 +276,7 @@ async def _point(
 
 @dataclass(slots=True)
 class Printed:
-    """Return the number of printed records."""
+    """The number of printed records, and how many of them are not committed."""
 
     count: int = 0
     is_begun: bool = False

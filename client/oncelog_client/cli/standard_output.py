@@ -28,7 +28,7 @@ class StandardOutput:
             if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(self._descriptor)):
                 self._descriptor = -1  # A regular file is always ready, and selectors refuse it.
         self._own = -1
-        self.taken = 0  # bytes of the last write that the reader has not got yet
+        self.taken = 0  # bytes of the last write that were accepted so far
 
     def __enter__(self) -> StandardOutput:
         if self._descriptor >= 0:

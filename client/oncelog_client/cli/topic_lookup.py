@@ -19,7 +19,8 @@ from oncelog_protocol.errors import ErrorCode
 async def find_partitions(
     bootstrap_server: str, settings: Mapping[str, Any], topic: str, give_up_after: float
 ) -> list[TopicPartition]:
-    """Return the partitions of a topic, from an admin client with the settings of `client`.
+    """Return the partitions of a topic, from an admin client with those of `settings` that every
+    client has.
 
     Raises KafkaError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist, with the nearest
     name that does.

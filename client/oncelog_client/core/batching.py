@@ -119,7 +119,7 @@ class Accumulator(Generic[T]):
         return 0 if queue is None else len(queue.waiting) + len(queue.sent)
 
     def batches(self) -> Iterator[Batch[T]]:
-        """Return every unfinished batch, by partition, in order."""
+        """Yield every unfinished batch, by partition, in order."""
         for queue in self._queues.values():
             yield from queue.sent
             yield from queue.waiting

@@ -219,7 +219,7 @@ class FetchedRecords:
         return records
 
     def _raise_broken(self) -> None:
-        """Return the error of the last `take`, unless its partition was removed or its position
+        """Raise the error of the last `take`, unless its partition was removed or its position
         moved since."""
         found = self._broken
         if found is None:

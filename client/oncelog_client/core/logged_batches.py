@@ -27,8 +27,8 @@ class LoggedBatch(NamedTuple):
 
 
 def read_log(buffer: Bytes, offset: int) -> list[LoggedBatch]:
-    """Yield the batches of a fetch response from `offset` on. Control batches other than commit and
-    abort markers are left out. Raises CorruptRecords, UnsupportedMagic."""
+    """Return the batches of a fetch response from `offset` on. Control batches other than commit
+    and abort markers are left out. Raises CorruptRecords, UnsupportedMagic."""
     found = []
     for position, header in split_batches(buffer, allow_partial=True):
         if header.next_offset <= offset:

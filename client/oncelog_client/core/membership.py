@@ -201,8 +201,8 @@ class Membership:
     def join_request(
         self, topics: Iterable[str], owned: Iterable[TopicPartition], now_ms: float
     ) -> JoinGroupRequest:
-        """Begin a join. `owned` are the partitions that are kept meanwhile (none for eager
-        members)."""
+        """Begin a join and return its request. `owned` are the partitions that are kept meanwhile
+        (none for eager members)."""
         self._apply(MemberEvent.JOIN)
         self.rejoin_needed = False
         self._session_start_ms = now_ms
@@ -231,8 +231,8 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse) -> Reaction:
-        """Take the response to a JoinGroup. After GO_ON the next step is a SyncGroup: the leader's
-        (`is_leader`) has the assignments."""
+        """Take the response to a JoinGroup and return what it means. After GO_ON the next step is a
+        SyncGroup: the leader's (`is_leader`) has the assignments."""
         outcome = reaction(ApiKey.JOIN_GROUP, response.error_code)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -348,7 +348,8 @@ class Membership:
         )
 
     def heartbeat_answered(self, code: int, generation_id: int, now_ms: float) -> Reaction:
-        """Take the response to a heartbeat of a member of `generation_id`."""
+        """Take the response to a heartbeat of a member of `generation_id`. Return what it means:
+        GO_ON for an error of an earlier generation."""
         outcome = reaction(ApiKey.HEARTBEAT, code)
         if outcome is Reaction.GO_ON:
             self._session_start_ms = now_ms

@@ -71,7 +71,7 @@ class Cluster:
         self.config = config
         self.metadata = Metadata()
         self.backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        # Called after every change of the metadata.
+        # Called after every refresh of the metadata.
         self.on_metadata: list[Callable[[], None]] = []
         self.all_topics = False
         self._auto_create = auto_create
@@ -332,8 +332,8 @@ class Cluster:
         timeout_ms: float | None = None,
         versions: range = ANY_VERSION,
     ) -> R:
-        """Call the coordinator, with one attempt. A broken connection makes the next call look it
-        up again."""
+        """Call the coordinator, with one attempt. A retriable failure, such as a broken connection
+        or a timeout, makes the next call look it up again."""
         connection = await self.coordinator_connection(kind, key, lane)
         try:
             return await connection.call(

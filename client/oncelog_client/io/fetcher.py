@@ -57,7 +57,8 @@ class _FetchedPartition(NamedTuple):
 
 
 class Fetcher:
-    """Fetches all assigned partitions with a position. `on_data` is called after a change."""
+    """Fetches all assigned partitions with a position. `on_data` is called when there are records,
+    an error, or a position to find."""
 
     def __init__(
         self,

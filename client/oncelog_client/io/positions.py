@@ -90,8 +90,8 @@ class Positions:
         self._on_news()
 
     async def find(self, states: Iterable[Assigned], timeout_ms: float) -> None:
-        """Return the positions of these partitions. Look for missing ones. Raises
-        NoOffsetForPartitionError, another error of the brokers, RetriableError when time is up."""
+        """Find the positions of those partitions that have none. Raises NoOffsetForPartitionError,
+        another error of the brokers, RetriableError when time is up."""
         wanted = list(states)
         await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
 
@@ -178,7 +178,7 @@ class Positions:
     async def commit_quietly(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float
     ) -> None:
-        """Commit. A failure is only logged: the next interval or the rebalance commits again."""
+        """Commit. A failure is ignored: the next interval or the rebalance commits again."""
         with suppress(KafkaError):
             await self.commit(offsets, timeout_ms)
 

@@ -85,7 +85,7 @@ class TransactionSession:
 
     async def init(self, deadline_ms: float, *, keep_prepared: bool = False) -> None:
         """Send InitProducerId: fence every older producer of this id, and end its open transaction,
-        or keep it if it is prepared.
+        or keep it with `keep_prepared`.
 
         Raises TimedOutError at `deadline_ms` (call again), or a FatalError.
         """

@@ -12,8 +12,8 @@ from oncelog_server.timers import Timer, Timers
 
 
 class ParkedFetch:
-    """Reads again after a change of one of its partitions, until there is enough data or the timer
-    fires. `read` may take slices.
+    """Reads again after a change of one of its partitions, until there is enough data or an error,
+    or the timer fires. `read` may take slices.
 
     Several changes in one turn of the loop cause one read.
     """

@@ -85,7 +85,8 @@ class Snapshots:
         self._unfinished.remove(offset)
         if offset not in self.offsets:
             insort(self.offsets, offset)
-        # A retry has a later offset, so it does not overwrite this name.
+        # A retry has a later offset, so it does not overwrite the temporary file of the earlier
+        # one.
         if self._unfinished:
             left = [self._path(each, TEMPORARY_SUFFIX) for each in sorted(self._unfinished)]
             self._unfinished.clear()

@@ -22,7 +22,8 @@ def too_old(
     segments: Sequence[Segment], retention_ms: int, now_ms: int, high_watermark: int
 ) -> int:
     """Return how many segments have no record younger than `retention_ms`. The age of a segment
-    without timestamps counts from the opening of the log. Raises StorageError and CorruptLog."""
+    without timestamps counts from its creation, or from the last opening of the log. Raises
+    StorageError and CorruptLog."""
     if retention_ms < 0:
         return 0
     count = 0

@@ -441,8 +441,9 @@ class Partition:
     # --- replay by a coordinator: all that is appended, committed or not
 
     def read_appended(self, offset: int, max_bytes: int) -> FileRange | None:
-        """Return the records from the batch with `offset` up to the log end; None if there are
-        none. Raises StorageError and CorruptLog."""
+        """Return the records from the batch with `offset` on, committed or not: at most `max_bytes`
+        of one segment, or one larger batch. None at the log end. Raises StorageError and
+        CorruptLog."""
         log = self._log
         limit = log.log_end_offset
         return log.read(offset, max_bytes, limit=limit, at_least_one=True).records
