@@ -95,6 +95,11 @@ class RefusedWork:
         if self._timer is None:
             self._timer = self._timers.call_later(RETRY_MS, self._try_all)
 
+    def retry(self, name: str) -> None:
+        """Retry the work of that name now; nothing if it is not pending."""
+        if name in self._work:
+            self._try(name)
+
     def discard(self, name: str) -> None:
         """Drop the work of that name without a log event."""
         if name in self._work:

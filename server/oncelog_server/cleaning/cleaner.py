@@ -23,7 +23,7 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.whole_files import read_whole, swap_in
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
-from oncelog_server.refused_work import RefusedWork
+from oncelog_server.refused_work import RETRY_MS, RefusedWork
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
     CLEANED_SUFFIX,
@@ -128,6 +128,7 @@ class LogCleaner:
             del self._uncleanable[name]
         for name in [name for name in self._refused if name.topic in deleted]:
             del self._refused[name]
+            self._probed.pop(name, None)
             self._refused_work.discard(_compaction_of(name))
         self._starved = {name for name in self._starved if name.topic not in deleted}
 
@@ -180,6 +181,9 @@ class LogCleaner:
             return
         if found is None:
             self._wait()
+            if self._probed:
+                # Not in this turn: a retry of the refused work may have called this.
+                self._timers.call_soon(self._end_refused)
             return
         gives_way = found[0].topic_partition not in self._starved
         limits = self._limits._replace(gives_way=gives_way)
@@ -246,6 +250,7 @@ class LogCleaner:
         rest_ms = AFTER_PROBE_MS if name in self._refused else 0
         self._refused[name] = error, self._clock.monotonic_ms() + rest_ms
         self._uncleanable[name] = float("inf")
+        self._probed.pop(name, None)
         work = _compaction_of(name)
         if work not in self._refused_work:
             retry = partial(self._retry, name)
@@ -261,11 +266,13 @@ class LogCleaner:
         partition = self._partitions.get(name)
         if partition is None:
             self._uncleanable.pop(name, None)
+            self._probed.pop(name, None)
             del self._refused[name]
             return
         is_idle = self._timer is not None
         if name in self._uncleanable:
-            if self._clock.monotonic_ms() < from_ms:
+            # The retry nearest to that time, because a clock drifts.
+            if self._clock.monotonic_ms() + RETRY_MS // 2 < from_ms:
                 raise error
             self._probe(partition_directory(*name), error)
             del self._uncleanable[name]
@@ -277,6 +284,11 @@ class LogCleaner:
             self._timer.cancel()
             self._look()
         raise error
+
+    def _end_refused(self) -> None:
+        """End the refused work of the logs that were examined since their probes."""
+        for name in list(self._probed):
+            self._refused_work.retry(_compaction_of(name))
 
     def _probe(self, directory: str, error: StorageError) -> None:
         """Write as many bytes as the disk refused, then rename the file. Raises StorageError."""

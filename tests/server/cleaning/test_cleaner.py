@@ -21,7 +21,7 @@ from oncelog_server.log.cleaner.job import CleanerStats
 from oncelog_server.log.config import COMPACT, DELETE
 from oncelog_server.partition.partition import Partition
 from oncelog_server.partition.registry import Partitions
-from oncelog_server.refused_work import RefusedWork
+from oncelog_server.refused_work import RETRY_MS, RefusedWork
 from oncelog_server.settings.model import Settings
 from oncelog_server.slices import at_its_end
 from oncelog_server.storage.files import StorageError
@@ -296,6 +296,54 @@ def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it
         cleaning.run(5_000)
     logged = [event["event"] for event in events]
     assert logged == ["disk refused", "log compacted", "disk takes it again"]
+
+
+def test_d6_the_refused_work_ends_with_its_pass_and_not_a_second_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pass after the first probe is refused too: the next probe comes AFTER_PROBE_MS later."""
+    cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_backoff_ms=600_000))
+    files = cleaning.world.files
+    write(cleaning.compact(A0), 100)
+    append = files.before_append
+
+    def full(node: Any, path: str, data: bytes) -> None:
+        if path.endswith(CLEANED_SUFFIX) and any(data):
+            raise StorageError("append", path, "No space left on device", len(data))
+        append(node, path, data)
+
+    monkeypatch.setattr(files, "before_append", full)
+    with structlog.testing.capture_logs() as events:
+        cleaning.run(600_000)
+        cleaning.run(RETRY_MS)
+        monkeypatch.setattr(files, "before_append", append)
+        # The clock is a millisecond behind the timer.
+        cleaning.cleaner._refused[A0] = later_by(cleaning.cleaner._refused[A0], 1)
+        cleaning.run(AFTER_PROBE_MS)
+    logged = [event["event"] for event in events]
+    assert logged == ["disk refused", "log compacted", "disk takes it again"]
+
+
+def later_by(refused: tuple[StorageError, int], by_ms: int) -> tuple[StorageError, int]:
+    return refused[0], refused[1] + by_ms
+
+
+def test_d6_a_log_with_nothing_left_to_clean_ends_its_refused_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The probe succeeds, and the cleaner finds no log in the same turn."""
+    cleaning = Cleaning()
+    files = cleaning.world.files
+    compacted = cleaning.compact(A0)
+    write(compacted, 100)
+    files.fail_append(match=".log.cleaned", reason="No space left on device")
+    with structlog.testing.capture_logs() as events:
+        cleaning.run(BACKOFF_MS)
+        assert len(cleaning.refused) == 1
+        compacted.reconfigure(replace(compacted.config, min_cleanable_dirty_ratio=1.0))
+        cleaning.run(RETRY_MS)
+    assert len(cleaning.refused) == 0
+    assert [event["event"] for event in events] == ["disk refused", "disk takes it again"]
 
 
 @pytest.mark.parametrize("how", ["closed", "deleted"])
