@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 # little more, at the latest.
 _JOIN_GRACE_MS = 5_000
 
-# A new member has to join again with its id. A member whose sync meets a new rebalance joins again
-# too. Both are immediate, because the other members wait.
+# The number of JoinGroups without a delay. A new member gets an id, and rejoins with it. A member
+# also rejoins if a rebalance begins before its SyncGroup. The other members wait for both.
 _FREE_ROUNDS: Final[dict[int, int]] = {
     ErrorCode.MEMBER_ID_REQUIRED: 1,
     ErrorCode.REBALANCE_IN_PROGRESS: 2,

@@ -21,8 +21,8 @@ LARGEST_BATCH_BYTES: Final = 64 << 20
 def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     """Replay everything from the log's start, in slices. Return the number of records.
 
-    Records of an open transaction are replayed when its marker is read. Raise ValueError for an
-    invalid record: the shard must be refused and not served in part (S14).
+    Records of an open transaction are replayed with their producer, and become state at its marker.
+    Raise ValueError for an invalid record: the shard must be refused and not served in part (S14).
     """
     offset = partition.log_start_offset
     count = 0

@@ -246,7 +246,7 @@ class ShardRuntime(Generic[S]):
         return parked
 
     def _take(self, loaded: LoadedShard[S], decision: Decision[R]) -> R | Deferred[R]:
-        """Mark what the decision changes, before the next decision. Return the response."""
+        """Carry out the effects that come before the append. Return the response."""
         carry_out(self._effects, TAKEN, loaded.shard, decision.effects)
         response = decision.response
         if not isinstance(response, Park):

@@ -69,8 +69,8 @@ class Decision(msgspec.Struct, Generic[R], frozen=True):
     records: tuple[CoordinatorRecord, ...] = ()
     transaction: TransactionOfRecords | None = None
     effects: tuple[Effect, ...] = ()
-    # Returns the response to a failed append, from its error code. None: `response`. The decision
-    # only reads.
+    # Returns the response to a failed append, from its error code, and changes nothing. None: the
+    # response is `response` then too.
     failed: Callable[[int], R] | None = None
 
 

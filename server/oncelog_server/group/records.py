@@ -25,7 +25,7 @@ _VERSION_WITH_EXPIRE_TIMESTAMP: Final = 1
 
 
 def fits_record(name: str) -> bool:
-    """Return True if a name from a request (whose strings may be longer) fits into a record."""
+    """Return True if a name fits into a record. The strings of a request may be longer."""
     return len(name.encode()) <= LONGEST_NAME_BYTES
 
 

@@ -28,7 +28,7 @@ class Client(NamedTuple):
 
 
 def client_of(caller: ClientRequest) -> Client:
-    """A request itself is not kept, because it would keep its connection."""
+    """Return what is remembered of a request. The request itself would keep its connection."""
     return Client(caller.client_id, caller.client_address)
 
 

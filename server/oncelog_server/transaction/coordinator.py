@@ -247,8 +247,8 @@ class TransactionCoordinator:
         return self.runtime.run(index, decision)
 
     def abort_older(self, producer_ids: frozenset[int], caller: ClientRequest | None) -> Answer:
-        """Abort the transaction of another producer that commits offsets of the same input
-        partitions (KIP-447, early draft)."""
+        """Abort the open transactions of these producers, because a newer producer commits offsets
+        of the same input partitions (KIP-447, early draft)."""
         return self._groups.abort_older(producer_ids, caller)
 
     def _outdated(self, shard: TransactionShard, command: AddPartitions | EndTxn) -> Answer:
@@ -374,7 +374,7 @@ class TransactionCoordinator:
 
 
 class _Finishing:
-    """Make one attempt to write all markers of one transaction."""
+    """One attempt to write all markers of one transaction."""
 
     __slots__ = ("attempt", "coordinator", "retry", "shard", "stale", "unsettled", "work")
 
@@ -415,7 +415,7 @@ class _Finishing:
             if not self.coordinator._is_due(self.shard, self.work):
                 return  # another broker leads the shard meanwhile
             if partition.topic in NEVER_IN_TRANSACTIONS:
-                # The log of an older release: the marker has been written.
+                # An older release has added it to the transaction. It needs no marker.
                 self._settled(partition, ErrorCode.NONE)
             elif sender is not None:
                 sender.send(self.work, [partition], self._settled)

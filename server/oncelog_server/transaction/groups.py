@@ -30,8 +30,8 @@ LEFT: Final = ""
 
 
 class GroupAssignment(NamedTuple):
-    """The generation and input partitions that a group has assigned to the process of a
-    transactional id, and the time."""
+    """The input partitions that a group has assigned to the process of a transactional id, and the
+    generation of the assignment."""
 
     group_id: str
     generation_id: int
@@ -133,7 +133,7 @@ class TransactionGroups:
         return max(self._coming.get(group_id, ()), default=-1)
 
     def note(self, membership: GroupAssignment, at_ms: int, by: Client | None) -> None:
-        """Add a producer in that generation."""
+        """Remember the time and client of a generation's first producer."""
         known = self._brought.get(membership.group_id)
         if known is None or known.generation_id < membership.generation_id:
             self._brought[membership.group_id] = Brought(membership.generation_id, at_ms, by)

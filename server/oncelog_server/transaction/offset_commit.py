@@ -125,8 +125,8 @@ class TransactionalCommit:
         return then_ask(aborted, go_on)
 
     def _too_late(self) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
-        """Return the group's information for a request at this moment. If the group is in a
-        transaction of the producer again, that may be another transaction (R12)."""
+        """Return the response to a request that comes now. If the group is in a transaction of the
+        producer again, that may be another transaction (R12): the request is refused."""
 
         def refuse(
             found: TransactionResult,

@@ -282,7 +282,7 @@ class TransactionShard:
         return None if live is None else self._work_of(live)
 
     def marker_works(self) -> list[MarkerWork]:
-        """Yield the missing markers of all ids, in the order of their decisions."""
+        """Return the missing markers of all ids, in the order of their decisions."""
         return [self._work_of(live) for live in self.prepared.values()]
 
     def _work_of(self, live: LiveTransaction) -> MarkerWork:

@@ -11,7 +11,7 @@ from oncelog_server.group.moment import Moment
 
 
 class MembersLeft(msgspec.Struct, frozen=True):
-    """The members left at once, or an administrator removed them. The others share their work."""
+    """The members of one LeaveGroup left: the others share their work."""
 
     group_id: str
     member_ids: tuple[str, ...]
@@ -67,14 +67,14 @@ class AssignmentWritten(msgspec.Struct, frozen=True):
 
 
 class GroupCreated(msgspec.Struct, frozen=True):
-    """A group begins, with its first record. If the append fails, the group never existed."""
+    """A group is created with its first record. If the append fails, the group never existed."""
 
     group_id: str
     wall_ms: int
 
 
 class MemberIdGiven(msgspec.Struct, frozen=True):
-    """A client got a member id, to join with within `timeout_ms` (KIP-394)."""
+    """A client got a member id. It has to join with the id within `timeout_ms` (KIP-394)."""
 
     group_id: str
     member_id: str
@@ -96,14 +96,14 @@ class MemberRejoined(msgspec.Struct, frozen=True):
 
 class StaticMemberReturned(msgspec.Struct, frozen=True):
     """A static member came back under a new member id, and has the place of the old one.
-    `rebalances`: it cannot go on with the assignment it had."""
+    `rebalances`: False if it keeps the assignment of the old one."""
 
     joining: Joining
     rebalances: bool
 
 
 class MemberTurnedAway(msgspec.Struct, frozen=True):
-    """The group is full. A member that it had, or an id that it gave, is out."""
+    """The group is full. The member, or the member id without a member, is removed from it."""
 
     group_id: str
     member_id: str

@@ -85,7 +85,8 @@ class Member(msgspec.Struct, kw_only=True):
         return b""
 
     def successor(self, member_id: str) -> Member:
-        """Return what goes on in its place under another member id. It waits for no response."""
+        """Return a member with the same settings and assignment under another member id. It waits
+        for no response."""
         return Member(
             member_id=member_id,
             group_instance_id=self.group_instance_id,

@@ -63,7 +63,8 @@ def _record(
 
 
 def emptied_group_record(group: ClassicGroup, wall_ms: int) -> CoordinatorRecord:
-    """The group once it has lost its last member, with a generation of its own."""
+    """Return the record of the group after it has lost its last member: the next generation has no
+    members."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id + 1,

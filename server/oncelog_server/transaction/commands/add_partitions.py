@@ -26,8 +26,7 @@ from oncelog_server.transaction.states import ADD_PARTITIONS, State, Verdict
 
 class AddPartitions(msgspec.Struct, frozen=True):
     """`verify_only`: check whether the partitions are in the transaction, and add nothing (KIP-890
-    part 1). `group_id`: set if the transaction belongs to a group, at whose coordinator it then
-    is."""
+    part 1). `group_id`: the consumer group of the id. The shard of the group has the id then."""
 
     transactional_id: str
     producer_id: int
