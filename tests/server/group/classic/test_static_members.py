@@ -77,6 +77,22 @@ def test_a_returning_member_survives_a_restart_of_the_coordinator() -> None:
     assert driver.heartbeat(old, generation_id, instance="i") == 82
 
 
+def test_the_settings_of_a_returning_member_survive_a_restart_of_the_coordinator() -> None:
+    driver = Driver()
+    static_group(driver)
+    driver.join(
+        instance="i",
+        protocols={"range": subscription("new")},
+        session_ms=20_000,
+        rebalance_ms=40_000,
+    )
+    live = driver.group()
+    driver.crash()
+    loaded = driver.group()
+    assert loaded.leader_id == live.leader_id
+    assert list(loaded.members.items()) == list(live.members.items())
+
+
 def test_a_return_that_cannot_be_written_leaves_the_old_member_in_its_place() -> None:
     driver = Driver()
     generation_id, old, _ = static_group(driver)
