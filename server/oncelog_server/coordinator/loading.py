@@ -22,7 +22,7 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     """Replay everything from the log's start, in slices. Return the number of records.
 
     Records of an open transaction are replayed with their producer, and become state at its marker.
-    Raise ValueError for an invalid record: the shard must be refused and not served in part (S14).
+    Raises ValueError for an invalid record: the shard must be refused and not served in part (S14).
     """
     offset = partition.log_start_offset
     count = 0

@@ -43,7 +43,7 @@ def carry_out(
     table: EffectTable[S], moment: int, shard: S, effects: Iterable[Effect], *code: int
 ) -> None:
     """Run what the effects have in the column of `moment`, in order. `code`: the error of FAILED.
-    Raise KeyError if an effect has no row."""
+    Raises KeyError if an effect has no row."""
     for effect in effects:
         action: Callable[..., None] | None = table[type(effect)][moment]
         if action is not None:
@@ -117,7 +117,7 @@ class ShardRuntime(Generic[S]):
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
         """Load the shard of a partition that this broker leads now. Until then requests get
-        COORDINATOR_LOAD_IN_PROGRESS. Raise ValueError, or abandon the returned Deferred with one,
+        COORDINATOR_LOAD_IN_PROGRESS. Raises ValueError, or abandon the returned Deferred with one,
         if the log cannot be read. Requests then get COORDINATOR_NOT_AVAILABLE."""
         index = partition.topic_partition.partition
         epoch = partition.leader_epoch
@@ -172,7 +172,7 @@ class ShardRuntime(Generic[S]):
         return len(self._shards)
 
     def shard(self, index: int) -> S:
-        """Raise Refused: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or
+        """Return the shard. Raises Refused: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or
         COORDINATOR_NOT_AVAILABLE after a failed load."""
         loaded = self._shards.get(index)
         if loaded is None:
@@ -198,7 +198,7 @@ class ShardRuntime(Generic[S]):
         return loaded is not None and loaded.shard is shard
 
     def partition(self, index: int) -> Partition:
-        """Return the partition with that shard's records. Raise Refused as `shard` does."""
+        """Return the partition with that shard's records. Raises Refused as `shard` does."""
         self.shard(index)
         return self._shards[index].partition
 

@@ -88,7 +88,7 @@ class GroupCoordinator:
     # --- requests
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
-        """Return the partition with the group's offsets. Raise Refused while the topic is not
+        """Return the partition with the group's offsets. Raises Refused while the topic is not
         created."""
         count = self._partition_count()
         if count == 0:
@@ -96,7 +96,7 @@ class GroupCoordinator:
         return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, count))
 
     def log_of(self, group_id: str) -> Partition:
-        """Return the partition for the group's transactional offsets. Raise Refused as `run`
+        """Return the partition for the group's transactional offsets. Raises Refused as `run`
         does."""
         count = self._partition_count()
         if count == 0:
@@ -121,7 +121,7 @@ class GroupCoordinator:
 
     def live_generation(self, group_id: str) -> int | None:
         """Return the generation of a group with members; None without members, or if it is not
-        coordinated here. Raise Refused while that is unknown."""
+        coordinated here. Raises Refused while that is unknown."""
         count = self._partition_count()
         if count == 0:
             return None

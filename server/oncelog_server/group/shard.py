@@ -195,7 +195,7 @@ class GroupShard:
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Apply one record, live or at load. Raise ValueError for an undecodable one.
+        """Apply one record, live or at load. Raises ValueError for an undecodable one.
 
         Records of other types (those of newer group protocols) are skipped, as Kafka's loader does.
         """

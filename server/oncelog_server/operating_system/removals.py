@@ -29,7 +29,8 @@ class Removals:
         self._executor = executor
         self._call_on_loop = call_on_loop
         self._lock = Lock()
-        # The path that an error names, the path in the file system, and the callback of the last.
+        # For each removal: its files, each by the path that an error names and the path in the file
+        # system, and the callback.
         self._queue: deque[tuple[Sequence[tuple[str, str]], Done | None]] = deque()
         self._has_job = False
 

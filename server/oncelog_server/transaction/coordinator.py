@@ -171,7 +171,8 @@ class TransactionCoordinator:
     # --- look-ups
 
     def find(self, transactional_id: str) -> LiveTransaction:
-        """Raise Refused as `owner` does, and with TRANSACTIONAL_ID_NOT_FOUND."""
+        """Return the transaction of an id. Raises Refused as `owner` does, and with
+        TRANSACTIONAL_ID_NOT_FOUND."""
         return self._find(transactional_id)[1]
 
     def _find(self, transactional_id: str) -> tuple[TransactionShard, LiveTransaction]:
@@ -189,7 +190,7 @@ class TransactionCoordinator:
     # --- commands
 
     def owner(self, key: str) -> tuple[int, TransactionShard]:
-        """Return the shard of a transactional id, or of the group it belongs to. Raise Refused
+        """Return the shard of a transactional id, or of the group it belongs to. Raises Refused
         (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)."""
         count = self._partition_count()
         if count == 0:

@@ -67,7 +67,8 @@ class TransactionGroups:
     # --- replay
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Raise ValueError for an invalid record. A record of another type is skipped."""
+        """Take a record; one of another type is skipped. Raises ValueError for an invalid
+        record."""
         try:
             key = decode_transaction_group_key(record.key)
         except UnknownRecordVersion:

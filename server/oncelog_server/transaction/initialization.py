@@ -43,8 +43,8 @@ class Initialization:
         self._membership = membership
 
     def run(self) -> Answer:
-        """Raise Refused if the group has another generation, the quota of new ids is spent, or the
-        coordinator refuses."""
+        """Carry out the request. Raises Refused if the group has another generation, the quota of
+        new ids is spent, or the coordinator refuses."""
         is_current = self._membership is not None and self._is_current(self._membership)
         if self._is_known():
             return self._init(is_current=is_current)
@@ -52,8 +52,8 @@ class Initialization:
 
     def _is_current(self, membership: GroupAssignment) -> bool:
         """Return True if the group coordinator says that this is the generation of the group. The
-        group coordinator decides, but may not know the group (a sink's). Raise Refused if the group
-        has another generation."""
+        group coordinator decides, but may not know the group (a sink's). Raises Refused if the
+        group has another generation."""
         current = self._groups.live_generation(membership.group_id)
         if current is None:
             return False

@@ -21,7 +21,7 @@ class TransactionFilter(NamedTuple):
     pattern: Pattern | None = None
 
     def has(self, view: TransactionView, *, wall_ms: int) -> bool:
-        """Return True if the id matches. Raise PatternError if the pattern costs too much."""
+        """Return True if the id matches. Raises PatternError if the pattern costs too much."""
         return (
             (self.states is None or view.state in self.states)
             and (not self.producer_ids or view.producer_id in self.producer_ids)

@@ -103,7 +103,7 @@ class TransactionalCommit:
     ) -> TxnOffsetCommitResult | Deferred[TxnOffsetCommitResult]:
         """Write the offsets after the older transactions are aborted, unless a request on another
         connection has ended this transaction meanwhile: the offsets would stay pending for ever, in
-        a transaction that the coordinator does not know. Raise Refused if the group's partition is
+        a transaction that the coordinator does not know. Raises Refused if the group's partition is
         unavailable."""
         if not isinstance(aborted, Deferred):
             return self._stage_alone(aborted)

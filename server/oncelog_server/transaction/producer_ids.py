@@ -43,7 +43,7 @@ class ProducerIds:
         self._asked = False
 
     def take(self) -> int:
-        """Return an id that was never assigned. Raise Refused (COORDINATOR_LOAD_IN_PROGRESS, which
+        """Return an id that was never assigned. Raises Refused (COORDINATOR_LOAD_IN_PROGRESS, which
         clients retry) while the next block is requested (E9)."""
         if self._left < LOW_WATER and not self._asked:
             self._asked = True

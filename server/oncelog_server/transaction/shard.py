@@ -202,7 +202,8 @@ class TransactionShard:
     def replay(
         self, record: CoordinatorRecord, *, offset: int, transaction: TransactionOfRecords | None
     ) -> None:
-        """Raise ValueError for an invalid record: the shard must then be refused (S14)."""
+        """Take a record. Raises ValueError for an invalid record: the shard must then be refused
+        (S14)."""
         decided = self._decided.pop(record, None)
         if decided is not None:
             self._assign(decided)

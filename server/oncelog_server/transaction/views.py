@@ -71,7 +71,7 @@ class TransactionViews:
         return listing_error(image, broker_id, partitions, self._runtime)
 
     def details(self, transactional_id: str) -> TransactionDetails:
-        """Raise Refused if the id is not coordinated here, or unknown."""
+        """Return the details of an id. Raises Refused if it is not coordinated here, or unknown."""
         return details_of(self._find(transactional_id), now_ms=self._monotonic_ms())
 
     def undecided(self) -> Mapping[int, State]:

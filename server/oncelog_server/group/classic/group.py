@@ -82,7 +82,7 @@ class ClassicGroup:
     # --- state
 
     def transition(self, event: GroupEvent, wall_ms: int) -> None:
-        """Raise IllegalTransition if the table has no row."""
+        """Take one transition. Raises IllegalTransition if the table has no row."""
         state = next_state(self.state, event)
         self.previous_state, self.state = self.state, state
         self.current_state_timestamp_ms = wall_ms
@@ -248,8 +248,8 @@ class ClassicGroup:
     # --- members
 
     def add(self, member: Member, parked: Parked[JoinGroupResponse] | None = None) -> None:
-        """Raise ValueError for a static member that is in the group already: the caller replaces
-        it."""
+        """Add a member. Raises ValueError for a static member that is in the group already: the
+        caller replaces it."""
         if member.group_instance_id is not None:
             if member.group_instance_id in self.static_members:
                 raise ValueError(f"instance {member.group_instance_id} is a member already")

@@ -68,7 +68,7 @@ DELETE_CODES: Final[dict[GroupState, ErrorCode]] = {
 
 
 def next_state(state: GroupState, event: GroupEvent) -> GroupState:
-    """Return the state after `event`. Raise IllegalTransition if the table has no row."""
+    """Return the state after `event`. Raises IllegalTransition if the table has no row."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:

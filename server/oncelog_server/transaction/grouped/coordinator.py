@@ -61,7 +61,7 @@ class GroupTransactions:
     ) -> Answer:
         """Initialize an id within a group, or (None) an id that is in a group. First fence the id
         in every other shard that has it, so that it has one owner. `is_current`: the group
-        coordinator has confirmed the generation. Raise Refused."""
+        coordinator has confirmed the generation. Raises Refused."""
         if command.by_operator:
             return self._end_open(command)
         key = command.transactional_id if membership is None else membership.group_id
@@ -150,7 +150,7 @@ class GroupTransactions:
     def _elsewhere(
         self, transactional_id: str, here: int
     ) -> Iterator[tuple[int, TransactionShard]]:
-        """Return the other shards that have the id."""
+        """Yield the other shards that have the id."""
         for index, shard in self._runtime.shards():
             if index != here and _is_here(shard, transactional_id):
                 yield index, shard
