@@ -121,7 +121,7 @@ async def _full_disks(admin: Admin) -> Row:
 
 
 async def health_rows(admin: Admin) -> list[Row]:
-    """Return the problems of partitions, transactions and groups for `health`."""
+    """Return a row of `health` for each kind of problem of partitions, transactions and groups."""
     topics = await admin.list_topics(list_internal=True)
     described = await admin.describe_topics(topics) if topics else {}
     infos = {

@@ -21,7 +21,7 @@ def printable_lines(text: str) -> str:
 def json_text(value: Any) -> str:
     r"""Return `value` as JSON on one line. Control characters that JSON allows in a string (C1,
     bidirectional controls), and lone surrogates, become `\uXXXX`."""
-    # Imported here: few commands print JSON with such characters.
+    # Imported here: most commands print no JSON.
     import json
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
