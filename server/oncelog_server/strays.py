@@ -1,4 +1,5 @@
-"""Strays: directories of partitions that belong to no topic any more.
+"""Strays: directories of partitions that belong to no topic any more, and other leftovers of a
+process that was killed.
 
 They are left if a crash comes after the deletion of a topic in the store and before that of its
 files. As in Kafka, strays are not deleted but put aside under another name. They are put aside only
@@ -10,7 +11,9 @@ deleted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
+from typing import Final
 
 import msgspec
 
@@ -19,14 +22,33 @@ from oncelog_server.log.checkpoints import MalformedCheckpoint, decode_partition
 from oncelog_server.log.whole_files import read_whole
 from oncelog_server.storage.files import Files, StorageError
 from oncelog_server.storage.layout import (
+    CLEANER_CHECKPOINT,
+    CLOSED_LOGS_CHECKPOINT,
+    DELETED_SUFFIX,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
     LOG_SUFFIX,
     PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    TEMPORARY_SUFFIX,
     is_deleted_directory,
     parse_partition_directory,
     parse_stray_directory,
     stray_directory,
 )
 from oncelog_server.topic_partition import TopicPartition
+
+# A checkpoint of a process that ended before its rename.
+_UNFINISHED: Final = frozenset(
+    checkpoint + TEMPORARY_SUFFIX
+    for checkpoint in (
+        CLEANER_CHECKPOINT,
+        CLOSED_LOGS_CHECKPOINT,
+        HIGH_WATERMARK_CHECKPOINT,
+        LOG_START_CHECKPOINT,
+        RECOVERY_POINT_CHECKPOINT,
+    )
+)
 
 
 class _Place(Enum):
@@ -41,12 +63,13 @@ class _Place(Enum):
 class Folders(msgspec.Struct):
     """The directories that the data directory holds.
 
-    `leaving` are those whose deletion has begun. `strays` are to be put aside. `unknown` are
-    partitions that the store does not know. `remembered` are the ids of deleted topics that still
-    have a directory here.
+    `leaving` are those whose deletion has begun, and `unfinished` files of checkpoints that were
+    never completed. `strays` are to be put aside. `unknown` are partitions that the store does not
+    know. `remembered` are the ids of deleted topics that still have a directory here.
     """
 
     leaving: list[str] = msgspec.field(default_factory=list)
+    unfinished: list[str] = msgspec.field(default_factory=list)
     strays: list[tuple[str, TopicPartition]] = msgspec.field(default_factory=list)
     unknown: list[str] = msgspec.field(default_factory=list)
     remembered: set[bytes] = msgspec.field(default_factory=set)
@@ -58,7 +81,9 @@ def look_at_folders(files: Files, image: ClusterImage, broker_id: int) -> Folder
     """Return the directories by kind. Nothing is changed. Raises StorageError."""
     found = Folders()
     for name in files.list(""):
-        if is_deleted_directory(name):
+        if name in _UNFINISHED:
+            found.unfinished.append(name)
+        elif is_deleted_directory(name) or name.removesuffix(DELETED_SUFFIX) in _UNFINISHED:
             found.leaving.append(name)
         elif parse_stray_directory(name) is not None:
             topic_id = _topic_id(files, name)
@@ -78,15 +103,22 @@ def put_strays_aside(
 ) -> list[tuple[str, str]]:
     """Put the strays aside. Return (old name, new name) of each. Raises StorageError.
 
-    Directories whose deletion had begun are deleted.
+    Directories whose deletion had begun and unfinished checkpoints are deleted.
     """
     moved = []
     for name, partition in folders.strays:
         aside = stray_directory(*partition, new_uuid())
         files.rename(name, aside)
         moved.append((name, aside))
-    if folders.leaving:
-        files.remove(folders.leaving)
+    leaving = list(folders.leaving)
+    for name in folders.unfinished:
+        # Under another name, because the next checkpoint may be written before the deletion. A full
+        # disk may refuse that; the next checkpoint then replaces the file.
+        with suppress(StorageError):
+            files.rename(name, name + DELETED_SUFFIX)
+            leaving.append(name + DELETED_SUFFIX)
+    if leaving:
+        files.remove(leaving)
     return moved
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oncelog_server.cluster.image import ClusterImage
 from oncelog_server.cluster.topic_deletion import delete_topics
 from oncelog_server.log.checkpoints import encode_partition_metadata
 from oncelog_server.settings.model import Settings
+from oncelog_server.storage.files import StorageError
 from oncelog_server.storage.layout import deleted_directory, stray_directory
-from oncelog_server.strays import look_at_folders, put_strays_aside
+from oncelog_server.strays import Folders, look_at_folders, put_strays_aside
 from tests.server.cluster.clusters import Cluster
 from tests.server.storage.memory_files import MemoryFiles
 
@@ -94,6 +97,49 @@ def test_a_deletion_is_remembered_as_long_as_something_is_left_of_the_topic() ->
     for call in files.pending:
         call()
     assert look_at_folders(files, cluster.image, 1).remembered == set()
+
+
+def test_unfinished_checkpoints_are_deleted_and_no_other_file() -> None:
+    """A deletion that a kill interrupts is repeated. A new file of the name is not deleted."""
+    cluster = Cluster()
+    files = MemoryFiles()
+    unfinished = [
+        "cleaner-offset-checkpoint.tmp",
+        "log-start-offset-checkpoint.tmp",
+        "oncelog-closed-logs-checkpoint.tmp",
+        "recovery-point-offset-checkpoint.tmp",
+        "replication-offset-checkpoint.tmp",
+    ]
+    kept = ["mine.tmp", "mine.tmp.deleted", "recovery-point-offset-checkpoint"]
+    for name in (*unfinished, *kept):
+        files.open(name, create=True)
+    moved(files, cluster.image)
+    marked = [f"{name}.deleted" for name in unfinished]
+    assert files.list("") == sorted([*kept, *marked])
+    files = files.after_kill()
+    files.open(unfinished[0], create=True)
+    put_strays_aside(
+        files, Folders(leaving=look_at_folders(files, cluster.image, 1).leaving), bytes
+    )
+    files.settle()
+    assert files.list("") == sorted([*kept, unfinished[0]])
+
+
+def test_an_unfinished_checkpoint_on_a_full_disk_does_not_keep_the_broker_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    files = MemoryFiles()
+    name = "recovery-point-offset-checkpoint.tmp"
+    files.open(name, create=True)
+
+    def full(path: str, target: str) -> None:
+        raise StorageError("rename", path, "No space left on device")
+
+    monkeypatch.setattr(files, "rename", full)
+    moved(files, cluster.image)
+    files.settle()
+    assert files.list("") == [name]
 
 
 def test_a_partition_of_other_brokers_only_is_a_stray() -> None:
