@@ -162,6 +162,7 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
     world.files.fail_append(match="__transaction_state-0/", reason=NO_SPACE)
     refused = value_of(world.end(producer, committed, bumps_epoch=bumps_epoch))
     assert refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.transactions.find("t").waiting == []
     world.settle(10_000)
     assert grown() == {0}
     assert (state(world), world.partitions[A0].last_stable_offset) == (State.ONGOING, 0)
