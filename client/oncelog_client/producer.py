@@ -153,8 +153,8 @@ class Producer:
 
         Wait, for at most `max_block_ms`, only for metadata of a new topic or for room in
         `buffer_memory`. Raises BufferExhaustedError, RecordTooLargeError, the topic's error, or the
-        transaction's error when it can only be aborted; TypeError or ValueError for what no record
-        can hold.
+        transaction's error when it can only be aborted; TypeError or ValueError for a value that no
+        record can hold.
         """
         sender = self._open()
         if self._transaction is not None:

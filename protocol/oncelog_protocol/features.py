@@ -34,7 +34,8 @@ OWN_TAGS: Final[dict[str, int]] = {
     # group; its coordinator has the transaction. Without the tag, the coordinator of the
     # transactional id has it.
     "transaction_group_id": 10_004,
-    # EndTxn v3+: what else is decided by the request, and what of it kept it from being.
+    # EndTxn v3+: the other transactions of a group commit, and the one because of which it was
+    # refused.
     "members": 10_005,
     "refused_member": 10_006,
     # TransactionLogValue v1, from the decision on: the members of that request.
@@ -48,11 +49,11 @@ OWN_TAGS: Final[dict[str, int]] = {
     "client_address": 10_033,
     "time_left_ms": 10_034,
     "fences": 10_035,
-    # InitProducerId v2+: an operator ends what is open, no producer begins. It is only information,
-    # and other brokers skip it, so it is sent to every broker.
+    # InitProducerId v2+: an operator ends the open transaction, and no producer begins. It is only
+    # information, and other brokers skip it, so it is sent to every broker.
     "by_operator": 10_036,
-    # ListOffsets v6+: from which offset records are to be counted, and how many a read_committed
-    # reader gets from there and how many are held back from it.
+    # ListOffsets v6+: the offset from which the broker counts records; the number that a
+    # read_committed reader gets from there, and the number held back from it.
     "count_from": 10_037,
     "readable_records": 10_038,
     "held_back_records": 10_039,

@@ -140,5 +140,5 @@ WHAT_TO_DO: Final[dict[State, str]] = {
 
 # AddPartitionsToTxn may be sent.
 ADDS_PARTITIONS: Final = (State.IN_TRANSACTION, State.PREPARING, State.PREPARING_COMMIT)
-# Closing the producer aborts what is open.
+# In these states closing the producer aborts the transaction.
 CLOSING_ABORTS: Final = (*ADDS_PARTITIONS, State.ABORTABLE_ERROR)

@@ -333,7 +333,7 @@ def read_records(
 ) -> list[Record]:
     """Return the records of the batch at `position`; bytes after the batch are ignored.
 
-    `max_bytes` bounds what a compressed batch may grow to. With LogAppendTime every record has the
+    `max_bytes`: maximum size of the decompressed records. With LogAppendTime every record has the
     batch's timestamp. Raises UnsupportedMagic and CorruptRecords; nothing is returned half.
     """
     header = read_header(buffer, position)

@@ -57,7 +57,8 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, data: bytes, log_size: int) -> OffsetIndex | None:
-        """None for what cannot be the index of a log file of `log_size` bytes."""
+        """Decode an index file. Return None if it cannot be the index of a log file of `log_size`
+        bytes."""
         if len(data) % ENTRY_SIZE:
             return None
         interleaved = _big_endian(array("i", data))

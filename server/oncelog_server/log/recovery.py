@@ -266,7 +266,7 @@ def _recover(loaded: LoadedLog) -> None:
             _drop_after(loaded, slot)
             break
     if loaded.report.cut_path or loaded.report.leftovers:
-        # The next start must not report as missing what is cut off or replaced now.
+        # The next start must not report bytes as missing that are cut off or replaced now.
         loaded.aborted.checkpoint({segment.base_offset: segment.size for segment in segments[:-1]})
     for segment in segments[first_scanned:-1]:
         segment.write_indexes()

@@ -23,7 +23,7 @@ class ConditionalWriter:
     def __init__(self, store: MetadataStore, follower: ImageFollower) -> None:
         self._store = store
         self._follower = follower
-        # With one writer at a time, a decision rarely meets a newer image.
+        # With one writer at a time, a decision is rarely based on a stale image.
         self._writing = asyncio.Lock()
 
     async def write(

@@ -1,7 +1,7 @@
 """The producers of a Python worker, kept from one batch to the next with their connections.
 
 Each belongs to a transactional id, and ids are used again (`ids`). A producer of an older
-generation is never used again, nor one whose task has failed. Idle producers are closed.
+generation is never used again, nor the id of a failed task. Idle producers are closed.
 """
 
 from __future__ import annotations

@@ -123,7 +123,8 @@ class RecordCommit:
 
     async def _init_member(self, admin: Admin, transactional_id: str) -> TransactionMember:
         """Initialize a task's transaction: without a timeout if the broker allows it and another
-        planning will follow. After a write that is used once, only a timeout ends what is open."""
+        planning will follow. After a write that is used once, only a timeout ends open
+        transactions."""
         if self._is_kept and _two_phase.get(self._setup, True):
             try:
                 member = await admin.init_producer(transactional_id, two_phase_commit=True)

@@ -54,8 +54,8 @@ def begin(messages: Sequence[TaskMessage | None], batch_id: int | None) -> Next:
 
     The messages alone say which generation is this driver's. Without any, nothing is done: the
     transactions of killed tasks stay open until the next planning or their timeout. Aborting those
-    of the newest generation instead would often hit a newer driver, because its arrival is what
-    makes all tasks of an older one fail.
+    of the newest generation instead would often hit a newer driver: its arrival makes all tasks of
+    an older one fail.
     """
     known = [message for message in messages if message is not None and not message.skipped]
     members = tuple(

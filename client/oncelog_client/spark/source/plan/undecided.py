@@ -17,8 +17,8 @@ class UndecidedError(RuntimeError):
 
 
 def beyond(ranges: Iterable[OffsetRange], stable_ends: Offsets) -> frozenset[TopicPartition]:
-    """Return the partitions whose range goes beyond the last stable offset. The high watermark
-    shows whether the records are lost or undecided."""
+    """Return the partitions with a range that goes beyond the last stable offset. The high
+    watermark shows whether the records are lost or undecided."""
     return frozenset(
         partition for partition, start, end in ranges if stable_ends[partition] < max(start, end)
     )
