@@ -80,7 +80,8 @@ class Batch(Generic[T]):
     is_doubtful: bool = False
     # Used instead of `records` if the caller gave a complete batch.
     encoded: EncodedRecords | None = None
-    # Error of the last attempt. The delivery fails with it if no attempt succeeds in time.
+    # Error of the last attempt. It is the cause in the delivery's TimedOutError if no attempt
+    # succeeds in time.
     refusal: Exception | None = None
     # False for one half of a split batch: the other half completes the delivery.
     completes_delivery: bool = True

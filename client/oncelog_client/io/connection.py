@@ -88,8 +88,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        # Callbacks of `ready`: each is called once, in this order, when the connection is writable
-        # again.
+        # Callbacks of `when_writable`: each is called once, in this order, when the connection is
+        # writable again or has ended.
         self._held_back: dict[Callable[[], None], None] = {}
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None

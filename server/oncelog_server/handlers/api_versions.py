@@ -1,8 +1,10 @@
 """ApiVersions: the APIs and versions of this broker, from its handlers.
 
-v0: the versions of each API v1, v2: throttle time v3: features (KIP-584), name of the client
-(KIP-511); flexible v4: features with 0 as lowest version (older clients cannot read them,
-KAFKA-17492) v5: the client names the cluster and node that it expects (KIP-1242)
+v0: the versions of each API
+v1, v2: throttle time
+v3: features (KIP-584), name of the client (KIP-511); flexible
+v4: features with 0 as lowest version (older clients cannot read them, KAFKA-17492)
+v5: the client names the cluster and node that it expects (KIP-1242)
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class Plan:
 
     `parent`: the driver's own producer, None if no state is kept (a batch write without txnAppId).
     `owner` and `done`: the query of the durable state; its batches below `done` are done.
-    `query_id` and `batch_id`: those of this batch, None if only the tasks will know them. `adopts`:
-    a new query may take the sink over.
+    `query_id` and `batch_id`: those of this batch, None if only the tasks will know them.
+    `adopts`: a new query may take the sink over.
     """
 
     sink_id: str
