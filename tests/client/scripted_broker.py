@@ -105,7 +105,7 @@ class ScriptedBroker:
         if "\0" in host:
             raise ValueError("embedded null character")
         host.encode("idna")
-        await asyncio.sleep(_ROUND_TRIP_S)  # simulated time
+        await asyncio.sleep(_ROUND_TRIP_S)  # simulated time: opening a connection takes as long
         if (host, port) != ADDRESS:
             raise ConnectionRefusedError(111, "Connection refused")
         protocol = factory()
@@ -394,6 +394,5 @@ async def _watched(scenario: Callable[[], Awaitable[T]]) -> T:
     try:
         return await scenario()
     finally:
-        # Simulated time: cancelled tasks and closed transports run to their end.
         for _ in range(10):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # simulated time: cancelled tasks and transports end

@@ -222,8 +222,7 @@ def test_a_producer_recovers_from_an_address_that_cannot_be_one(address: tuple[s
         misplaced.wrong = True
         with pytest.raises(RetriableError):
             await (await producer.send(TOPIC, b"2"))
-        # Simulated time, longer than connections_max_idle_ms: the good connection is closed too.
-        await asyncio.sleep(2)
+        await asyncio.sleep(2)  # simulated time, longer than connections_max_idle_ms
         misplaced.wrong = False
         await (await producer.send(TOPIC, b"3"))
         await producer.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,15 +17,18 @@ from oncelog_client import (
     NewTopic,
     OffsetAndMetadata,
     Producer,
+    RecordMetadata,
     TopicPartition,
 )
 from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
-from tests.harness.client_reading import DEADLINE_S, read, read_values
+from tests.harness.client_reading import DEADLINE_S, eventually, read, read_values
 
 TP = TopicPartition("t", 0)
 # Three starts of a process, on a machine with other things to do.
 RESTARTS_S = 100.0
+# Records without a response: several batches, and a kill meets all of them.
+MOST_IN_FLIGHT = 1_000
 
 
 @pytest.fixture
@@ -39,50 +43,64 @@ def restart(broker: Oncelog) -> None:
 
 
 @asynccontextmanager
-async def restarting(broker: Oncelog, times: int) -> AsyncIterator[None]:
-    """Kill and start the broker beside what the block does, until it is through as well."""
+async def restarting(
+    broker: Oncelog, times: int, done: Callable[[], int], step: int
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Kill and start the broker while the block works, each time after `step` more of the work that
+    `done` counts. The block works at least until the task is done."""
 
     async def crash() -> None:
         for _ in range(times):
-            await asyncio.sleep(0.3)  # a kill meets the work anywhere, not at a step of it
+            before = done()
+
+            async def goes_on(before: int = before) -> bool:
+                return done() >= before + step
+
+            await eventually(goes_on)
             await asyncio.to_thread(restart, broker)
 
     task = asyncio.create_task(crash())
-    yield
+    yield task
     await task
 
 
 async def test_an_idempotent_producer_writes_each_record_once_and_in_order(
     broker: Oncelog,
 ) -> None:
-    count = 0
+    count = written = 0
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 1, 1)])
     async with Producer(broker.address, batch_size=1000, linger_ms=0) as producer:
-        async with restarting(broker, 3) as _, asyncio.timeout(RESTARTS_S):
-            for count in range(3000):
-                await producer.send("t", b"%d" % count)
-                if count % 10 == 0:
-                    await asyncio.sleep(0.004)  # so that the work outlasts the kills
+        deliveries: deque[asyncio.Future[RecordMetadata]] = deque()
+        crashing = restarting(broker, 3, lambda: written, 500)
+        async with crashing as crashes, asyncio.timeout(RESTARTS_S):
+            while count < 3000 or not crashes.done():
+                deliveries.append(await producer.send("t", b"%d" % count))
+                count += 1
+                if len(deliveries) > MOST_IN_FLIGHT:
+                    await deliveries.popleft()
+                    written += 1
         await producer.flush()
     values = await read_values(broker.address, "t", committed=False)
-    assert values == [b"%d" % number for number in range(count + 1)]
+    assert values == [b"%d" % number for number in range(count)]
 
 
 async def test_transactions_are_whole_and_offsets_with_them(broker: Oncelog) -> None:
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 1, 1), NewTopic("out", 2, 1)])
-    transactions = 60
+    transactions = 0
     async with Producer(broker.address, transactional_id="x") as producer:
         await producer.init_transactions()
-        async with restarting(broker, 3), asyncio.timeout(RESTARTS_S):
-            for number in range(transactions):
+        crashing = restarting(broker, 3, lambda: transactions, 10)
+        async with crashing as crashes, asyncio.timeout(RESTARTS_S):
+            while transactions < 60 or not crashes.done():
                 async with producer.transaction():
                     for partition in (0, 1):
-                        await producer.send("out", b"%03d" % number, partition=partition)
-                    offsets = {TP: OffsetAndMetadata(number + 1)}
+                        value = b"%03d" % transactions
+                        await producer.send("out", value, partition=partition)
+                    offsets = {TP: OffsetAndMetadata(transactions + 1)}
                     await producer.send_offsets_to_transaction(offsets, "g")
-                await asyncio.sleep(0.01)  # so that the work outlasts the kills
+                transactions += 1
     expected = [b"%03d" % number for number in range(transactions)] * 2
     assert await read_values(broker.address, "out", committed=True) == expected
     async with Admin(broker.address) as admin:

@@ -24,6 +24,7 @@ from oncelog_server.settings.model import Settings
 from oncelog_server.storage.files import Done
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
 from oncelog_server.topic_partition import TopicPartition
+from tests.harness.waiting import DEADLINE_S
 from tests.server.log.driver import NOW_MS, batch
 
 FIRST_SEGMENT = "topic-0/00000000000000000000.log"
@@ -158,8 +159,9 @@ async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_on
         assert len(broker.partitions) < count
         gone = asyncio.create_task(broker.metadata.delete_topics(["short"]))
         # Turn by turn of the loop, so that the deletion is seen before the other creations.
-        while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        async with asyncio.timeout(DEADLINE_S):
+            while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0)
         assert len(broker.partitions) < count
         await gone
         await many
@@ -185,9 +187,10 @@ async def test_directories_of_deleted_partitions_are_deleted_when_no_rename_is_l
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("many", count), NewTopic("kept", 1)])
         gone = asyncio.create_task(broker.metadata.delete_topics(["many"]))
-        while len(broker.partitions) > 1:
-            assert len(directories(tmp_path, "many")) == count
-            await asyncio.sleep(0)
+        async with asyncio.timeout(DEADLINE_S):
+            while len(broker.partitions) > 1:
+                assert len(directories(tmp_path, "many")) == count
+                await asyncio.sleep(0)
         await gone
         assert all(name.endswith("-delete") for name in directories(tmp_path, "many"))
     assert (directories(tmp_path, "many"), directories(tmp_path, "kept")) == ([], ["kept-0"])
@@ -242,17 +245,19 @@ async def most_at_once(broker: Broker, work: asyncio.Task[Any]) -> int:
     """By how many the partitions became more or fewer in one turn of the loop, until `work` is
     done."""
     most = 0
-    while not work.done():
-        before = len(broker.partitions)
-        await asyncio.sleep(0)
-        most = max(most, abs(len(broker.partitions) - before))
+    async with asyncio.timeout(DEADLINE_S):
+        while not work.done():
+            before = len(broker.partitions)
+            await asyncio.sleep(0)
+            most = max(most, abs(len(broker.partitions) - before))
     return most
 
 
 async def until_more_than(broker: Broker, count: int) -> None:
     # Turn by turn of the loop, as partitions are opened by turns: no later one will do.
-    while len(broker.partitions) <= count:  # noqa: ASYNC110
-        await asyncio.sleep(0)
+    async with asyncio.timeout(DEADLINE_S):
+        while len(broker.partitions) <= count:  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
 async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start(

@@ -52,6 +52,7 @@ async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
     monkeypatch.setattr(cluster, "call_any", answer)
     cluster.on_metadata.append(cluster.refresh_soon)
     cluster.refresh_soon()
+    # Turns, not a condition: without the pause, a refresh ends in a few turns and begins the next.
     for _ in range(100):
         await asyncio.sleep(0)
     assert asked == 1
@@ -72,6 +73,7 @@ async def test_a_closed_client_opens_nothing_more() -> None:
         cluster.ready_connection(1, "", again)
 
     again()
+    # Turns, not a condition: the retry without a pause was one call a turn.
     for _ in range(20):
         await asyncio.sleep(0)
     assert called == 1
@@ -91,7 +93,7 @@ async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> 
 
     for number in range(100):
         cluster.spawn(run(number))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # one turn is enough: tasks take their first step in the next turn
     await cluster.close()
     assert ended == list(range(100))
 

@@ -21,7 +21,8 @@ def place(state: Assigned) -> tuple[int | None, OffsetReset | None]:
 
 async def refuse(response: asyncio.Future[Any]) -> None:
     response.set_result(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
-    await asyncio.sleep(0)  # the fetcher's turn: it reads the response in a callback
+    # One turn is enough: the fetcher reads the response in a callback of the future.
+    await asyncio.sleep(0)
 
 
 async def refused_ahead(fetcher: Fetcher, leader: Leader) -> None:

@@ -97,10 +97,12 @@ async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: A
         generations.append(generation_id)
 
     session.listener.on_partitions_assigned = assigned
-    async with asyncio.timeout(DEADLINE_S):
-        while session.needs_attention:
-            await session.poll()
-            await asyncio.sleep(0)
+
+    async def has_joined() -> bool:
+        await session.poll()
+        return not session.needs_attention
+
+    await eventually(has_joined)
     assert generations == [1]
 
 

@@ -160,8 +160,11 @@ async def test_a_send_that_waited_for_room_in_a_producer_now_closed_is_refused(
         broker.kill()
         buffered = await producer.send("t", b"x" * 900)
         waiting = asyncio.create_task(producer.send("t", b"y" * 900))
-        await asyncio.sleep(0)
-        assert producer._accumulator.flushes_in_progress == 1
+
+        async def waits_for_room() -> bool:
+            return producer._accumulator.flushes_in_progress == 1
+
+        await eventually(waits_for_room)
         async with asyncio.timeout(DEADLINE_S):
             await producer.close(timeout_ms=0)
             with pytest.raises(ClosedError):
@@ -179,13 +182,20 @@ async def test_a_send_that_waited_for_metadata_in_a_producer_now_closing_is_refu
     producer._accumulator.append(
         TopicPartition("t", 99), NewRecord(0, None, b""), never, monotonic_ms()
     )
+
+    async def waits_for_metadata() -> bool:
+        return topic in producer._cluster._topics
+
+    async def closes() -> bool:
+        return producer._accumulator.flushes_in_progress == 1
+
     async with asyncio.timeout(DEADLINE_S):
         async with producer._cluster._refreshing:
             waiting = asyncio.create_task(producer.send(topic, b""))
-            await asyncio.sleep(0)
+            await eventually(waits_for_metadata)
             # Longer than the metadata take: the send fails with what is over first.
             closing = asyncio.create_task(producer.close(timeout_ms=5_000))
-            await asyncio.sleep(0)
+            await eventually(closes)
         with pytest.raises(ClosedError, match="not open"):
             await waiting
         await closing
