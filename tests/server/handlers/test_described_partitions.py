@@ -51,20 +51,20 @@ async def test_the_producers_of_a_partition_are_described() -> None:
 
 
 async def test_partitions_of_the_data_directory_are_described_with_their_sizes() -> None:
-    replicas = [partition(name=TopicPartition("t", number)) for number in (1, 0)]
+    replicas = [partition(name=TopicPartition("t", number)) for number in reversed(range(8))]
     replicas.append(partition(name=TopicPartition("u", 0)))
     send(replicas[0], 7, 0)
-    replicas[2].fail("disk")
+    replicas[-1].fail("disk")
     async with broker() as services:
         for replica in replicas:
             services.partitions.add(replica)
         all_topics = await ask(describe_log_dirs, services, DescribeLogDirsRequest(None))
-        grown, empty = (
-            DescribeLogDirsPartition(1, replicas[0].size_bytes),
-            DescribeLogDirsPartition(0, 0),
-        )
+        grown = DescribeLogDirsPartition(7, replicas[0].size_bytes)
+        empty = [DescribeLogDirsPartition(number, 0) for number in range(7)]
         assert grown.partition_size > 0
-        assert all_topics.results[0].topics == [DescribeLogDirsTopic("t", [grown, empty])]
-        named = [DescribableLogDirTopic("t", [1, 0, 1, 5]), DescribableLogDirTopic("u", [0])]
+        assert all_topics.results[0].topics == [
+            DescribeLogDirsTopic("t", [grown, *reversed(empty)])
+        ]
+        named = [DescribableLogDirTopic("t", [7, *range(10)]), DescribableLogDirTopic("u", [0])]
         by_name = await ask(describe_log_dirs, services, DescribeLogDirsRequest(named))
-        assert by_name.results[0].topics == [DescribeLogDirsTopic("t", [empty, grown])]
+        assert by_name.results[0].topics == [DescribeLogDirsTopic("t", [*empty, grown])]

@@ -69,7 +69,7 @@ def test_an_error_is_reported_with_its_path_and_the_rest_is_deleted(tmp_path: Pa
     below_a_file = ("below", str(tmp_path / "file" / "below"))
     missing = ("missing", str(tmp_path / "missing"))
     removals.add([below_a_file, missing, folder(tmp_path, "a")], ended.append)
-    removals.add([folder(tmp_path, "b")], ended.append)
+    removals.add([missing, folder(tmp_path, "b")], ended.append)
     executor.jobs.pop()()
     assert [str(error) for error in ended] == ["remove below: Not a directory", "None"]
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
