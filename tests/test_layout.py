@@ -95,7 +95,6 @@ TESTED_TOGETHER = {
     "oncelog_server.transaction.caller_role": "with InitProducerId: tests/server/transaction",
     "oncelog_server.transaction.commands.keep_prepared": "with InitProducerId: test_two_phase.py",
     "oncelog_server.coordinator.runtime": "with both coordinators: tests/server/transaction",
-    "oncelog_server.group.classic.member": "values only, seen in every test of tests/server/group",
     "oncelog_server.security.acl_codes": "numbers only: with tests/server/handlers",
     "oncelog_server.handlers": "through real clients: tests/conformance; some alone, too",
     "oncelog_server.salvage": "on the folders of a broker: tests/faults/test_recover.py",
