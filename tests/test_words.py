@@ -1,4 +1,5 @@
-"""docs/style.md, as far as a machine can check it: banned words, one spelling, names."""
+"""docs/style.md, as far as a machine can check it: banned words, one spelling, names, and how the
+product's docstrings begin."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ RENAMED = {
     "authorisation": "authorization",
     "unauthorised": "unauthorized",
 }
-# A docstring that begins so is a question without an answer: it names the thing, or says "Return".
-QUESTIONS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
+# No docstring of the product begins with these: it names the thing, or says "Return".
+QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
 # Words that are not ours: a function of Rich or of the standard library, a quotation of Kafka.
 QUOTED = re.compile(r"\bwhoami\b")
 
@@ -92,10 +93,11 @@ def nouns(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{line}: `one` is no noun"
 
 
-def questions(path: Path) -> Iterator[str]:
+def docstrings_that_ask(path: Path) -> Iterator[str]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, kinds) and (ast.get_docstring(node) or "").split(" ")[0] in QUESTIONS:
+        text = ast.get_docstring(node) if isinstance(node, kinds) else None
+        if text and re.split(r"\W", text, maxsplit=1)[0] in QUESTION_WORDS:
             yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: begins with a question"
 
 
@@ -118,9 +120,9 @@ def test_no_page_speaks_of_persons_or_by_old_names() -> None:
     refuse(offence for path in pages for offence in in_text(path))
 
 
-def test_no_docstring_of_the_product_begins_with_a_question() -> None:
+def test_no_docstring_of_the_product_begins_with_a_question_word() -> None:
     product = [path for path in read("*.py") if path.relative_to(ROOT).parts[0] in PRODUCT]
-    refuse(offence for path in product for offence in questions(path))
+    refuse(offence for path in product for offence in docstrings_that_ask(path))
 
 
 def test_variables_are_nouns() -> None:
