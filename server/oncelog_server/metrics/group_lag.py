@@ -12,14 +12,12 @@ from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from oncelog_server.group.views import GroupViews
-from oncelog_server.log.errors import CorruptLog
 from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import TURN, WORK
-from oncelog_server.partition.lag import walk_readable
-from oncelog_server.partition.partition import Partition
-from oncelog_server.partition.registry import Partitions
-from oncelog_server.storage.files import StorageError
+from oncelog_server.partition.readable_views import ReadableViews
+from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.views.partitions import ReadableView
 
 # Series of each metric on a page.
 MAX_SERIES: Final = 10_000
@@ -72,7 +70,7 @@ class KnownCounts:
 class GroupLag:
     """Makes the lines of the page. Keeps the counts from scrape to scrape."""
 
-    def __init__(self, groups: GroupViews, partitions: Partitions) -> None:
+    def __init__(self, groups: GroupViews, partitions: ReadableViews) -> None:
         self._groups = groups
         self._partitions = partitions
         self._known: dict[_Place, KnownCounts] = {}
@@ -86,16 +84,19 @@ class GroupLag:
         known: dict[_Place, KnownCounts] = {}
         lags: list[str] = []
         held: list[str] = []
-        for partition, committed in by_partition:
-            place = partition.topic_partition, partition.topic_id
+        for place, committed in by_partition.items():
+            name, topic_id = place
+            view = self._partitions.view(name)
+            if view is None or view.topic_id != topic_id:
+                continue
             counts = self._known.get(place) or KnownCounts()
-            if not partition.config.is_compacted:
+            if not view.is_compacted:
                 known[place] = counts  # compaction changes counts
             try:
-                lag_of, held_of = yield from self._count(partition, counts, committed)
-            except (StorageError, CorruptLog):
+                lag_of, held_of = yield from self._count(view, counts, committed)
+            except Refused:
                 continue  # reported by its readers, and by the count of offline partitions
-            topic, index = partition.topic_partition
+            topic, index = name
             for commit in committed:
                 yield WORK
                 labels = commit.group_id, topic, str(index)
@@ -108,30 +109,28 @@ class GroupLag:
         yield from held
         yield from metrics.GROUP_LAG_OMITTED.only(omitted)
 
-    def _committed(
-        self,
-    ) -> Generator[str, None, tuple[list[tuple[Partition, list[Committed]]], int]]:
+    def _committed(self) -> Generator[str, None, tuple[dict[_Place, list[Committed]], int]]:
         """Return the committed offsets by partition, of partitions led here, so that the groups of
         a partition share one walk; and how many offsets are left out."""
-        found: dict[TopicPartition, tuple[Partition, list[Committed]]] = {}
+        found: dict[_Place, list[Committed]] = {}
         count = 0
         for commit in self._groups.offsets():
             yield WORK
-            partition = self._partitions.get(commit.partition)
-            if partition is None or not partition.is_leader:
+            view = self._partitions.view(commit.partition)
+            if view is None:
                 continue
             count += 1
             if count <= MAX_SERIES:
-                start = max(commit.offset, partition.log_start_offset)
-                rows = found.setdefault(commit.partition, (partition, []))[1]
+                start = max(commit.offset, view.log_start_offset)
+                rows = found.setdefault((commit.partition, view.topic_id), [])
                 rows.append(Committed(commit.group_id, start))
-        return list(found.values()), max(count - MAX_SERIES, 0)
+        return found, max(count - MAX_SERIES, 0)
 
     def _count(
-        self, partition: Partition, counts: KnownCounts, committed: list[Committed]
+        self, view: ReadableView, counts: KnownCounts, committed: list[Committed]
     ) -> Generator[str, None, tuple[dict[int, int], dict[int, int]]]:
         """Return lag and held-back records by committed offset."""
-        stable, end = partition.last_stable_offset, partition.high_watermark
+        stable, end = view.last_stable_offset, view.high_watermark
         starts = sorted({commit.offset for commit in committed})
         lag_of = dict.fromkeys(starts, 0)
         held_of: dict[int, int] = {}
@@ -139,7 +138,7 @@ class GroupLag:
         if below:
             counts.begin_at(below[0])
             for offset in (*below, stable):
-                yield from self._walk_to(partition, counts, offset)
+                yield from self._walk_to(view, counts, offset)
             for start in below:
                 found = counts.between(start, stable)
                 lag_of[start] = stable - start if found is None else found
@@ -148,28 +147,28 @@ class GroupLag:
         for start in starts:
             first = max(start, stable)
             if first not in undecided:
-                undecided[first] = yield from self._undecided(partition, first, end)
+                undecided[first] = yield from self._undecided(view, first, end)
             held_of[start] = undecided[first]
         return lag_of, held_of
 
-    def _walk_to(self, partition: Partition, counts: KnownCounts, offset: int) -> Iterator[str]:
+    def _walk_to(self, view: ReadableView, counts: KnownCounts, offset: int) -> Iterator[str]:
         """Learn the count at `offset`, or as far towards it as this scrape has steps left."""
         first, below = counts.floor(offset)
         if first == offset or not self._steps_left:
             return
-        for walked in walk_readable(partition, first, offset):
+        for walked in self._partitions.walk(view, first, offset):
             counts.learn(walked.reached, below + walked.records)
             self._steps_left -= 1
             yield TURN
             if not self._steps_left:
                 return
 
-    def _undecided(self, partition: Partition, first: int, end: int) -> Generator[str, None, int]:
+    def _undecided(self, view: ReadableView, first: int, end: int) -> Generator[str, None, int]:
         """Return the records of `first`..`end` that are not aborted; the difference of the offsets
         if this scrape has no steps left for them."""
         count = 0
         reached = first
-        for walked in walk_readable(partition, first, end):
+        for walked in self._partitions.walk(view, first, end):
             reached, count = walked.reached, walked.records
             self._steps_left -= 1
             yield TURN

@@ -11,6 +11,7 @@ from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.observe.listener import MetricsListener
 from oncelog_server.observe.page import Cleaning, Connected, Page, Served
 from oncelog_server.observe.process import process_figures
+from oncelog_server.partition.readable_views import ReadableViews
 
 log = structlog.get_logger("oncelog.metrics")
 
@@ -23,7 +24,7 @@ async def bind_metrics(
 ) -> MetricsListener:
     """Return a server that is bound and does not accept yet. Raises OSError if it cannot be
     bound."""
-    lag = GroupLag(services.groups.views, services.partitions)
+    lag = GroupLag(services.groups.views, ReadableViews(services.partitions))
     page = Page(services, served, connected, cleaner, services.clock.now_ms(), process_figures, lag)
     listener = MetricsListener(page.lines)
     settings = services.settings

@@ -37,6 +37,17 @@ class PartitionView(msgspec.Struct, frozen=True, gc=False):
     open_transactions: tuple[OpenTransaction, ...]
 
 
+class ReadableView(msgspec.Struct, frozen=True, gc=False):
+    """The bounds between which records of a partition are counted, at one moment."""
+
+    partition: TopicPartition
+    topic_id: bytes
+    is_compacted: bool
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+
+
 class ReplicaView(msgspec.Struct, frozen=True, gc=False):
     """A partition in the data directory: Kafka's ReplicaInfo (KIP-113)."""
 

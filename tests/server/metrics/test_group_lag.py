@@ -7,6 +7,7 @@ from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import WORK
 from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.partition.partition import Partition
+from oncelog_server.partition.readable_views import ReadableViews
 from oncelog_server.partition.registry import Partitions
 from oncelog_server.topic_partition import TopicPartition
 from tests.harness.scraping import scraped
@@ -28,7 +29,7 @@ def test_lag_of_a_compacted_partition_is_counted_anew_at_each_scrape() -> None:
     partitions.add(partition)
     ((_, shard),) = world.groups.runtime.shards()
     shard.table.offsets.commit("g", *NAME, CommittedOffset(0, 0, "", 0, None, 0))
-    page = GroupLag(world.groups.views, partitions)
+    page = GroupLag(world.groups.views, ReadableViews(partitions))
 
     def lag() -> float:
         found = scraped(line for line in page.lines() if line != WORK)

@@ -16,6 +16,7 @@ from oncelog_server.metrics import table as metrics
 from oncelog_server.metrics.exposition import slices
 from oncelog_server.metrics.group_lag import GroupLag
 from oncelog_server.observe.page import Page, ProcessFigures
+from oncelog_server.partition.readable_views import ReadableViews
 from oncelog_server.slices import SMALL
 from oncelog_server.topic_partition import TopicPartition
 from tests.harness.scraping import scraped
@@ -56,7 +57,7 @@ async def page(world: World) -> AsyncIterator[Page]:
         services.fetch_sessions = FetchSessions(10, lambda: 1)
         for partition in world.partitions.values():
             services.partitions.add(partition)
-        lag = GroupLag(services.groups.views, services.partitions)
+        lag = GroupLag(services.groups.views, ReadableViews(services.partitions))
         yield Page(
             services,
             Counted(),
