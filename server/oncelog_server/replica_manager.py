@@ -235,7 +235,6 @@ class ReplicaManager:
         self._stopped = True
         self._undropped |= self.undropped()
         self._due.clear()
-        self._delete_renamed()
 
     def _make(self, change: Change) -> None:
         if isinstance(change, TopicImage):

@@ -21,7 +21,7 @@ from oncelog_server.operating_system.os_files import OsFiles
 from oncelog_server.refusal import Refused
 from oncelog_server.replica_manager import DELETED_WITHIN_MS
 from oncelog_server.settings.model import Settings
-from oncelog_server.storage.files import Done
+from oncelog_server.storage.files import Done, StorageError
 from oncelog_server.storage.layout import CLEAN_SHUTDOWN
 from oncelog_server.topic_partition import TopicPartition
 from tests.harness.waiting import DEADLINE_S
@@ -196,18 +196,88 @@ async def test_directories_of_deleted_partitions_are_deleted_when_no_rename_is_l
     assert (directories(tmp_path, "many"), directories(tmp_path, "kept")) == ([], ["kept-0"])
 
 
+def deletions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of the directories that the next broker begins to delete."""
+    begun: list[str] = []
+
+    class Watched(OsFiles):
+        def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
+            begun.extend(path for path in paths if path.endswith("-delete"))
+            super().remove(paths, done)
+
+    monkeypatch.setattr(environment, "OsFiles", Watched)
+    return begun
+
+
+async def test_directories_of_a_deleted_topic_are_deleted_after_the_last_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted = deletions(monkeypatch)
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("many", 3)])
+        await broker.metadata.delete_topics(["many"])
+        await turns_until_idle(broker)
+        assert sorted(name.split(".")[0] for name in deleted) == ["many-0", "many-1", "many-2"]
+
+
+async def test_a_stop_amid_changes_deletes_what_was_renamed(tmp_path: Path) -> None:
+    count = 5 * FEW_STEPS
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("many", count)])
+        gone = asyncio.create_task(broker.metadata.delete_topics(["many"]))
+        while len(broker.partitions) == count:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        renamed = count - len(broker.partitions)
+        assert 0 < renamed < count
+        broker._replica_manager.stop()
+        await gone
+    assert len(directories(tmp_path, "many")) == count - renamed
+    assert not [name for name in directories(tmp_path, "many") if name.endswith("-delete")]
+
+
+async def test_a_topic_that_the_disk_refused_frees_its_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else would: its deletion from the store may fail on the full disk."""
+    deleted = deletions(monkeypatch)
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("refused", 2)])
+        assert broker._replica_manager.give_up("refused")
+        assert sorted(name.split(".")[0] for name in deleted) == ["refused-0", "refused-1"]
+
+
+async def test_a_rename_that_the_disk_refused_is_retried_and_the_directory_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted = deletions(monkeypatch)
+    async with life(tmp_path) as broker:
+        await broker.metadata.create_topics([NewTopic("kept", 1)])
+        with monkeypatch.context() as full:
+
+            def refuse(files: OsFiles, source: str, target: str) -> None:
+                raise StorageError("rename", source, "No space left on device")
+
+            full.setattr(OsFiles, "rename", refuse)
+            await broker.metadata.delete_topics(["kept"])
+            await turns_until_idle(broker)
+        assert (deleted, directories(tmp_path, "kept")) == ([], ["kept-0"])
+        broker._refused_work._try_all()
+        (name,) = deleted
+        assert name.startswith("kept-0.")
+    assert directories(tmp_path, "kept") == []
+
+
+async def turns_until_idle(broker: Broker) -> None:
+    """Let the loop turn until no work waits for a slice."""
+    while not broker._slices.is_idle:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
 async def test_directories_of_deleted_partitions_do_not_wait_for_ever_for_other_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two clients that create and delete topics in turns leave no moment without a change."""
-    deleted: list[str] = []
-
-    class Watched(OsFiles):
-        def remove(self, paths: Sequence[str], done: Done | None = None) -> None:
-            deleted.extend(path for path in paths if path.startswith("short-"))
-            super().remove(paths, done)
-
-    monkeypatch.setattr(environment, "OsFiles", Watched)
+    deleted = deletions(monkeypatch)
     count = 50 * FEW_STEPS
     clock = AheadClock()
     async with life(tmp_path, clock=clock) as broker:
