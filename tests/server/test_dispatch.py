@@ -11,6 +11,11 @@ from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from oncelog_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from oncelog_protocol.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from oncelog_protocol.requests import Requests
 from oncelog_server.broker_services import BrokerServices
 from oncelog_server.deferred import Deferred, then
@@ -164,6 +169,23 @@ def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
     later.complete(work())
     timers.run_soon()
     assert session.read(given[0]).error_code == 16
+
+
+def test_a_large_response_leaves_whole_and_in_several_buffers() -> None:
+    """To join tens of megabytes would hold the loop."""
+    groups = [ListedGroup(f"group-{number}", "consumer") for number in range(10_000)]
+
+    def work() -> Steps[ListGroupsResponse]:
+        yield
+        return ListGroupsResponse(groups=groups)
+
+    session = Session(module(ApiKey.LIST_GROUPS, range(3), lambda *_: work()))
+    session.services.slices = Slices(ManualTimers(), lambda: 0, steps_per_slice=10**9)
+    response = session.serve(ListGroupsRequest(), 2)
+    assert isinstance(response, list)
+    assert len(response) > 3
+    assert max(map(len, response)) < sum(map(len, response)) / 2
+    assert session.read(response).groups == groups
 
 
 def test_a_handler_may_give_no_answer(session: Session) -> None:

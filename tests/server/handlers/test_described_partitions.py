@@ -50,6 +50,17 @@ async def test_the_producers_of_a_partition_are_described() -> None:
         assert (unknown.partition_index, unknown.error_code) == (2, 3)
 
 
+async def test_named_partitions_of_the_data_directory_are_sorted() -> None:
+    numbers = range(20)
+    async with broker() as services:
+        for number in reversed(numbers):
+            services.partitions.add(partition(name=TopicPartition("t", number)))
+        named = [DescribableLogDirTopic("t", [*reversed(numbers)])]
+        response = await ask(describe_log_dirs, services, DescribeLogDirsRequest(named))
+    (topic,) = response.results[0].topics
+    assert [found.partition_index for found in topic.partitions] == [*numbers]
+
+
 async def test_partitions_of_the_data_directory_are_described_with_their_sizes() -> None:
     replicas = [partition(name=TopicPartition("t", number)) for number in reversed(range(8))]
     replicas.append(partition(name=TopicPartition("u", 0)))

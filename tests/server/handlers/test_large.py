@@ -17,6 +17,7 @@ from oncelog_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTo
 from oncelog_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribeConfigsResponse,
 )
 from oncelog_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog_protocol.messages.list_offsets import (
@@ -157,6 +158,18 @@ async def test_a_wide_request_is_work_for_slices(
         assert isinstance(work, GeneratorType)
         # A broker that adds partitions for a client needs a right for the request as a whole.
         assert rights.asked <= 1
+
+
+async def test_what_is_described_already_is_a_step_too() -> None:
+    request = DescribeConfigsRequest([DescribeConfigsResource(4, "0", None)] * COUNT)
+    async with broker() as services:
+        calls = Calls()
+        steps = describe_configs.handle(
+            services, context(services, describe_configs.API, 4), request
+        )
+        assert isinstance(steps, GeneratorType)
+        response: DescribeConfigsResponse = at_its_end(calls.counted(steps))
+    assert (len(response.results), calls.steps) == (1, COUNT + 1)
 
 
 def test_a_request_may_name_every_partition_there_may_be() -> None:

@@ -11,6 +11,8 @@ from oncelog_server.partition.registry import Partitions
 from oncelog_server.partition.views import PartitionViews
 from oncelog_server.topic_partition import TopicPartition
 from tests.harness.scraping import Scraped, scraped
+from tests.server.partition import partitions as made
+from tests.server.storage.memory_files import MemoryFiles
 from tests.server.transaction.world import DATA, World, transactional_batch
 
 HOUR_MS = 3_600_000
@@ -64,6 +66,21 @@ def test_every_partition_has_every_line(world: World) -> None:
     assert page.value(metrics.PARTITION_COUNT.name) == len(world.partitions)
     assert page.value(metrics.LEADER_COUNT.name) == len(world.partitions)
     assert page.value(metrics.OFFLINE_COUNT.name) == 0
+
+
+def test_a_partition_that_takes_no_append_is_offline_once(world: World) -> None:
+    """The disk refused a side file of the first, and the log of the second."""
+    files, partitions = MemoryFiles(), Partitions()
+    refusing, failed = (made.partition(files, TopicPartition("t", number)) for number in range(2))
+    for found in (refusing, failed):
+        partitions.add(found)
+        files.fail_append(match="leader-epoch-checkpoint")
+        found.write_leader_epochs()
+    failed.fail("disk")
+    lines = partition_lines(
+        PartitionViews(partitions), OpenTransactions(world.transactions.views), 0
+    )
+    assert scraped(lines).value(metrics.OFFLINE_COUNT.name) == 2
 
 
 def test_producer_ids_are_counted_where_they_are_remembered(world: World) -> None:

@@ -75,6 +75,17 @@ def test_an_error_is_reported_with_its_path_and_the_rest_is_deleted(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_of_several_errors_the_first_is_reported(tmp_path: Path) -> None:
+    executor = HeldJobs()
+    ended: list[StorageError | None] = []
+    removals = Removals(executor, lambda callback: callback())
+    (tmp_path / "file").write_bytes(b"x")
+    names = ("first", "second")
+    removals.add([(name, str(tmp_path / "file" / name)) for name in names], ended.append)
+    executor.jobs.pop()()
+    assert [str(error) for error in ended] == ["remove first: Not a directory"]
+
+
 def test_a_callback_that_cannot_be_scheduled_stops_no_other_deletion(tmp_path: Path) -> None:
     executor = HeldJobs()
 

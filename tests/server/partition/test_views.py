@@ -9,6 +9,7 @@ from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.views.partitions import ReplicaView
 from tests.server.log.driver import NOW_MS, batch
 from tests.server.partition.partitions import partition, refusal, send
+from tests.server.storage.memory_files import MemoryFiles
 
 
 def test_a_view_shows_the_moment_and_does_not_change() -> None:
@@ -38,6 +39,18 @@ def test_a_leader_that_misses_replicas_is_under_replicated_and_a_follower_is_not
     assert partition_view(found).is_under_replicated
     found.become_follower(1, 3)
     assert not partition_view(found).is_under_replicated
+
+
+def test_a_refused_side_file_is_shown_unless_the_partition_is_offline() -> None:
+    """An offline partition is counted as such, and not again."""
+    files = MemoryFiles()
+    found = partition(files)
+    assert not partition_view(found).refuses_writes
+    files.fail_append(match="leader-epoch-checkpoint")
+    found.write_leader_epochs()
+    assert partition_view(found).refuses_writes
+    found.fail("disk")
+    assert not partition_view(found).refuses_writes
 
 
 def test_views_show_each_partition_as_it_is_when_its_turn_comes() -> None:
