@@ -1,1 +1,2 @@
-"""The clients' view: the same scripts against oncelog and, as a control, against Apache Kafka."""
+"""Conformance seen by clients: the same scripts run against oncelog and, as a control, Apache
+Kafka."""

@@ -1,4 +1,4 @@
-"""The two targets, the clients, and what the scripts share."""
+"""The two targets, the clients, and the fixtures that the scripts share."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "oncelog-client", "java")
-# What a user may wait for, a test need not: the first rebalance of a group, the abort at a timeout.
+# Shorter than Kafka's defaults, to save time: the delay of a group's first rebalance, the scan for
+# timed out transactions, the cleaner's pause.
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "log.cleaner.backoff.ms": "200",
 }
 
-# A topic with records older than a week: retention may delete them at any time.
+# The records of this topic are older than a week: retention may delete them at any time.
 KEPT = {"retention.ms": "-1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A broker under test: `data` is the folder of its log files."""
+    """A broker under test. `data` is the directory of its log files."""
 
     name: str
     address: str
@@ -66,7 +67,8 @@ def java_driver(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A client that remembers what it opened, so that no test leaves sockets and threads behind."""
+    """A client that closes whatever it opened, so that no test leaves sockets and threads
+    behind."""
 
     client: Client
     opened: list[Producer | Consumer]
@@ -90,7 +92,8 @@ class Closing:
 
 @pytest.fixture
 def opened() -> Iterator[list[Producer | Consumer]]:
-    """The clients that the test opened; they are closed after it, even if the test closed them."""
+    """The clients that a test opened. They are closed after the test, even if it closed them
+    itself."""
     things: list[Producer | Consumer] = []
     yield things
     for thing in things:
@@ -100,7 +103,8 @@ def opened() -> Iterator[list[Producer | Consumer]]:
 
 @pytest.fixture(scope="session")
 def all_python_clients() -> dict[str, Client]:
-    """The clients that need no JVM; aiokafka first: its start waits for the whole group."""
+    """The clients that need no JVM. aiokafka comes first: it starts only when its whole group is
+    there."""
     clients: tuple[Client, ...] = (Aiokafka(), Confluent(), KafkaPython(), Ours())
     return {client.name: client for client in clients}
 
@@ -135,20 +139,20 @@ def client(request: pytest.FixtureRequest, python_clients: dict[str, Client]) ->
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `client` runs with each of them."""
+    """Run a test that takes `client` with each of them."""
     if "client" in metafunc.fixturenames:
         metafunc.parametrize("client", CLIENTS, indirect=True)
 
 
 @pytest.fixture(scope="session")
 def admin(target: Target) -> Any:
-    """librdkafka's admin client of the target."""
+    """librdkafka's admin client, connected to the target."""
     return AdminClient({"bootstrap.servers": target.address, "log_level": 0})
 
 
 @pytest.fixture
 def name() -> str:
-    """A new name: of a topic, a group or a transactional id."""
+    """A new name for a topic, a group or a transactional id."""
     return f"t-{uuid.uuid4().hex[:12]}"
 
 
@@ -161,7 +165,7 @@ def topic(admin: Any, name: str) -> str:
 
 @pytest.fixture
 def trusting(target: Target, admin: Any, name: str, tmp_path: Path) -> Iterator[Target]:
-    """A broker that believes what its clients say of transactions, with a topic of that name."""
+    """A broker that does not verify transactions, with a topic of that name."""
     if target.name == "kafka":
         turn_verification(admin, "false")
         create_topic(admin, name)
@@ -176,7 +180,7 @@ def trusting(target: Target, admin: Any, name: str, tmp_path: Path) -> Iterator[
 
 @pytest.fixture
 def wire(target: Target) -> Iterator[Wire]:
-    """A plain connection of the test's own."""
+    """A plain connection of this test."""
     with Wire(target.address) as connection:
         yield connection
 
@@ -184,13 +188,14 @@ def wire(target: Target) -> Iterator[Wire]:
 def create_topic(
     admin: Any, name: str, *, partitions: int = 1, config: dict[str, str] | None = None
 ) -> None:
-    """Create a topic and wait until its partitions have a leader that answers."""
+    """Create a topic, and wait until its partitions have a leader that responds."""
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
     admin.create_topics([new], operation_timeout=ANSWER_TIMEOUT_S)[name].result()
     ends = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
 
     def led() -> bool:
-        admin.list_topics(name, timeout=ANSWER_TIMEOUT_S)  # librdkafka remembers it is unknown
+        # librdkafka remembers that the topic is unknown
+        admin.list_topics(name, timeout=ANSWER_TIMEOUT_S)
         answers = admin.list_offsets(ends, request_timeout=ANSWER_TIMEOUT_S).values()
         return all(answer.exception() is None for answer in answers)
 

@@ -1,4 +1,4 @@
-"""Where oncelog answers otherwise than Apache Kafka 4.3.1 on purpose: each case with its reason.
+"""The intended differences between oncelog and Apache Kafka 4.3.1, each with its reason.
 
 The list for readers, with the test of each case, is the last section of docs/semantics.md. Any
 other difference between Kafka and oncelog is a defect of one of the two.
@@ -11,13 +11,13 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 
-# Not a code: the connection is closed without a response.
+# Not an error code: the connection is closed without a response.
 CLOSED: Final = "closed"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One case, what each of the two answers (a code, or CLOSED), and why oncelog's is better."""
+    """One case: the response of each broker (a code, or CLOSED), and why oncelog's is better."""
 
     case: str
     kafka: ErrorCode | str
@@ -30,7 +30,7 @@ class Difference:
         return answer.name if isinstance(answer, ErrorCode) else answer
 
 
-# --- which producer is refused in a transaction
+# --- the producer that is refused in a transaction
 
 COMMIT_AFTER_ABORT = Difference(
     case="EndTxn v5 wants to commit with the epoch of a transaction that was aborted meanwhile",
@@ -109,7 +109,7 @@ GROUP_WITH_PENDING_OFFSETS = Difference(
     "is gone",
 )
 
-# --- limits, so that no client stops a broker of one process
+# --- limits that protect a broker of one process from clients
 
 TOO_MANY_ELEMENTS = Difference(
     case="a request with more array elements than request_limits.py allows",
@@ -144,7 +144,7 @@ PATTERN = Difference(
     "refuses what it does not know",
 )
 
-# --- what is written
+# --- contents of the log
 
 RECORDS_INSIDE = Difference(
     case="a batch with the right CRC whose records are nonsense",
@@ -166,7 +166,7 @@ PARTITIONS_OF_INTERNAL_TOPICS = Difference(
     source="their number decides which broker coordinates an id or a group",
 )
 
-# --- what is not built yet, and must not look as if it were
+# --- not built yet, and refused for that reason
 
 SCRAM_CREDENTIALS_ARE_NOT_SET = Difference(
     case="AlterUserScramCredentials sets a credential",
@@ -194,7 +194,7 @@ ONE_RESOURCE_OF_NO_TYPE = Difference(
     source="as AlterConfigs and IncrementalAlterConfigs in Kafka, which refuse that resource alone",
 )
 
-# --- what is found after a restart
+# --- after a restart
 
 DAMAGED_COORDINATOR = Difference(
     case="InitProducerId for an id whose record in __transaction_state has a wrong CRC",

@@ -1,4 +1,4 @@
-"""Polling consumers of any client until a condition holds, with a deadline."""
+"""Poll the consumers of any client until a condition holds, with a deadline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.harness.waiting import DEADLINE_S
 
 
 def read(consumer: Consumer, count: int, deadline_s: float = DEADLINE_S) -> list[Received]:
-    """The next `count` records, sorted by partition and offset; fails if fewer come."""
+    """Return the next `count` records, sorted by partition and offset. Fails if fewer come."""
     end = time.monotonic() + deadline_s
     records: list[Received] = []
     while len(records) < count:
@@ -25,7 +25,8 @@ def poll_until(
     what: str,
     deadline_s: float = DEADLINE_S,
 ) -> list[Received]:
-    """Poll all in turn until `condition()`; what they read meanwhile."""
+    """Poll all consumers in turn until `condition()` holds. Return the records they read
+    meanwhile."""
     end = time.monotonic() + deadline_s
     records: list[Received] = []
     while not condition():

@@ -1,4 +1,4 @@
-"""Topics, settings, offsets and groups as three makers' admin clients manage them."""
+"""Topics, settings, offsets and groups through three makers' admin clients."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ from tests.harness.waiting import wait_until
 
 
 def outcome(futures: dict[Any, Any]) -> list[str]:
-    """The name of the error of each future, NO_ERROR for none, in order."""
+    """Return the name of each future's error, NO_ERROR for none, in order."""
     errors = [future.exception(ANSWER_TIMEOUT_S) for future in futures.values()]
     return ["NO_ERROR" if error is None else error.args[0].name() for error in errors]
 
 
 def topic_names(admin: Any) -> set[str]:
-    """All topics in the metadata."""
+    """Return the names of all topics in the metadata."""
     return set(admin.list_topics(timeout=ANSWER_TIMEOUT_S).topics)
 
 
 def partition_count(admin: Any, name: str) -> int:
-    """0 for a topic that the broker has not heard of yet."""
+    """Return the number of partitions, 0 for a topic that the broker does not know yet."""
     found = admin.list_topics(timeout=ANSWER_TIMEOUT_S).topics.get(name)
     return 0 if found is None else len(found.partitions)
 
 
 def test_confluent_topics(admin: Any, name: str) -> None:
-    """Create, refuse a second and a bad one, grow, describe, delete."""
+    """Topics are created, grown, described and deleted; a duplicate and an invalid one are
+    refused."""
     topics = [NewTopic(name, 2, config={"cleanup.policy": "compact"}), NewTopic("bad/name", 1)]
     assert outcome(admin.create_topics(topics)) == ["NO_ERROR", "TOPIC_EXCEPTION"]
     assert outcome(admin.create_topics([NewTopic(name, 2)])) == ["TOPIC_ALREADY_EXISTS"]
@@ -61,7 +62,8 @@ def test_confluent_topics(admin: Any, name: str) -> None:
 
 
 def test_confluent_settings(admin: Any, topic: str) -> None:
-    """Incremental changes, defaults with their source, and a value that cannot be."""
+    """Settings are changed incrementally, defaults have their source, and an invalid value is
+    refused."""
 
     def change(name: str, value: str | None) -> list[str]:
         operation = AlterConfigOpType.SET if value else AlterConfigOpType.DELETE
@@ -86,7 +88,7 @@ def test_confluent_settings(admin: Any, topic: str) -> None:
 def test_records_before_an_offset_are_deleted(
     target: Target, admin: Any, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """DeleteRecords moves the start; -1 means the end; beyond the end is refused."""
+    """DeleteRecords moves the log start; -1 means the end; an offset beyond the end is refused."""
     client = python_clients["confluent-kafka"]
     client.producer(target.address).send(topic, [Record(b"%d" % at) for at in range(10)])
 
@@ -110,7 +112,8 @@ def test_records_before_an_offset_are_deleted(
 def test_confluent_groups(
     target: Target, admin: Any, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """List, describe and alter offsets; delete a group only when it has no members."""
+    """Groups are listed, their offsets described and altered; a group with members cannot be
+    deleted."""
     client = python_clients["confluent-kafka"]
     member = client.consumer(target.address, topic, group=topic)
     poll_until([member], lambda: len(member.assignment()) == 3, "the member owns all")
@@ -134,15 +137,15 @@ def test_confluent_groups(
 
 @pytest.fixture
 def kafka_python_admin(target: Target) -> Iterator[Any]:
-    """kafka-python's admin client."""
+    """kafka-python's admin client, connected to the target."""
     client = kafka.admin.KafkaAdminClient(bootstrap_servers=target.address)
     yield client
     client.close()
 
 
 def commits(consumer: Consumer, offsets: Mapping[int, int]) -> bool:
-    """False while the client joins once more, as it does when it has seen a topic's metadata for
-    the first time: polling completes that."""
+    """Commit, or return False while the client rejoins, which polling completes. It rejoins once,
+    when it has the topic's metadata for the first time."""
     try:
         consumer.commit(offsets)
     except Refused as refused:
@@ -156,7 +159,7 @@ def commits(consumer: Consumer, offsets: Mapping[int, int]) -> bool:
 def test_kafka_python_admin(
     target: Target, kafka_python_admin: Any, python_clients: dict[str, Client], name: str
 ) -> None:
-    """The same again by another maker: topics, settings, offsets, groups, the cluster."""
+    """kafka-python's admin client manages topics, settings, offsets, groups and the cluster."""
     admin = kafka_python_admin
     admin.create_topics([kafka.admin.NewTopic(name, 2, 1)], wait_for_metadata=True)
     assert name in admin.list_topics()
@@ -183,7 +186,7 @@ def test_kafka_python_admin(
 
 
 async def test_aiokafka_admin(target: Target, name: str) -> None:
-    """A third maker's, with the oldest versions of all."""
+    """aiokafka's admin client, with the oldest versions of the requests, does the same."""
     admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=target.address)
     await admin.start()
     try:
@@ -200,7 +203,8 @@ async def test_aiokafka_admin(target: Target, name: str) -> None:
 
 
 def test_a_topic_is_created_by_its_first_use(target: Target, client: Client, name: str) -> None:
-    """`auto.create.topics.enable`, on by default: a producer needs nothing to begin."""
+    """`auto.create.topics.enable` is on by default: a producer creates its topic by writing to
+    it."""
     producer = client.producer(target.address)
     assert producer.send(name, [Record(b"first")]) == [(0, 0)]
     reader = client.consumer(target.address, name, partitions=[0])
@@ -208,7 +212,7 @@ def test_a_topic_is_created_by_its_first_use(target: Target, client: Client, nam
 
 
 def test_offsets_of_an_idle_group_can_be_changed(admin: Any, topic: str) -> None:
-    """AlterConsumerGroupOffsets makes the group by itself."""
+    """AlterConsumerGroupOffsets creates the group."""
     wanted = Offsets(topic, [TopicPartition(topic, 0, 7), TopicPartition(topic, 2, 9)])
     admin.alter_consumer_group_offsets([wanted])[topic].result(ANSWER_TIMEOUT_S)
     found = admin.list_consumer_group_offsets([Offsets(topic)])[topic].result(ANSWER_TIMEOUT_S)

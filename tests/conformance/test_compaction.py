@@ -1,5 +1,5 @@
-"""A compacted topic with transactions: what stays is what Kafka keeps, and Kafka's dump tool finds
-nothing wrong with it (L11)."""
+"""Compaction of a topic with transactions keeps what Kafka's does, and Kafka's dump tool finds no
+error in the result (L11)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conformance.test_dump import dump
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.waiting import wait_until
 
-# Kafka's least size of a segment; batches of about 10 kB fill one with a hundred.
+# Kafka's minimum segment size: a hundred batches of about 10 kB fill one.
 SETTINGS = {
     "cleanup.policy": "compact",
     "segment.bytes": "1048576",
@@ -31,19 +31,19 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def padded(number: int) -> bytes:
-    """Some 15 kB that every codec makes a bit smaller."""
+    """Return a value of some 15 kB that every codec makes a bit smaller."""
     return b"%d:" % number + random.Random(number).randbytes(10_000) + bytes(5_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The partition's folder, and the offsets of the two records of each transaction."""
+    """The folder of the partition, and the offsets of each transaction's two records."""
 
     directory: Path
     offsets: list[tuple[int, ...]]
 
     def closed(self, suffix: str) -> list[Path]:
-        """Files of the segments that were compacted."""
+        """Return the files of the compacted segments."""
         active = max(int(log.stem) for log in self.directory.glob("*.log"))
         files = sorted(self.directory.glob(f"*{suffix}"))
         return [file for file in files if int(file.stem) < active]

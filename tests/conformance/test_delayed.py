@@ -1,6 +1,6 @@
-"""Requests and answers that are lost, late, doubled or cut on their way, through a proxy that knows
-the protocol. V1 is a client that adds its partitions itself and keeps its epoch; V2 has another
-epoch for each transaction (KIP-890)."""
+"""Requests and responses that are lost, late, doubled or cut on the network, by a proxy that knows
+the protocol. A V1 client adds its partitions itself and keeps its epoch. A V2 client gets a new
+epoch with each transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def proxy(target: Target) -> Iterator[Proxy]:
 
 @pytest.fixture
 def through(proxy: Proxy) -> Iterator[Wire]:
-    """A connection over the proxy."""
+    """A connection through the proxy."""
     with Wire(proxy.address) as through:
         yield through
 
@@ -78,7 +78,7 @@ def producing(
 def write(
     wire: Wire, topic: str, producer: Identity, sequence: int, value: bytes, version: int
 ) -> int:
-    """One record in partition 0 in a transaction; the error code."""
+    """Write one record to partition 0 in a transaction, and return the error code."""
     if version < V2["produce"]:
         assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     response = produce(
@@ -88,7 +88,7 @@ def write(
 
 
 def after(producer: Identity, response: Any) -> Identity:
-    """Return the producer that goes on after an EndTxn v5."""
+    """Return the producer with the epoch that EndTxn v5 returned."""
     assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
     return Identity(response.producer_id, response.producer_epoch, producer.transactional_id)
 
@@ -99,7 +99,8 @@ def is_decided(wire: Wire, topic: str) -> bool:
 
 
 def is_complete(wire: Wire, transactional_id: str) -> bool:
-    """Kafka's markers are there before the record that says so: until then it is CONCURRENT."""
+    """Return True if COMPLETE is in the log. Kafka writes markers before it: until then the next
+    transaction gets CONCURRENT_TRANSACTIONS."""
     (found,) = wire.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states
     state: str = found.transaction_state
     return state.startswith("Complete")
@@ -121,7 +122,8 @@ def test_r1_a_batch_that_comes_on_two_connections_is_there_once(
 def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
     wire: Wire, proxy: Proxy, topic: str, commit: bool
 ) -> None:
-    """V2: also when everything is over by then, and nothing happens twice."""
+    """V2: the retry comes after the end of the transaction. It gets the same response, and nothing
+    happens twice."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"once", V2["produce"]) == ErrorCode.NONE
     proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
@@ -135,7 +137,7 @@ def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
 
 
 def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
-    """A retry gets the same result; its opposite is refused."""
+    """A V1 retry gets the same result; the opposite request is refused."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"once", V1["produce"]) == ErrorCode.NONE
     proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
@@ -154,7 +156,8 @@ def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str
 def test_r7_a_late_end_does_not_touch_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, commit: bool
 ) -> None:
-    """V2: its epoch is another one (KAFKA-17754, solved by KIP-890)."""
+    """V2: the late request has the epoch of the earlier transaction (KAFKA-17754, solved by
+    KIP-890)."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -165,7 +168,7 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
     wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
-    # As a retry of what is over already it is refused once another transaction is open.
+    # The same request counts as a retry only until the next transaction is open.
     assert ErrorCode(through.answer().error_code).name == "PRODUCER_FENCED"
     assert last_stable_offset(wire, topic) == (2, 3)
     assert write(wire, topic, heir, 1, b"third", V2["produce"]) == ErrorCode.NONE
@@ -177,8 +180,8 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
 def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """The protocol up to EndTxn v4 cannot distinguish these, on any broker (KAFKA-17754): this is
-    no promise. oncelog drops the request if the client has hung up: tests/faults."""
+    """Up to EndTxn v4 no broker can see the difference (KAFKA-17754), so this is a known exposure
+    and no promise. oncelog drops the request if the client has hung up: tests/faults."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -196,7 +199,8 @@ def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
 def test_r8_a_late_batch_is_in_no_later_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """V2: held over the abort of its transaction, it comes into the next one of its partition."""
+    """V2: the batch of an aborted transaction arrives while the next one is open in its
+    partition."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -217,7 +221,7 @@ def test_r8_a_late_batch_is_in_no_later_transaction(
 def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """V1: a client that gives a batch up asks for its next epoch (KIP-360)."""
+    """V1: a client that drops a batch requests its next epoch (KIP-360)."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -239,10 +243,10 @@ def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
 def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
 ) -> None:
-    """V2: fenced. V1: it opens a transaction without records, which ends by its timeout and moves
-    nothing back."""
+    """V2: the request is fenced. V1: the request opens an empty transaction, which its timeout
+    aborts; readers lose nothing."""
     versions = V1 if spoken == "V1" else V2
-    # Longer than a machine stands still: the first transaction has to be ended in time.
+    # Longer than a machine stands still: the first transaction must end before its timeout.
     producer = new_identity(wire, topic, timeout_ms=5_000)
     held = Hold()
     proxy.on(ApiKey.ADD_PARTITIONS_TO_TXN, held)
@@ -269,7 +273,7 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
 
 
 def test_r14_the_answer_with_the_next_epoch_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
-    """The retry of InitProducerId with the same producer gets the same epoch (KIP-360)."""
+    """A retry of InitProducerId by the same producer gets the same epoch (KIP-360)."""
     producer = new_identity(wire, topic)
     proxy.on(ApiKey.INIT_PRODUCER_ID, Drop(), direction=Direction.ANSWER)
     with Wire(proxy.address) as through, pytest.raises((Closed, ConnectionResetError)):
@@ -283,7 +287,7 @@ def test_r14_the_answer_with_the_next_epoch_is_lost(wire: Wire, proxy: Proxy, to
 def test_r19_n9_an_end_that_overtakes_the_last_batch_leaves_it_out(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
 ) -> None:
-    """Nothing of a transaction is ever behind its marker."""
+    """No record of a transaction comes after its marker."""
     versions = V1 if spoken == "V1" else V2
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", versions["produce"]) == ErrorCode.NONE
@@ -303,7 +307,8 @@ def test_r19_n9_an_end_that_overtakes_the_last_batch_leaves_it_out(
 def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
     wire: Wire, proxy: Proxy, topic: str
 ) -> None:
-    """acks=0 and a cut connection; the rest of the transaction is whole."""
+    """With acks=0 and a cut connection the batch is in the log or not; the rest of the transaction
+    is complete."""
     producer = new_identity(wire, topic)
     first = batch(producer, 0, value=b"first")
     assert produce(wire, topic, first, producer=producer, partition=1).error_code == ErrorCode.NONE
@@ -318,7 +323,8 @@ def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
 def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, api: ApiKey) -> None:
-    """Cut off after each of its first bytes, in the middle and before its last; then whole."""
+    """Requests are cut after each of the first bytes, in the middle, and before the last byte; then
+    one arrives whole."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
     request: Any = (
@@ -343,7 +349,7 @@ def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, ap
 
 
 def test_v1m_clients_of_both_kinds_take_turns_with_one_id(wire: Wire, topic: str) -> None:
-    """Each instance fences the one before, no epoch comes twice, every transaction counts once."""
+    """Each instance fences the one before, no epoch is assigned twice, and every commit counts."""
     sent: list[bytes] = []
     seen: list[tuple[int, int]] = []
     for number, versions in enumerate([V1, V2, V2, V1, V2, V1, V1]):

@@ -1,4 +1,4 @@
-"""Kafka's dump tool reads every kind of file the target writes and finds nothing wrong with it."""
+"""Kafka's dump tool reads every kind of file that the target writes, without a complaint."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 COMPLAINTS = ("mismatch", "invalid", "corrupt", "exception", "could not", "non-consecutive")
-# A batch of about 10 kB, and a segment after a bit over a hundred of them: Kafka's least size.
+# Batches of about 10 kB; a bit over a hundred fill a segment of Kafka's minimum size.
 PADDING = b"p" * 10_000
 SEGMENT_BYTES = 1_048_576
 
 
 def log_with(target: Target, topic: str, text: str) -> Path:
-    """The log of the one partition of an internal topic that holds `text`."""
+    """Return the log of the internal partition that contains `text`."""
     found = [
         log for log in target.data.glob(f"{topic}-*/*.log") if text.encode() in log.read_bytes()
     ]
@@ -34,7 +34,7 @@ def log_with(target: Target, topic: str, text: str) -> Path:
 
 
 def dump(java_driver: JavaDriver, *files: Path, options: tuple[str, ...] = ()) -> str:
-    """Return what the tool prints of the files; fail on any complaint."""
+    """Return the tool's output for the files. Fails on any complaint."""
     names = ",".join(str(file) for file in files)
     result = java_driver.tool("dump-log", *options, "--files", names)
     printed = result.stdout + result.stderr.replace("Driver$Exited", "").replace("null\n", "")
@@ -47,7 +47,7 @@ def dump(java_driver: JavaDriver, *files: Path, options: tuple[str, ...] = ()) -
 def rolled(
     target: Target, python_clients: dict[str, Client], admin: Any, wire: Wire, name: str
 ) -> Path:
-    """A partition of two segments: in the first, transactions of which every second is aborted."""
+    """A partition with two segments. Every second transaction in the first segment is aborted."""
     config = {"segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "4096"}
     create_topic(admin, name, config=config)
     producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=name)
@@ -57,7 +57,7 @@ def rolled(
         producer.send(name, [Record(b"%d" % number + PADDING, key=b"k")])
         producer.commit() if number % 2 else producer.abort()
     directory = target.data / f"{name}-0"
-    # Kafka answers first, and writes the last marker then.
+    # Kafka responds before it writes the last marker.
     wait_until(lambda: last_stable_offset(wire, name) == (240, 240), "everything is decided")
     wait_until(lambda: len(list(directory.glob("*.log"))) > 1, "the segment rolls")
     wait_until(lambda: list(directory.glob("*[1-9].snapshot")), "the roll leaves a snapshot")
@@ -65,13 +65,14 @@ def rolled(
 
 
 def test_segments_and_their_indexes(rolled: Path, java_driver: JavaDriver) -> None:
-    """Log, offset index, time index, index of aborted transactions and producer snapshot."""
+    """The tool reads the log, the offset index, the time index, the index of aborted transactions
+    and the producer snapshot."""
     logs = sorted(rolled.glob("*.log"))
     first = logs[0]
     printed = dump(java_driver, *logs)
     assert printed.count("isTransactional: true isControl: false") == 120
     assert printed.count("isTransactional: true isControl: true") == 120
-    # Deep iteration complains of any segment that does not begin at offset 0.
+    # Deep iteration complains about any segment that does not begin at offset 0.
     deep = dump(java_driver, first, options=("--deep-iteration",))
     assert deep.count("endTxnMarker: COMMIT") > 40
     assert deep.count("endTxnMarker: ABORT") > 40
@@ -92,7 +93,7 @@ def test_segments_and_their_indexes(rolled: Path, java_driver: JavaDriver) -> No
 def test_batches_of_every_codec(
     target: Target, python_clients: dict[str, Client], java_driver: JavaDriver, topic: str
 ) -> None:
-    """Batches that a producer compressed are on disk as they were sent, with the right CRC."""
+    """Compressed batches are on disk as the producer sent them, with a valid CRC."""
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     records = [Record(b"%d" % number * 50, headers=(("h", b"v"),)) for number in range(100)]
     for codec in codecs:
@@ -109,7 +110,7 @@ def test_batches_of_every_codec(
 def test_what_the_coordinators_write(
     target: Target, python_clients: dict[str, Client], java_driver: JavaDriver, topic: str
 ) -> None:
-    """`__transaction_state` and `__consumer_offsets` by the decoders of the tool."""
+    """The tool's decoders read `__transaction_state` and `__consumer_offsets`."""
     client = python_clients["confluent-kafka"]
     client.producer(target.address).send(topic, [Record(b"v")] * 5)
     consumer = client.consumer(target.address, topic, group=topic)
@@ -142,26 +143,27 @@ def test_what_the_coordinators_write(
 
 
 def ours(*arguments: str) -> list[str]:
-    """The lines that `oncelog logs dump` prints."""
+    """Return the lines that `oncelog logs dump` prints."""
     result = CliRunner().invoke(dump_command, arguments)
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
 
 
 def same_lines(java_driver: JavaDriver, files: list[Path], *options: str) -> None:
-    """Both tools print the same of these files, line by line."""
+    """Check that both tools print the same lines for these files."""
     names = ",".join(map(str, files))
     theirs = java_driver.tool("dump-log", *options, "--files", names).stdout.splitlines()
     assert ours(*options, "--files", names) == theirs
 
 
 def test_our_dump_prints_the_lines_of_kafkas_tool(rolled: Path, java_driver: JavaDriver) -> None:
-    """Every file of a partition, shallow and deep, of a log that either broker has written."""
+    """Our dump prints the same lines for every file of a partition, shallow and deep, of logs by
+    either broker."""
     files = [
         file
         for suffix in ("log", "index", "timeindex", "txnindex", "snapshot")
         for file in sorted(rolled.glob(f"*.{suffix}"))
-        # What the broker has not closed is still in its memory, and padded with zeros by Kafka.
+        # The files of an open segment are incomplete, and Kafka pads them with zeros.
         if suffix in ("log", "snapshot") or file.stem == f"{0:020}"
     ]
     assert len({file.suffix for file in files}) == 5
@@ -177,7 +179,7 @@ def test_our_dump_prints_the_lines_of_kafkas_tool(rolled: Path, java_driver: Jav
 
 
 def copied(log: Path, folder: Path) -> Path:
-    """Return a copy of a log file, in a folder of the name of its partition."""
+    """Return a copy of a log file, in a folder with the name of its partition."""
     (folder / log.parent.name).mkdir()
     return Path(shutil.copy(log, folder / log.parent.name))
 
@@ -208,7 +210,7 @@ def test_our_dump_decodes_internal_topics_as_kafkas_tool(
         "CompleteAbort is written",
     )
     offsets = log_with(target, "__consumer_offsets", topic)
-    # Copies: other producers and groups write to the same partitions between the two tools.
+    # Copies, because other producers and groups may write to the partitions between the two dumps.
     same_lines(java_driver, [copied(log, tmp_path)], decoder)
     same_lines(java_driver, [copied(offsets, tmp_path)], "--offsets-decoder")
 

@@ -1,5 +1,5 @@
-"""Kafka's dump tool over the records that are our own: it says that it does not know them, passes
-over them, and reads everything around them."""
+"""Kafka's dump tool reports records of our own types as unknown, skips them, and reads all
+others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ GROUP = "dumped-group"
 
 
 async def write(address: str) -> None:
-    """A group commit of two, an id that leaves the group, and a producer without one."""
+    """Write a group commit of two members, a member that leaves the group, and a producer without a
+    group."""
     group = TransactionGroup(GROUP, 3, frozenset({TopicPartition("in", 0)}))
     async with Admin(address) as admin:
         await admin.create_topics([NewTopic("out", 1, 1)])
@@ -45,11 +46,11 @@ def test_kafkas_dump_tool_passes_over_the_records_of_groups(
         asyncio.run(write(broker.address))
         log = broker.data / "__transaction_state-0" / "00000000000000000000.log"
         printed = dump(java_driver, log, options=("--transaction-log-decoder",))
-    # Two members of the group, and the tombstone of the one that left.
+    # The two members' records, and the tombstone of the one that left.
     assert printed.count("Unknown record type 10000") == 3
     assert printed.count("skipping") == 3
     for transactional_id in ("parent", "member", "plain"):
         assert f'"transactionalId":"{transactional_id}"' in printed
-    # What both decided by one batch, with a tag of ours that it does not know.
+    # A single batch decides both, and has a tagged field that Kafka does not know.
     assert printed.count('"transactionStatus":2') == 2
     assert printed.count('"transactionStatus":4') == 2

@@ -1,8 +1,8 @@
-"""The failures of the transaction deep dive, one by one, and what each comes to.
+"""The failures that the transaction deep dive lists, one by one, with their outcomes.
 
-Of its first list (idempotence alone) and of its second (transactions): a lost answer, a producer
-that dies or hangs, a consumer that dies, and kill -9 of the broker that is coordinator of the
-transaction, leader of the data and coordinator of the group at once.
+The first list is about idempotence alone, the second about transactions: a lost response, a
+producer that dies or hangs, a consumer that dies, and kill -9 of a broker that is coordinator of
+the transaction, leader of the data and coordinator of the group.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tests.harness.writing import (
 
 
 class Mortal(Protocol):
-    """A broker that may be killed."""
+    """A broker that can be killed."""
 
     @property
     def address(self) -> str: ...
@@ -56,7 +56,7 @@ class Mortal(Protocol):
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mortal]:
-    """A broker of this module's own."""
+    """A broker for this module alone."""
     directory = tmp_path_factory.mktemp(f"mortal-{request.param}")
     if request.param == "oncelog":
         with Oncelog(directory, QUICK) as oncelog:
@@ -76,14 +76,14 @@ def topic(broker: Mortal, name: str) -> str:
 
 
 def killed(broker: Mortal) -> Wire:
-    """A connection to the broker after its death and return."""
+    """Kill and restart the broker, and return a new connection."""
     broker.kill()
     broker.start()
     return Wire(broker.address)
 
 
 def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | None = None) -> int:
-    """The offset of a batch, sent until the partition has its leader again."""
+    """Retry a batch until the partition has a leader again, and return the batch's offset."""
     offsets: list[int] = []
 
     def answered() -> bool:
@@ -97,7 +97,7 @@ def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | Non
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> None:
-    """A retry gets the offset of the first try. No duplicates."""
+    """A retry gets the offset of the first attempt. There is no duplicate."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire, topic if transactional else None)
         data = batch(producer, 0, 3)
@@ -112,7 +112,7 @@ def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> No
 
 
 def test_a_restarted_idempotent_producer(broker: Mortal, topic: str) -> None:
-    """A new producer id knows nothing of the old one's records: "We have a duplicate"."""
+    """A new producer id has no memory of the old one's records: "We have a duplicate"."""
     with Wire(broker.address) as wire:
         assert send_again(wire, topic, batch(new_identity(wire), 0)) == 0
         assert send_again(wire, topic, batch(new_identity(wire), 0)) == 1
@@ -121,7 +121,8 @@ def test_a_restarted_idempotent_producer(broker: Mortal, topic: str) -> None:
 def test_a_dead_and_a_hung_transactional_producer(
     broker: Mortal, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """The next instance aborts what the old one left, and fences it should it wake up."""
+    """The next instance aborts the open transaction of the old one, and fences it in case it
+    resumes."""
     with Wire(broker.address) as wire:
         hung = new_identity(wire, topic)
         send_again(wire, topic, batch(hung, 0), hung)
@@ -143,7 +144,7 @@ def test_a_dead_and_a_hung_transactional_producer(
 def test_a_consumer_that_dies_before_it_commits(
     broker: Mortal, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """Outside the log its work is done twice: "Duplicated processing may happen"."""
+    """Outputs outside the log are repeated: "Duplicated processing may happen"."""
     client = python_clients["confluent-kafka"]
     client.producer(broker.address).send(topic, [Record(b"%d" % at) for at in range(5)])
     for _ in range(2):
@@ -153,7 +154,8 @@ def test_a_consumer_that_dies_before_it_commits(
 
 
 def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -> None:
-    """The transaction goes on after its return; nothing has to be aborted. No duplicates."""
+    """The transaction continues after the restart. Nothing has to be aborted, and there is no
+    duplicate."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire, topic)
         send_again(wire, topic, batch(producer, 0), producer)
@@ -166,7 +168,7 @@ def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -
 
 
 def test_r10_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None:
-    """Sequences are remembered over the crash: the retry is a duplicate, a gap is refused."""
+    """The sequences survive the crash: the retry is a duplicate, a gap is refused."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire)
         for sequence in range(7):
@@ -183,7 +185,8 @@ def test_r10_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None
 def test_o7_the_groups_coordinator_dies_during_a_transaction(
     broker: Mortal, topic: str, commit: bool
 ) -> None:
-    """Its offsets are pending before and after, and count when the transaction commits."""
+    """The offsets are pending before and after the crash, and count when the transaction
+    commits."""
     with Wire(broker.address) as wire:
         find_coordinator(wire, topic, key_type=0)
         producer = new_identity(wire, topic)
@@ -205,7 +208,7 @@ def test_o7_the_groups_coordinator_dies_during_a_transaction(
 
 
 def test_half_a_request_before_the_crash(broker: Mortal, topic: str) -> None:
-    """A batch that was never complete was never written."""
+    """A batch that arrived in part was never written."""
     with Wire(broker.address) as wire:
         wire.socket.sendall(struct.pack(">ihhi", 5_000, 0, 9, 1) + bytes(100))
         with killed(broker) as after:

@@ -1,4 +1,4 @@
-"""Consumer groups of the classic protocol as each client does them: KIP-345, KIP-429, KIP-62."""
+"""Consumer groups of the classic protocol by each client: KIP-62, KIP-345, KIP-429."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 
 
 def shared_out(members: Sequence[Consumer], partitions: int) -> bool:
-    """Whether every partition has exactly one owner and every member something to do."""
+    """Return True if every partition has exactly one owner and every member has a partition."""
     owned = [member.assignment() for member in members]
     flat = [partition for member in owned for partition in member]
     return all(owned) and sorted(flat) == list(range(partitions))
@@ -29,9 +29,9 @@ def shared_out(members: Sequence[Consumer], partitions: int) -> bool:
 def test_members_share_the_partitions_and_inherit_them(
     target: Target, client: Client, topic: str, strategy: str
 ) -> None:
-    """Two members join, one leaves: at every time each partition has one owner."""
+    """Two members join and one leaves: at any time each partition has one owner."""
     if strategy not in client.strategies:
-        assert client.name == "aiokafka"  # which has no cooperative assignor
+        assert client.name == "aiokafka"  # aiokafka has no cooperative assignor
         return
     first = client.consumer(target.address, topic, group=topic, strategy=strategy)
     poll_until([first], lambda: shared_out([first], 3), "the first owns all")
@@ -43,7 +43,7 @@ def test_members_share_the_partitions_and_inherit_them(
 
 
 def test_a_group_continues_where_it_committed(target: Target, client: Client, topic: str) -> None:
-    """The next member reads no committed record again, and all others."""
+    """The next member reads all records after the committed offset, and none before it."""
     producer = client.producer(target.address)
     producer.send(topic, [Record(b"%d" % number) for number in range(10)])
     producer.close()
@@ -58,7 +58,8 @@ def test_a_group_continues_where_it_committed(target: Target, client: Client, to
 def test_all_clients_in_one_group(
     target: Target, clients: dict[str, Client], admin: Any, name: str
 ) -> None:
-    """Range assignors of five makes agree on the owners, and each member reads its own part."""
+    """Range assignors of five makers agree on the owners, and each member reads its own
+    partitions."""
     create_topic(admin, name, partitions=10)
     members: list[Consumer] = []
     for client in clients.values():
@@ -72,7 +73,7 @@ def test_all_clients_in_one_group(
     found: list[set[int]] = [set() for _ in members]
 
     def everything_is_read() -> bool:
-        """All in turn: a member that joins once more needs the others for it."""
+        """Poll all members in turn: a member that rejoins needs the others."""
         for member, own, its in zip(members, owned, found, strict=True):
             own |= member.assignment()
             its |= {record.partition for record in member.poll(0.1)}
@@ -90,7 +91,7 @@ def test_all_clients_in_one_group(
 def test_a_static_member_comes_back_to_its_partitions(
     target: Target, client: Client, topic: str
 ) -> None:
-    """KIP-345: a static member that is away shortly costs no rebalance; the others keep theirs."""
+    """KIP-345: a static member that is away for a short time causes no rebalance."""
 
     def member(instance_id: str) -> Consumer:
         return client.consumer(target.address, topic, group=topic, instance_id=instance_id)
@@ -108,7 +109,7 @@ def test_a_static_member_comes_back_to_its_partitions(
 def test_a_second_instance_of_a_static_member_fences_the_first(
     target: Target, clients: dict[str, Client], topic: str
 ) -> None:
-    """KIP-345: FENCED_INSTANCE_ID reaches the older of two members of one name."""
+    """KIP-345: of two members with one instance id, the older gets FENCED_INSTANCE_ID."""
     client = clients["java"]
     older = client.consumer(target.address, topic, group=topic, instance_id="same")
     poll_until([older], lambda: shared_out([older], 3), "it owns all")
@@ -126,7 +127,7 @@ def test_a_crashed_member_is_missed_after_its_session(
     topic: str,
     tmp_path: Path,
 ) -> None:
-    """After a session's time without a heartbeat, the partitions go to the other members."""
+    """After a session timeout without a heartbeat the other members get its partitions."""
     server = ("--bootstrap-server", target.address, "--topic", topic, "--group-id", topic)
     session = ("--session-timeout", "6000")
     crashing = start_tool("verifiable-consumer", *server, *session, log=tmp_path / "log")

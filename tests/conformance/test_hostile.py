@@ -1,4 +1,4 @@
-"""Connections that do nothing, too little or nonsense: all other clients are still served."""
+"""Connections that send nothing, too little or nonsense do not disturb other clients."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
 IDLE_CONNECTIONS = 5_000
-# Less than `socket.listen.backlog.size` at a time, or the kernel lets the next one wait a second.
+# Fewer at a time than `socket.listen.backlog.size`, else the kernel delays the next one by a
+# second.
 BACKLOG = 40
-# `socket.request.max.bytes`, above which Kafka takes a length for nonsense.
+# `socket.request.max.bytes`: Kafka refuses a greater length.
 LARGEST_FRAME = 104_857_600
 
-# A request whose frame is whole but whose content is not: KIP-511 header, Metadata v12.
+# A complete frame with incomplete contents: KIP-511 header, Metadata v12.
 CUT_METADATA = struct.pack(">hhihB", 3, 12, 1, -1, 0) + b"\x05"
 
 NONSENSE = {
@@ -37,22 +38,21 @@ NONSENSE = {
 
 
 def is_served(target: Target) -> bool:
-    """Whether a new client gets a response."""
+    """Return True if a new client gets a response."""
     with Wire(target.address) as wire:
         response = wire.call(ApiVersionsRequest("conformance", "1"), 3)
         return bool(response.api_keys)
 
 
 def connect(target: Target) -> socket.socket:
-    """A bare connection."""
+    """Return a plain socket."""
     host, port = target.address.rsplit(":", 1)
     return socket.create_connection((host, int(port)), timeout=20)
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_h1_h4_h7_nonsense_closes_its_own_connection_alone(target: Target, kind: str) -> None:
-    """A request without a response does no harm: the connection is closed and the next client is
-    served."""
+    """The broker closes a connection with an undecodable request, and serves the next client."""
     with Wire(target.address) as bystander, connect(target) as nonsense:
         nonsense.sendall(NONSENSE[kind])
         with suppress(ConnectionResetError):
@@ -65,7 +65,7 @@ def test_h1_h4_h7_nonsense_closes_its_own_connection_alone(target: Target, kind:
 def test_h7_what_is_for_another_protocol_need_not_be_whole_to_be_refused(
     target: Target, kind: str
 ) -> None:
-    """A hello that trickles: its first four bytes are a length that no request has."""
+    """The first four bytes, sent one by one, are already a length that no request has."""
     with connect(target) as nonsense:
         nonsense.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in NONSENSE[kind][:4]:
@@ -76,7 +76,7 @@ def test_h7_what_is_for_another_protocol_need_not_be_whole_to_be_refused(
 
 
 def test_half_a_frame_holds_up_no_other_client(target: Target, topic: str) -> None:
-    """A client that sends half a request and stays; another that stays after half a length."""
+    """One client stops in the middle of a request, another in the middle of its length."""
     with connect(target) as half_frame, connect(target) as half_length:
         half_frame.sendall(struct.pack(">ihhi", 1_000_000, 0, 9, 1) + bytes(1_000))
         half_length.sendall(b"\x00\x00")
@@ -86,7 +86,7 @@ def test_half_a_frame_holds_up_no_other_client(target: Target, topic: str) -> No
 
 
 def test_a_request_in_single_bytes(target: Target) -> None:
-    """However small the pieces, a request is a request."""
+    """A request may arrive in pieces of any size."""
     body = struct.pack(">hhih", 18, 0, 77, -1)
     with connect(target) as slow:
         slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -97,7 +97,8 @@ def test_a_request_in_single_bytes(target: Target) -> None:
 
 
 def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) -> None:
-    """Gone before its response: the broker writes the batch and serves on."""
+    """Fifty clients reset their connections in the middle of a request; the broker serves the next
+    one."""
     with Wire(target.address) as wire:
         for _ in range(50):
             gone = connect(target)
@@ -108,8 +109,8 @@ def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) ->
 
 
 def test_h9_bytes_behind_a_request_in_its_frame_are_ignored(target: Target) -> None:
-    """The reliability brief would refuse them. librdkafka sends some after certain requests, and
-    Kafka passes over them; what comes in the next frame is its own."""
+    """librdkafka sends extra bytes after certain requests, and Kafka skips them too. Bytes of the
+    next frame belong to the next request."""
     body = struct.pack(">hhih", 18, 0, 77, -1)
     with connect(target) as connection:
         for _ in range(2):
@@ -129,7 +130,8 @@ CLIENT_IDS = {
 
 @pytest.mark.parametrize("kind", CLIENT_IDS)
 def test_h12_a_client_may_call_itself_whatever_it_likes(target: Target, kind: str) -> None:
-    """Answered, or closed where it is no string; all requests with one correlation id, in order."""
+    """Any string gets a response, anything else closes the connection. Responses come in order,
+    even if all requests have one correlation id."""
     name = CLIENT_IDS[kind]
     body = struct.pack(">hhih", 18, 0, 77, len(name)) + name
     with connect(target) as connection, suppress(ConnectionResetError):
@@ -147,7 +149,7 @@ def test_h12_a_client_may_call_itself_whatever_it_likes(target: Target, kind: st
 
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
-    """Room for the test's own side of the connections."""
+    """Allow this process enough descriptors for its side of the connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = IDLE_CONNECTIONS + 1_000
     assert hard == resource.RLIM_INFINITY or hard >= wanted, f"only {hard} descriptors"
@@ -159,12 +161,13 @@ def many_descriptors() -> Iterator[None]:
 def test_h65_five_thousand_idle_connections(
     target: Target, many_descriptors: None, topic: str
 ) -> None:
-    """They cost memory and nothing else: clients are served, and their end is noticed."""
+    """They cost memory and nothing else: other clients are served, and every close is noticed."""
     idle: list[socket.socket] = []
     try:
         while len(idle) < IDLE_CONNECTIONS:
             idle += [connect(target) for _ in range(BACKLOG)]
-            assert is_served(target)  # and so all before it are accepted
+            # a response on the last one means that all before it are accepted
+            assert is_served(target)
         with Wire(target.address) as wire:
             for offset in range(20):
                 assert produce(wire, topic, build_batch(records())).base_offset == offset

@@ -1,4 +1,4 @@
-"""Records that no producer may write: control batches, impossible producers, internal topics
+"""Batches that no producer may write: control batches, impossible producers, internal topics
 (scenarios H42-H52)."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def code(error_code: int) -> str:
 
 
 def untouched(wire: Wire, topic: str) -> None:
-    """Nothing is in the partition, and it takes the next batch."""
+    """Check that the partition is empty and accepts a batch."""
     assert end_offset(wire, topic) == 0
     request = DescribeProducersRequest([TopicRequest(topic, [0])])
     assert wire.call(request, 0).topics[0].partitions[0].active_producers == []
@@ -50,7 +50,7 @@ def untouched(wire: Wire, topic: str) -> None:
 
 
 def marker(producer: Identity, *, committed: bool) -> bytearray:
-    """As only a coordinator writes it."""
+    """Return a marker, which only a coordinator may write."""
     return build_marker_batch(
         EndTransactionMarker(committed, 0),
         producer_id=producer.producer_id,
@@ -72,7 +72,7 @@ def test_h42_a_control_batch(wire: Wire, topic: str, version: int) -> None:
 def test_h42_a_marker_of_the_producers_own_transaction(
     wire: Wire, topic: str, version: int, committed: bool
 ) -> None:
-    """Its transaction stays as it is."""
+    """The open transaction of the producer is unchanged."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     assert (
@@ -130,7 +130,8 @@ def test_h51_internal_topics_are_closed(target: Target, topic: str, internal: st
 def test_h51_internal_topics_are_closed_whatever_a_client_calls_itself(
     tmp_path: Path, internal: str
 ) -> None:
-    """Kafka opens them to a client that calls itself `__admin_client`, which is no credential."""
+    """Kafka opens them to a client with the client id `__admin_client`, although any client may use
+    that id."""
     with Oncelog(tmp_path) as broker:
         closed_to(broker.address, "__admin_client", "t", internal)
 
@@ -139,7 +140,8 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
     with Wire(address, client_id) as wire:
         find_coordinator(wire, topic, key_type=0)
         find_coordinator(wire, topic)
-        # A coordinator is found before the broker leads the other partitions of a new topic.
+        # The response to FindCoordinator comes before the broker leads all partitions of the new
+        # topic.
         wait_until(lambda: led(wire, internal) == 50, f"all of {internal} is led")
         mark = b"written from outside"
         before = [end_offset(wire, internal, partition) for partition in range(50)]
@@ -153,13 +155,13 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
         response = wire.call(ProduceRequest(None, -1, 1_000, [place]), 13)
         answered = response.responses[0].partition_responses[0].error_code
         assert code(answered) == "INVALID_TOPIC_EXCEPTION"
-        # The coordinators themselves may write at any time, of what other tests have left.
+        # The coordinators may write at any time, for transactions of other tests.
         for partition, offset in enumerate(before):
             assert not any(mark in found for found in raw(wire, internal, partition, offset))
 
 
 def led(wire: Wire, topic: str) -> int:
-    """The number of partitions that the broker leads."""
+    """Return the number of partitions that the broker leads."""
     codes = [list_offset(wire, topic, -1, partition)[0] for partition in range(50)]
     return codes.count(ErrorCode.NONE)
 
@@ -188,7 +190,7 @@ def test_h52_acks_that_do_not_exist(wire: Wire, topic: str, acks: int) -> None:
 
 @pytest.mark.parametrize("timeout_ms", [-1, -(2**31), 2**31 - 1])
 def test_h52_a_time_out_that_makes_no_sense(wire: Wire, topic: str, timeout_ms: int) -> None:
-    """No response is expected: the request does no harm."""
+    """A batch that is written at once never waits, so any timeout is accepted."""
     rows = [PartitionProduceData(0, build_batch(records()))]
     topics = [TopicProduceData(name=topic, partition_data=rows)]
     response = wire.call(ProduceRequest(None, -1, timeout_ms, topics), 9)

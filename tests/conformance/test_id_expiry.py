@@ -36,7 +36,7 @@ SETTINGS = {
 def forgetful(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Wire]:
-    """A broker that forgets ids after 400 ms."""
+    """A broker whose transactional ids expire after 400 ms."""
     folder: Path = tmp_path_factory.mktemp("forgetful")
     broker: Oncelog | Kafka
     if request.param == "kafka":
@@ -46,7 +46,7 @@ def forgetful(
         broker = Oncelog(folder, SETTINGS)
     with broker, Wire(broker.address) as wire:
         create(wire, "t")
-        # Kafka answers before its broker has heard of it.
+        # Kafka's response comes before its broker knows the topic.
         wait_until(lambda: list_offset(wire, "t", -1)[0] == ErrorCode.NONE, "its leader answers")
         yield wire
 
@@ -58,15 +58,15 @@ def is_known(wire: Wire, transactional_id: str) -> bool:
 
 
 def forgotten(wire: Wire, transactional_id: str) -> Identity:
-    """A producer with an id that the broker has forgotten."""
+    """Return a producer with an expired transactional id."""
     producer = new_identity(wire, transactional_id)
     wait_until(lambda: not is_known(wire, transactional_id), "the id expires")
     return producer
 
 
 def opened(wire: Wire, transactional_id: str) -> Identity:
-    """A producer with a record in a transaction: where the machine stood still meanwhile, its id
-    was forgotten before it had written, and it asks for another one."""
+    """Return a producer with a record in an open transaction. If the machine stood still and the id
+    expired before the write, use another producer."""
     found: list[Identity] = []
 
     def is_written() -> bool:

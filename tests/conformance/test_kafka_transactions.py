@@ -1,4 +1,4 @@
-"""`kafka-transactions` of 4.3.1, unchanged, against the target (KIP-664)."""
+"""The unchanged `kafka-transactions` of 4.3.1 against the target (KIP-664)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Rows = list[dict[str, str]]
 
 
 class Tool:
-    """kafka-transactions and a plain connection, on one broker."""
+    """kafka-transactions and a plain connection to the same broker."""
 
     def __init__(self, driver: JavaDriver, address: str, wire: Wire) -> None:
         self._driver = driver
@@ -31,12 +31,12 @@ class Tool:
         self.wire = wire
 
     def run(self, verb: str, *arguments: str) -> str:
-        """Return its output; raise ToolFailed."""
+        """Return the tool's output. Raises ToolFailed."""
         server = ("--bootstrap-server", self._address)
         return self._driver.tool("transactions", *server, verb, *arguments).stdout
 
     def table(self, verb: str, *arguments: str) -> Rows:
-        """The rows it prints, by the names of the columns."""
+        """Return the rows that the tool prints, by column name."""
         printed = self.run(verb, *arguments).splitlines()
         names, *rows = [line.removesuffix("\t").split("\t") for line in printed]
         columns = [name.strip() for name in names]
@@ -45,7 +45,7 @@ class Tool:
         ]
 
     def refused(self, verb: str, *arguments: str) -> str:
-        """Return its error; it must fail."""
+        """Return the tool's error. Fails if there is none."""
         server = ("--bootstrap-server", self._address)
         result = self._driver.tool("transactions", *server, verb, *arguments, check=False)
         assert result.returncode == 1, result.stdout
@@ -59,7 +59,7 @@ def tool(target: Target, java_driver: JavaDriver, wire: Wire) -> Tool:
 
 @pytest.fixture
 def unverified(trusting: Target, java_driver: JavaDriver) -> Iterator[Tool]:
-    """On a broker that believes its clients."""
+    """The tool, on a broker that does not verify transactions."""
     with Wire(trusting.address) as wire:
         yield Tool(java_driver, trusting.address, wire)
 
@@ -67,7 +67,7 @@ def unverified(trusting: Target, java_driver: JavaDriver) -> Iterator[Tool]:
 def test_l12_a_hanging_transaction_is_found_described_and_aborted(
     unverified: Tool, name: str
 ) -> None:
-    """Then the readers go on; the coordinator had nothing to abort."""
+    """After the abort readers continue; the coordinator knows nothing of the transaction."""
     find, place = ("--max-transaction-timeout", "0"), ("--topic", name, "--partition", "0")
     assert unverified.table("find-hanging", "--topic", name) == []
     identity = hanging(unverified.wire, name)
@@ -92,7 +92,7 @@ def test_l12_a_hanging_transaction_is_found_described_and_aborted(
 def test_l12_a_hanging_transaction_is_aborted_by_producer_and_epochs(
     unverified: Tool, name: str
 ) -> None:
-    """As brokers before 3.0 need it; another producer's epoch is refused."""
+    """Brokers before 3.0 need the producer and both epochs."""
     identity = hanging(unverified.wire, name)
     place = ("--topic", name, "--partition", "0", "--producer-id", str(identity.producer_id))
     unverified.run("abort", *place, "--producer-epoch", "0", "--coordinator-epoch", "-1")
@@ -100,7 +100,7 @@ def test_l12_a_hanging_transaction_is_aborted_by_producer_and_epochs(
 
 
 def test_an_open_transaction_is_listed_and_described(tool: Tool, topic: str) -> None:
-    """By id, with its producer, its partitions, and how long it is open."""
+    """The rows show the transactional id, the producer, the partitions and the duration."""
     identity = new_identity(tool.wire, topic, timeout_ms=50_000)
     assert add_partitions(tool.wire, identity, (topic, 0)) == [ErrorCode.NONE]
     listed = {row["TransactionalId"]: row for row in tool.table("list")}
@@ -130,7 +130,7 @@ def test_an_open_transaction_is_listed_and_described(tool: Tool, topic: str) -> 
 
 
 def test_the_list_is_filtered(tool: Tool, topic: str) -> None:
-    """By how long they are open, and by a pattern."""
+    """The filters are the duration and a pattern of the id."""
     new_identity(tool.wire, topic)
 
     def ids(*filters: str) -> set[str]:
@@ -150,7 +150,7 @@ def test_an_unknown_transactional_id_is_said_to_be_unknown(tool: Tool, name: str
 
 
 def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: str) -> None:
-    """Its transaction is aborted everywhere, and its producer cannot continue."""
+    """The transaction is aborted in all partitions, and its producer is fenced."""
     identity = new_identity(tool.wire, topic)
     assert (
         produce(tool.wire, topic, batch(identity, 0), producer=identity).error_code
@@ -178,7 +178,7 @@ def test_force_terminate_aborts_and_fences(target: Target, tool: Tool, topic: st
 def test_an_abort_past_the_coordinator_is_reported_as_such(
     target: Target, tool: Tool, topic: str
 ) -> None:
-    """And the coordinator knows of the transaction: its producer goes on."""
+    """The coordinator still knows the transaction, and its producer can end it."""
     identity = new_identity(tool.wire, topic)
     assert (
         produce(tool.wire, topic, batch(identity, 0), producer=identity).error_code
@@ -196,7 +196,8 @@ def test_an_abort_past_the_coordinator_is_reported_as_such(
 def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
     target: Target, tool: Tool, topic: str
 ) -> None:
-    """Kafka's tool does not ask: the commit that follows shows the other partition's part."""
+    """Kafka's tool does not ask the coordinator. A later commit makes only the other partition's
+    records visible."""
     identity = new_identity(tool.wire, topic)
     for partition in range(2):
         data = batch(identity, 0, 1, b"in %d" % partition)
@@ -210,7 +211,7 @@ def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
 def fence_and_owner(
     target: Target, topic: str
 ) -> tuple[dict[str, Any], tuple[str | None, str | None]]:
-    """What is remembered of Kafka's tool, which only its name identifies; and which client has the
+    """Return the fence that Kafka's tool left, with the tool as its client, and the client with the
     transactional id."""
     (row,) = CommandLine(target.address).json("transactions", "describe", topic)
     (fence,) = row["refused"]

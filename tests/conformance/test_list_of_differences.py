@@ -1,4 +1,5 @@
-"""The list of differences is complete: each has a test on both brokers and a row for users."""
+"""Every entry of the list of differences has a test on both brokers and a row in the
+documentation."""
 
 from __future__ import annotations
 

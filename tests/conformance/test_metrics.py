@@ -1,5 +1,4 @@
-"""Metrics that carry Kafka's names are Kafka's: the same names, labels and figures after the same
-work."""
+"""Metrics with Kafka's names have the same labels and values as Kafka's after the same work."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, find_coordinator, new_identity, produce
 
-# Labels that Kafka has besides ours: it counts connections for each of its threads, and may have
-# several directories.
+# Labels that only Kafka has: it counts connections of each thread, and may have several log
+# directories.
 MORE_LABELS = {
     metrics.CONNECTIONS.name: {"networkProcessor"},
     metrics.CONNECTIONS_MADE.name: {"listener", "networkProcessor"},
@@ -68,28 +67,28 @@ SAME = [
 
 
 class Figures(NamedTuple):
-    """Of both brokers after the same work."""
+    """The figures of both brokers after the same work."""
 
     ours: Scraped
     kafka: Samples
 
 
 def work(address: str) -> None:
-    """A transaction that is committed, one that is left open, a reader, a group's coordinator."""
+    """Commit one transaction, leave one open, read, and use a group."""
     with Wire(address) as wire:
         topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
         wire.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         producer = new_identity(wire, "committed")
         assert produce(wire, "t", batch(producer, 0, count=3), producer=producer).error_code == 0
         assert end_transaction(wire, producer, commit=True).error_code == 0
-        # Kafka answers first, and writes the marker then: the next batch must not come before it.
+        # Kafka responds before it writes the marker. The next batch must come after the marker.
         wait_until(lambda: committed_end(wire) == 4, "the marker is there")
         producer = new_identity(wire, "open")
         assert produce(wire, "t", batch(producer, 0, count=2), producer=producer).error_code == 0
         place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
         wire.call(FetchRequest(topics=[place]), 12)
         find_coordinator(wire, "group", 0)
-        # Kafka names the coordinator before it has created all of its partitions.
+        # Kafka returns the coordinator before it has created all partitions of the topic.
         for internal in ("__transaction_state", "__consumer_offsets"):
             for partition in range(50):
                 wait_until(partial(is_led, wire, internal, partition), f"{internal}-{partition}")
@@ -100,7 +99,7 @@ def is_led(wire: Wire, topic: str, partition: int) -> bool:
 
 
 def committed_end(wire: Wire) -> int:
-    """The last stable offset, without a Fetch."""
+    """Return the last stable offset, without a Fetch."""
     place = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(0, timestamp=LATEST)])
     response = wire.call(ListOffsetsRequest(isolation_level=1, topics=[place]), 7)
     return int(response.topics[0].partitions[0].offset)
@@ -118,7 +117,8 @@ def figures(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield Figures(ours, scraped(port))
 
 
-# Not the broker's in Kafka: a separate exporter (kafka_exporter) asks the group coordinators.
+# In Kafka not a metric of the broker: a separate program (kafka_exporter) asks the group
+# coordinators.
 OF_EXPORTERS = {metrics.GROUP_LAG.name}
 
 
@@ -142,7 +142,7 @@ def test_the_same_work_leaves_the_same_figure(
 
 
 def test_only_what_has_no_figure_of_its_own_in_a_test_is_not_compared() -> None:
-    """Times, and values that depend on the clients that are connected."""
+    """Excluded are times, and values that depend on the connected clients."""
     compared = {name for name, _ in SAME}
     left = {
         metric.name for metric in metrics.METRICS if metric.name.startswith("kafka_")

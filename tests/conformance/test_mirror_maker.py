@@ -1,5 +1,5 @@
 """MirrorMaker 2 from one oncelog to another: it starts without an error, copies exactly once, and a
-group that moves to the copy goes on where it was."""
+group that moves to the copy continues at its offsets."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tests.harness.waiting import wait_until
 TOPIC, COPY, GROUP = "purchases", "source.purchases", "billing"
 PARTITIONS = 3
 RECORDS = 20
-# Seen nowhere in a start without errors: a failed call of MirrorMaker's admin client is a line of
-# this level with the exception below it.
+# MirrorMaker logs each failed call of its admin client at this level, with an exception below. A
+# start without errors has no such line.
 ERROR = (" ERROR ", "Exception")
-# Its connector says so if DescribeAcls is answered with SECURITY_DISABLED (B5).
+# The connector logs this if DescribeAcls gets SECURITY_DISABLED (B5).
 NO_AUTHORIZER = "No ACL authorizer is configured on the source Kafka cluster"
 
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[tuple[Oncelog, Oncelog]]:
-    """The source and the target."""
+    """The source and the target cluster."""
     try:
         mirror_maker_jars()
     except KafkaUnavailable as reason:
@@ -54,7 +54,7 @@ def value(partition: int, number: int) -> bytes:
 
 
 def write(broker: Oncelog) -> None:
-    """The topic: of each partition records that are committed, between others that are aborted."""
+    """Write the topic: each partition gets committed records between aborted ones."""
     config = {"retention.ms": "123456789"}
     its_admin = admin(broker)
     its_admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=config)])[TOPIC].result()
@@ -88,7 +88,7 @@ def reader(broker: Oncelog, group: str) -> Consumer:
 
 
 def read_all(broker: Oncelog, topic: str, count: int) -> list[tuple[int, int, bytes]]:
-    """So many committed records from the beginning, and all that come with them."""
+    """Return the first `count` committed records, and any that come with them."""
     consumer = reader(broker, "auditor")
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     records: list[tuple[int, int, bytes]] = []
@@ -105,7 +105,7 @@ def read_all(broker: Oncelog, topic: str, count: int) -> list[tuple[int, int, by
 
 
 def committed(its_admin: Any, topic: str) -> dict[int, int]:
-    """What the group has committed there."""
+    """Return the group's committed offsets."""
     asked = [ConsumerGroupTopicPartitions(GROUP)]
     try:
         found = its_admin.list_consumer_group_offsets(asked)[GROUP].result()
@@ -121,8 +121,8 @@ def committed(its_admin: Any, topic: str) -> dict[int, int]:
 def test_mirror_maker_copies_a_topic_once_and_moves_a_group(
     brokers: tuple[Oncelog, Oncelog], tmp_path: Path
 ) -> None:
-    """With transactions at the target, from a source with aborted ones. The group has
-    read all of partitions 0 and 1, and nothing of 2."""
+    """The target uses transactions, and the source has aborted ones. The group has read all of
+    partitions 0 and 1, and nothing of 2."""
     source, target = brokers
     its_admin = admin(target)
     write(source)

@@ -1,5 +1,5 @@
-"""A partition with an unusable log: its topic exists, and every response reports this partition
-alone. On oncelog its log is damaged, on Apache Kafka its log directory is gone at the start."""
+"""A partition with an unusable log: the topic exists, and every response names only this partition.
+On oncelog the log is damaged; on Apache Kafka its log directory is missing at the start."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NO_LEADER = ErrorCode.LEADER_NOT_AVAILABLE
 
 @dataclass(frozen=True, slots=True)
 class Halved:
-    """A broker that serves partition `sound` of the topic, and `offline` not."""
+    """A broker that serves partition `sound` of the topic, but not partition `offline`."""
 
     name: str
     address: str
@@ -90,7 +90,7 @@ def halved(
 
 
 def halved_kafka(folder: Path) -> Iterator[Halved]:
-    """The second of its two log directories is a file at its second start."""
+    """Kafka with two log directories. At the second start a file replaces the second one."""
     second = folder / "second"
     kafka = Kafka(folder / "kafka", {"log.dirs": f"{folder / 'kafka' / 'data'},{second}"})
     with kafka:
@@ -108,7 +108,7 @@ def halved_kafka(folder: Path) -> Iterator[Halved]:
 
 
 def metadata(wire: Wire, version: int) -> dict[int, Any]:
-    """The partitions of the topic as Metadata shows them."""
+    """Return the partitions of the topic in Metadata."""
     request = MetadataRequest([MetadataRequestTopic(name=TOPIC)], False)
     (topic,) = wire.call(request, version).topics
     assert topic.error_code == ErrorCode.NONE
@@ -129,8 +129,8 @@ def test_metadata_show_an_offline_partition_without_a_leader(halved: Halved, ver
 
 
 def test_requests_for_an_offline_partition_are_refused(halved: Halved) -> None:
-    """As a client with old metadata asks; both codes make it ask for new ones. Which of them Kafka
-    answers depends on whether its controller was faster than its log manager."""
+    """The requests come from a client with stale metadata. Either code makes it refresh them.
+    Kafka's choice depends on whether its controller or its log manager was faster."""
     with Wire(halved.address) as wire:
         delete = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(halved.offline, 1)])
         deleted = wire.call(DeleteRecordsRequest([delete], 10_000)).topics[0].partitions[0]
@@ -194,7 +194,7 @@ CALLS: dict[str, Callable[[Halved], Awaitable[None]]] = {
 
 
 async def refusal(halved: Halved, name: str) -> tuple[str, float]:
-    """Return the error of the call, and its time in seconds."""
+    """Return the error of a call, and its duration in seconds."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.raises(KafkaError) as refused:
@@ -205,13 +205,13 @@ async def refusal(halved: Halved, name: str) -> tuple[str, float]:
 async def test_our_client_names_the_partition_and_the_reason_at_its_deadline(
     halved: Halved,
 ) -> None:
-    """Red before: a send was "not delivered in time", the others said UNKNOWN_TOPIC_OR_PARTITION of
-    a topic that is there, or nothing of the partition."""
-    # In Kafka the coordinator's log may be in the directory that is gone, too.
+    """At its deadline the error of each call names the partition and its state. Neither "not
+    delivered in time" alone nor UNKNOWN_TOPIC_OR_PARTITION would explain it."""
+    # In Kafka the log of the group coordinator may be in the missing directory, too.
     names = [name for name in CALLS if halved.name == "oncelog" or name != "commit"]
     refusals = await asyncio.gather(*(refusal(halved, name) for name in names))
     for name, (said, took_s) in zip(names, refusals, strict=True):
-        # Its deadline, and what a busy machine needs to connect and to close.
+        # The call's deadline, and the time of a busy machine to connect and to close.
         assert took_s < DEADLINE_MS / 1000 + 5, name
         assert str(halved.place) in said, (name, said)
         assert "LEADER_NOT_AVAILABLE" in said, (name, said)

@@ -1,6 +1,6 @@
-"""A reader gets its part of a committed transaction. The whole is not promised, if a part was
-deleted, or is in partitions of others, or before the place where the reader begins. Neither the
-client nor the broker chooses the part."""
+"""A reader may get a part of a committed transaction: some records may be deleted, in other
+members' partitions, or before the offset where the reader starts. Neither the client nor the broker
+chooses the part."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 PARTITIONS = 3
-# Of each partition: two batches of a committed transaction with a marker behind them, the same of
-# an aborted one, and one record more: a reader that has reached it has had its whole part.
+# Each partition has two batches of a committed transaction and its marker, the same of an aborted
+# transaction, and a last record. A reader that has the last record has its whole part.
 COMMITTED = range(5)
 MARKER = 4
 ABORTED = range(5, 9)
@@ -38,7 +38,7 @@ def batch(partition: int, first: int) -> list[Record]:
 
 @pytest.fixture
 def written(target: Target, client: Client, topic: str) -> str:
-    """The topic with both transactions and the last records, and nothing else."""
+    """The topic with both transactions and the last records."""
     producer = client.producer(target.address, transactional_id=topic)
     producer.init_transactions()
     for transaction in (COMMITTED, ABORTED):
@@ -56,7 +56,7 @@ def written(target: Target, client: Client, topic: str) -> str:
 
 
 def rest(partition: int, first: int = 0) -> list[tuple[int, int, bytes]]:
-    """What a reader of committed records gets from this offset on."""
+    """Return the records that a read_committed reader gets from this offset on."""
     offsets = [*(offset for offset in COMMITTED if first <= offset != MARKER), LAST]
     return [(partition, offset, value(partition, offset)) for offset in offsets]
 
@@ -68,7 +68,7 @@ def found(records: list[Received]) -> list[tuple[int, int, bytes | None]]:
 def all_of(
     reader: Consumer, partitions: Sequence[int] = range(PARTITIONS)
 ) -> list[tuple[int, int, bytes | None]]:
-    """All that comes, until the last record of each of these has come."""
+    """Return all records up to the last one of each of these partitions."""
     records: list[Received] = []
 
     def is_over() -> bool:
@@ -83,7 +83,7 @@ def all_of(
 def test_the_rest_of_a_transaction_whose_beginning_was_deleted(
     target: Target, client: Client, admin: Any, written: str, first: int
 ) -> None:
-    """DeleteRecords between two of its batches, and inside of each."""
+    """DeleteRecords ends between two batches of the transaction, or inside a batch."""
     place = TopicPartition(written, 0, first)
     assert admin.delete_records([place])[place].result().low_watermark == first
     reader = client.consumer(
@@ -103,10 +103,11 @@ def test_a_reader_of_some_partitions_gets_their_part(
 def test_a_reader_that_begins_inside_gets_what_follows(
     target: Target, client: Client, written: str, first: int
 ) -> None:
-    """By the offset it has committed: at a batch of the transaction, or inside of one."""
+    """The committed offset is at a batch of the transaction, or inside a batch."""
     begun = client.consumer(target.address, written, group=written)
     poll_until([begun], lambda: len(begun.assignment()) == PARTITIONS, "it owns all")
-    begun.commit({0: first, 1: MARKER, 2: 0})  # of 1, all that it has had of the transaction
+    # in partition 1 the reader has had the whole transaction
+    begun.commit({0: first, 1: MARKER, 2: 0})
     begun.close()
     reader = client.consumer(target.address, written, group=written, read_committed=True)
     assert all_of(reader) == rest(0, first) + rest(1, MARKER) + rest(2)
@@ -115,16 +116,15 @@ def test_a_reader_that_begins_inside_gets_what_follows(
 def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
     target: Target, client: Client, topic: str
 ) -> None:
-    """No member gets all of a transaction that is in partitions of both.
+    """If two members own partitions of a transaction, neither gets all of it.
 
-    Each reads it once. A member of kafka-python 3.0.12 may read records again: its join counts for
-    nothing if it ends between two polls, and it sends no heartbeats until the next one. On both
-    brokers every such member that was polled no more during its join had lost its session later.
-    Nothing is committed here, so the next owner of its partitions begins anew: no broker can tell
-    it from a member that is gone.
+    Each reads its part once. A member of kafka-python 3.0.12 may read records again: if its join
+    ends between two polls, it sends no heartbeats until the next poll, and may lose its session.
+    Nothing is committed here, so the next owner of its partitions starts at the beginning. No
+    broker can distinguish such a member from a dead one.
     """
     producer = client.producer(target.address, transactional_id=topic)
-    producer.init_transactions()  # before they join: this takes the longest
+    producer.init_transactions()  # before the members join, because this takes longest
     members = [
         client.consumer(target.address, topic, group=topic, read_committed=True) for _ in range(2)
     ]
@@ -160,7 +160,7 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
 def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
     target: Target, wire: Wire, python_clients: dict[str, Client], admin: Any, topic: str
 ) -> None:
-    """A reader that begins inside of the aborted one still gets it in the list."""
+    """A reader that starts inside an aborted transaction still gets the transaction in the list."""
     producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=topic)
     producer.init_transactions()
     producer.begin()

@@ -1,6 +1,6 @@
-"""Five batches of a transaction on their way at once, and the first is refused for the moment: the
-disk does not take the record that puts its partition into the transaction (R11). A real broker, a
-real disk that refuses, clients that leave it to the broker to add partitions (KIP-890)."""
+"""Five batches of a transaction are in flight, and the first is refused because the disk cannot
+take the record that adds its partition to the transaction (R11). Broker and disk are real. The
+clients let the broker add partitions (KIP-890)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 BATCHES = 5
-# Each more than a batch of any client holds, so that each is a batch of its own.
+# Each value is larger than a client's batch, so each is a batch of its own.
 VALUES = [b"%d" % number * 20_000 for number in range(BATCHES)]
-# How often the five may be sent until all are there: the retries of a batch that is refused while
-# those before it are on their way.
+# Maximum number of requests for the five batches: a batch is refused and retried while earlier ones
+# are missing.
 MOST_REQUESTS = 6 * BATCHES
 SETTINGS = merged(QUICK, {"transaction.state.log.num.partitions": "1"})
 
@@ -53,7 +53,7 @@ def broker(tmp_path: Path, proxy: Proxy) -> Iterator[Oncelog]:
 def client_of_version_2(
     request: pytest.FixtureRequest, python_clients: dict[str, Client]
 ) -> Client:
-    """One that has an epoch for each transaction."""
+    """A client that gets a new epoch with each transaction."""
     if request.param == "java":
         java: Client = request.getfixturevalue("java")
         return java
@@ -66,7 +66,7 @@ def limit_files(broker: Oncelog, size: int) -> None:
 
 
 def sequences(proxy: Proxy) -> list[int]:
-    """Return the batches that were sent to the broker, in order."""
+    """Return the first sequences of the batches that the broker got, in order."""
     found = []
     for frame in list(proxy.frames):
         if frame.api is ApiKey.PRODUCE and frame.direction is Direction.REQUEST:
@@ -77,7 +77,7 @@ def sequences(proxy: Proxy) -> list[int]:
 
 
 def codes(proxy: Proxy) -> list[ErrorCode]:
-    """Return the broker's responses to them."""
+    """Return the error codes of the broker's responses."""
     found = []
     for frame in list(proxy.frames):
         if frame.api is ApiKey.PRODUCE and frame.direction is Direction.ANSWER:
@@ -88,16 +88,16 @@ def codes(proxy: Proxy) -> list[ErrorCode]:
 
 @pytest.mark.parametrize(
     ("client_of_version_2", "is_known"),
-    # Ours sends nothing behind its first batch to a partition that has none of it.
+    # Our client sends one batch alone to a partition without any batch of its producer.
     [("java", False), ("java", True), ("oncelog-client", True)],
     indirect=["client_of_version_2"],
 )
 def test_r11_five_batches_are_written_in_their_order_though_the_first_was_refused(
     broker: Oncelog, proxy: Proxy, client_of_version_2: Client, is_known: bool
 ) -> None:
-    """The disk has room again before the later batches come: none of them takes the place of the
-    first one, and after their retries all are there once. `is_known`: the producer has written
-    there before."""
+    """The disk has room again before the later batches arrive. None of them takes the place of the
+    first, and after retries each batch is in the log once. `is_known`: the producer has written to
+    the partition before."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = client_of_version_2.producer(proxy.address, transactional_id="t")

@@ -1,6 +1,5 @@
-"""The effects of files that were lost or changed while the broker was down, which oncelog detects
-and Apache Kafka does not, on both; and the clock by which a producer is forgotten
-(docs/semantics.md, last section)."""
+"""Files that were lost or changed while the broker was down: oncelog detects this, Apache Kafka
+does not (docs/semantics.md, last section). Also the clock for the expiry of producers."""
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ from tests.harness.writing import (
     produce,
 )
 
-# `producer.id.expiration.ms`. It is waited for on oncelog; in Kafka it is longer than the test.
+# `producer.id.expiration.ms`. The test waits for it on oncelog; in Kafka it is longer than the
+# test.
 EXPIRES_MS = {"oncelog": 2_000, "kafka": 120_000}
 HOUR_MS = 3_600_000
 SETTINGS = {
@@ -46,7 +46,8 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """A broker that was stopped cleanly and lost files; and the producer that had written."""
+    """A broker that lost files after a clean stop, the producer that had written, and a producer
+    with a damaged record."""
 
     name: str
     wire: Wire
@@ -59,14 +60,14 @@ def led(wire: Wire, topic: str) -> None:
 
 
 def made(wire: Wire, topic: str) -> None:
-    """With a leader that answers."""
+    """Create a topic, and wait for its leader."""
     create(wire, topic)
     led(wire, topic)
 
 
 def filled(wire: Wire) -> tuple[Identity, Identity]:
-    """An idempotent producer with a batch in one topic; an aborted and a plain record in another;
-    and a producer with its third epoch at the coordinator."""
+    """Write a batch of an idempotent producer to one topic, an aborted and a plain record to
+    another. Return that producer, and one with its third epoch at the coordinator."""
     made(wire, "snapshot")
     made(wire, "txnindex")
     writer = new_identity(wire)
@@ -84,7 +85,8 @@ def filled(wire: Wire) -> tuple[Identity, Identity]:
 
 
 def spoil(data: Path) -> None:
-    """No snapshot, an empty index of aborted transactions, another id in the coordinator's log."""
+    """Delete the snapshot, empty the index of aborted transactions, and change a transactional id
+    in the coordinator's log."""
     for path in data.glob("snapshot-0/*.snapshot"):
         path.unlink()
     for path in data.glob("txnindex-0/*.txnindex"):
@@ -119,7 +121,7 @@ def restarted(
 
 
 def test_s5_a_lost_snapshot_is_rebuilt(restarted: Restarted) -> None:
-    """In Kafka a batch that is sent again is there twice."""
+    """In Kafka a repeated batch is in the log twice."""
     again = produce(restarted.wire, "snapshot", batch(restarted.writer, 0))
     is_kafka = restarted.name == "kafka"
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 1 if is_kafka else 0)
@@ -127,13 +129,13 @@ def test_s5_a_lost_snapshot_is_rebuilt(restarted: Restarted) -> None:
 
 
 def test_s7_a_lost_row_of_the_index_is_found_again(restarted: Restarted) -> None:
-    """In Kafka a reader of committed records is given the aborted one."""
+    """In Kafka a read_committed reader gets the aborted record."""
     seen = [b"aborted", b"sound"] if restarted.name == "kafka" else [b"sound"]
     assert values(restarted.wire, "txnindex") == seen
 
 
 def test_s14_a_coordinator_whose_log_is_damaged(restarted: Restarted) -> None:
-    """In Kafka the id begins anew, and its former producer is a zombie without a fence."""
+    """In Kafka the id is new, and its former producer is a zombie without a fence."""
     responses = []
 
     def is_answered() -> bool:
@@ -163,7 +165,7 @@ def forgetful(restarted: Restarted, tmp_path: Path) -> Iterator[Wire]:
 def test_k5_x7_old_records_do_not_make_a_producer_forgotten(
     restarted: Restarted, forgetful: Wire
 ) -> None:
-    """Kafka takes the records' time for that of the producer's last write."""
+    """Kafka uses the timestamps of records as the time of the producer's last write."""
     producer = new_identity(forgetful)
     old = NewRecord(int(time.time() * 1000) - HOUR_MS, None, b"old")
     data = build_batch(

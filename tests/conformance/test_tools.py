@@ -15,20 +15,20 @@ from tests.harness.waiting import wait_until
 
 
 def events(lines: Iterable[str], name: str) -> list[dict[str, Any]]:
-    """The events of this name among the JSON lines the verifiable tools print."""
+    """Return the events of this name, among the JSON lines of the verifiable tools."""
     parsed = [json.loads(line) for line in lines if line.startswith("{")]
     return [row for row in parsed if row["name"] == name]
 
 
 def test_kafka_topics(target: Target, java_driver: JavaDriver, name: str) -> None:
-    """create, list, describe, alter, delete."""
+    """kafka-topics creates, lists, describes, alters and deletes topics."""
 
     def topics(*arguments: str, check: bool = True) -> str:
         server = ("--bootstrap-server", target.address)
         result = java_driver.tool("topics", *server, *arguments, check=check)
         return result.stdout + result.stderr
 
-    # Kafka answers before its broker has heard of it: of a new topic, a change, a deletion.
+    # Kafka responds before its broker knows of a new topic, a change or a deletion.
     created = topics("--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=1")
     assert f"Created topic {name}." in created
     wait_until(lambda: name in topics("--list").splitlines(), "the topic is listed")
@@ -47,14 +47,14 @@ def test_kafka_topics(target: Target, java_driver: JavaDriver, name: str) -> Non
 
 
 def test_kafka_configs(target: Target, java_driver: JavaDriver, topic: str) -> None:
-    """describe and alter the settings of a topic, incrementally (KIP-339)."""
+    """kafka-configs describes and alters the settings of a topic, incrementally (KIP-339)."""
 
     def configs(*arguments: str) -> str:
         entity = ("--entity-type", "topics", "--entity-name", topic)
         server = ("--bootstrap-server", target.address)
         return java_driver.tool("configs", *server, *entity, *arguments).stdout
 
-    # Kafka answers before its broker has heard of it.
+    # Kafka responds before its broker knows of the change.
     configs("--alter", "--add-config", "retention.ms=3600000,max.message.bytes=2000000")
     wait_until(lambda: "retention.ms=3600000" in configs("--describe"), "the setting is there")
     assert "max.message.bytes=2000000" in configs("--describe")
@@ -65,8 +65,8 @@ def test_kafka_configs(target: Target, java_driver: JavaDriver, topic: str) -> N
 
 
 def test_kafka_tools_for_security_and_quotas(target: Target, java_driver: JavaDriver) -> None:
-    """B5: without an authorizer, users and quotas. MirrorMaker asks for ACLs at its start, and logs
-    an ERROR with a stack where that is not SECURITY_DISABLED."""
+    """B5: the tools for ACLs, users and quotas without an authorizer. At its start MirrorMaker
+    lists ACLs: any error but SECURITY_DISABLED would be an ERROR with a stack trace in its log."""
 
     def tool(name: str, *arguments: str) -> str:
         server = ("--bootstrap-server", target.address)
@@ -85,7 +85,7 @@ def test_kafka_tools_for_security_and_quotas(target: Target, java_driver: JavaDr
 def test_kafka_tools_for_leaders_and_moves(
     target: Target, java_driver: JavaDriver, topic: str
 ) -> None:
-    """B5: every partition has its only leader already, and none is on its way."""
+    """B5: every partition has its only leader already, and no reassignment is in progress."""
 
     def tool(name: str, *arguments: str) -> str:
         server = ("--bootstrap-server", target.address)
@@ -100,7 +100,7 @@ def test_kafka_tools_for_leaders_and_moves(
 def test_kafka_consumer_groups(
     target: Target, java_driver: JavaDriver, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """list, describe, members, reset-offsets and delete."""
+    """kafka-consumer-groups lists, describes, resets offsets and deletes; it shows members."""
 
     def groups(*arguments: str) -> list[list[str]]:
         server = ("--bootstrap-server", target.address)
@@ -136,7 +136,8 @@ def test_kafka_get_offsets(
     admin: Any,
     name: str,
 ) -> None:
-    """Earliest, latest, by timestamp, and that of the largest timestamp (KIP-734)."""
+    """kafka-get-offsets returns the earliest and latest offsets, those of a timestamp, and that of
+    the largest timestamp (KIP-734)."""
     topic = name
     create_topic(admin, topic, partitions=3, config=KEPT)
 
@@ -153,7 +154,8 @@ def test_kafka_get_offsets(
 
 
 def test_verifiable_producer_and_consumer(target: Target, kafka_jars: str, topic: str) -> None:
-    """Kafka's system tests' pair: all sent, all acknowledged, all consumed, all committed."""
+    """The pair of Kafka's system tests: all records are sent, acknowledged, consumed and
+    committed."""
     server = ("--bootstrap-server", target.address, "--topic", topic)
     sent = run_tool("verifiable-producer", *server, "--max-messages", "1000", "--acks", "-1")
     summary = events(sent.lines, "tool_data")[0]
@@ -168,7 +170,7 @@ def test_verifiable_producer_and_consumer(target: Target, kafka_jars: str, topic
 def test_console_producer_and_consumer(
     target: Target, kafka_jars: str, java_driver: JavaDriver, topic: str
 ) -> None:
-    """Lines in, lines out, in a topic of which only the producer knows the codec."""
+    """The console consumer prints the lines of the console producer, which alone sets the codec."""
     server = ("--bootstrap-server", target.address, "--topic", topic)
     lines = [f"line {number}" for number in range(50)]
     arguments = (*server, "--compression-codec", "snappy")
@@ -184,7 +186,7 @@ def test_transactional_message_copier(
     admin: Any,
     topic: str,
 ) -> None:
-    """Kafka's own exactly-once loop, with its random aborts and KIP-447's group metadata."""
+    """Kafka's own exactly-once loop, with random aborts and KIP-447's group metadata."""
     sink = f"{topic}-copy"
     create_topic(admin, sink, partitions=1)
     client = python_clients["confluent-kafka"]
@@ -205,7 +207,7 @@ def test_transactional_message_copier(
 
 
 def test_producer_perf(target: Target, java_driver: JavaDriver, topic: str) -> None:
-    """Kafka's load generator, transactional: every record is acknowledged."""
+    """The transactional load generator of Kafka: every record is acknowledged."""
     printed = java_driver.tool(
         "producer-perf",
         *("--topic", topic, "--num-records", "5000", "--record-size", "100"),

@@ -1,4 +1,4 @@
-"""Transactions as each client does them (KIP-98, 447, 890), seen by readers of both kinds."""
+"""Transactions by each client (KIP-98, 447, 890), and what readers of both isolation levels get."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.harness.waiting import wait_until
 
 
 def batch(*values: str, partition: int = 0) -> list[Record]:
-    """Records of these values."""
+    """Return records with these values."""
     return [Record(value.encode(), key=b"k", partition=partition) for value in values]
 
 
 def values(consumer: Consumer, count: int) -> list[str]:
-    """The next `count` values read."""
+    """Return the values of the next `count` records."""
     return [(record.value or b"").decode() for record in read(consumer, count)]
 
 
 def latest(admin: Any, topic: str, partition: int, *, committed: bool) -> int:
-    """The last stable offset, or the high watermark, by ListOffsets."""
+    """Return the last stable offset or the high watermark from ListOffsets."""
     isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     place = TopicPartition(topic, partition)
     answer = admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=isolation)
@@ -41,7 +41,7 @@ def is_stable_up_to(offset: int, admin: Any, topic: str, partition: int) -> bool
 def test_readers_see_committed_records_alone_or_all(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """Two commits with an abort between: read_committed skips it, read_uncommitted does not."""
+    """There is an abort between two commits: read_committed skips it, read_uncommitted does not."""
     producer = client.producer(target.address, transactional_id=topic, codec="gzip")
     producer.init_transactions()
     for name in ("first", "dropped", "second"):
@@ -62,7 +62,7 @@ def test_readers_see_committed_records_alone_or_all(
 def test_an_open_transaction_holds_readers_at_its_first_record(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """The last stable offset is where the open transaction begins, until it is decided."""
+    """The last stable offset is the first offset of the open transaction until it is decided."""
     plain = client.producer(target.address)
     plain.send(topic, batch("before-1", "before-2"))
     producer = client.producer(target.address, transactional_id=topic)
@@ -83,7 +83,8 @@ def test_an_open_transaction_holds_readers_at_its_first_record(
 def test_offsets_sent_to_a_transaction_count_when_it_commits(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """KIP-447: the group continues after a committed transaction, before an aborted one."""
+    """KIP-447: the group continues after the input of a committed transaction, before that of an
+    aborted one."""
     plain = client.producer(target.address)
     plain.send(topic, batch(*"abcdef"))
     plain.close()
@@ -105,13 +106,13 @@ def test_offsets_sent_to_a_transaction_count_when_it_commits(
 
 
 def zombie_acts(zombie: Producer, topic: str) -> None:
-    """What an old instance may still try: to write into its transaction and to commit it."""
+    """The acts of an old instance: it writes to its transaction and commits it."""
     zombie.send(topic, batch("zombie"))
     zombie.commit()
 
 
 def test_a_new_instance_fences_the_old_one(target: Target, client: Client, topic: str) -> None:
-    """One live producer per transactional id: the open transaction of the old one is aborted."""
+    """A transactional id has one live producer: the open transaction of the old one is aborted."""
     old = client.producer(target.address, transactional_id=topic)
     old.init_transactions()
     old.begin()
@@ -130,7 +131,8 @@ def test_a_new_instance_fences_the_old_one(target: Target, client: Client, topic
 
 
 def copy(target: Target, client: Client, source: str, sink: str, count: int) -> None:
-    """Copy `count` records in transactions of about ten; every third is aborted and done again."""
+    """Copy `count` records in transactions of about ten; every third one is aborted and
+    repeated."""
     consumer = client.consumer(target.address, source, group=sink, read_committed=True)
     producer = client.producer(target.address, transactional_id=sink, codec="zstd")
     producer.init_transactions()
@@ -157,7 +159,7 @@ def copy(target: Target, client: Client, source: str, sink: str, count: int) -> 
 def test_a_copy_with_aborts_has_every_record_once(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """The loop of exactly-once: outputs and offsets together, whatever is aborted on the way."""
+    """The exactly-once loop: outputs and offsets are committed together, whatever is aborted."""
     sink = f"{topic}-copy"
     create_topic(admin, sink, partitions=3)
     plain = client.producer(target.address)
@@ -176,7 +178,7 @@ def test_a_copy_with_aborts_has_every_record_once(
 def test_many_short_transactions_of_one_producer_in_a_row(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """Back to back, as fast as the client goes: each is accepted and nothing is left open."""
+    """They follow each other as fast as the client sends: each is accepted, and none stays open."""
     producer = client.producer(target.address, transactional_id=topic)
     producer.init_transactions()
     for number in range(30):
@@ -188,6 +190,6 @@ def test_many_short_transactions_of_one_producer_in_a_row(
     assert len(read(reader, 24)) == 24
     reader.close()
     for partition in range(3):
-        # Kafka answers first, and writes the marker of the last abort then.
+        # Kafka responds before it writes the marker of the last abort.
         wait_until(partial(is_stable_up_to, 20, admin, topic, partition), "LSO = HW")
         assert latest(admin, topic, partition, committed=False) == 20

@@ -1,4 +1,5 @@
-"""Topics and settings by hand: the broker refuses what Kafka refuses, with its codes and words."""
+"""Raw requests for topics and settings: the broker refuses what Kafka refuses, with the same codes
+and messages."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def configs(**values: str | None) -> dict[str, Any]:
     return {"configs": [CreatableTopicConfig(name, value) for name, value in named.items()]}
 
 
-# What is asked for -> the code, and words of the message.
+# Request -> the code, and words of the message.
 REFUSED_TOPICS: list[tuple[dict[str, Any], str, str]] = [
     ({"partitions": 0}, "INVALID_PARTITIONS", "non-positive"),
     ({"partitions": -2}, "INVALID_PARTITIONS", "non-positive"),
@@ -118,7 +119,7 @@ def test_h25_names_that_cannot_be(wire: Wire, bad: str) -> None:
 
 
 def test_each_topic_of_a_request_has_its_own_outcome(wire: Wire, name: str, topic: str) -> None:
-    """Duplicates fail both; a name that differs in `.` and `_` alone collides."""
+    """A duplicate fails both rows; a name that differs only in `.` and `_` collides."""
     assert wire.call(CreateTopicsRequest([new(f"{name}.b")])).topics[0].error_code == 0
     wanted = [
         new(topic),
@@ -199,7 +200,7 @@ def describe(wire: Wire, kind: int, name: str) -> Any:
 
 
 def own_settings(wire: Wire, topic: str) -> dict[str, str]:
-    """Those the topic has of its own."""
+    """Return the settings that the topic has of its own."""
     entries = describe(wire, TOPIC, topic).configs
     return {entry.name: entry.value for entry in entries if entry.config_source == 1}
 
@@ -219,7 +220,7 @@ def test_a_topic_is_described_with_kafkas_names_types_and_values(wire: Wire, top
 
 
 def wait_for_settings(wire: Wire, topic: str, own: dict[str, str]) -> None:
-    """Kafka's brokers learn of a change a moment after it was answered."""
+    """Wait until the brokers know the settings: in Kafka the response to a change comes before."""
     wait_until(lambda: own_settings(wire, topic) == own, f"{topic} has {own}")
 
 
@@ -288,7 +289,7 @@ def test_settings_of_what_is_not_there(wire: Wire, name: str) -> None:
 
 
 def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire: Wire) -> None:
-    """Kafka changes some while it runs; of those that it does not, it says the same."""
+    """Kafka can change some of them while it runs; for all others the message is the same."""
     own = describe(wire, BROKER, "1")
     assert own.error_code == 0
     found = {config.name: config for config in own.configs}
@@ -334,7 +335,7 @@ def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) 
 
 @pytest.mark.parametrize("kind", [0, 3, 64])
 def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) -> None:
-    """Altering: INVALID_REQUEST for that one alone."""
+    """Altering: only that resource gets INVALID_REQUEST."""
     for request in (
         AlterConfigsRequest(
             [ReplacedResource(kind, "x", []), ReplacedResource(2, topic, [])], validate_only=True
@@ -355,7 +356,7 @@ def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) ->
 def test_describing_a_resource_of_no_type(
     target: Target, wire: Wire, topic: str, kind: int
 ) -> None:
-    """INVALID_REQUEST for that one; in Kafka for all that are beside it."""
+    """Only that resource gets INVALID_REQUEST; in Kafka all resources of the request do."""
     resources = [DescribeConfigsResource(kind, "x", None), DescribeConfigsResource(2, topic, None)]
     wrong, right = wire.call(DescribeConfigsRequest(resources)).results
     assert wrong.error_code == ErrorCode.INVALID_REQUEST

@@ -1,4 +1,4 @@
-"""KIP-664 by hand: what the partitions and the coordinator tell of transactions."""
+"""Raw requests of KIP-664: the transactions as partitions and the coordinator describe them."""
 
 from __future__ import annotations
 
@@ -61,14 +61,16 @@ def ids(wire: Wire, version: int = 2, **filters: Any) -> set[str]:
 
 
 def opened(wire: Wire, topic: str, *places: tuple[str, int]) -> Identity:
-    """A producer with an open transaction, by default in the first partition of the topic."""
+    """Return a producer with an open transaction, by default in the first partition of the
+    topic."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, *(places or ((topic, 0),))) == [0] * max(len(places), 1)
     return producer
 
 
 def test_what_a_partition_knows_of_a_producer(wire: Wire, topic: str) -> None:
-    """Its epoch, its last sequence and time, and where its open transaction begins."""
+    """The response has its epoch, last sequence, last time, and the first offset of its open
+    transaction."""
     assert producers(wire, topic).active_producers == []
     before_ms = int(time.time() * 1000) - 1
     producer = new_identity(wire, topic)
@@ -107,7 +109,7 @@ def test_producers_of_no_partition(
 
 
 def test_what_the_coordinator_knows_of_a_transaction(wire: Wire, topic: str) -> None:
-    """State, timeout, beginning, producer, and the partitions in it."""
+    """The response has the state, timeout, start, producer and partitions."""
     producer = new_identity(wire, topic, timeout_ms=30_000)
     state = state_of(wire, topic)
     assert (state.transaction_state, state.topics) == ("Empty", [])
@@ -138,7 +140,7 @@ def test_an_unknown_transactional_id(wire: Wire, name: str) -> None:
 
 
 def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> None:
-    """Unknown states are returned as such; with only unknown states the list is empty."""
+    """Unknown states are returned as unknown. With unknown states only, the list is empty."""
     producer = opened(wire, topic)
     idle = new_identity(wire, f"{topic}-idle")
     mine = {"producer_id_filters": [producer.producer_id, idle.producer_id]}
@@ -162,7 +164,8 @@ def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> N
 
 
 def test_the_list_is_filtered_by_duration(wire: Wire, topic: str) -> None:
-    """KIP-994: longer than so many milliseconds, what was never begun counts as for ever."""
+    """KIP-994: only transactions open for longer than so many ms are listed; one that never began
+    counts as open for ever."""
     opened(wire, topic)
     new_identity(wire, f"{topic}-idle")
     wait_until(lambda: topic in ids(wire, 1, duration_filter=50), "it is older than 50 ms")
@@ -186,7 +189,7 @@ def test_the_list_is_filtered_by_duration(wire: Wire, topic: str) -> None:
 def test_the_list_is_filtered_by_a_pattern(
     wire: Wire, topic: str, pattern: str, matches: set[str]
 ) -> None:
-    """KIP-1152: of RE2, and all of the id must match."""
+    """KIP-1152: the pattern has RE2's syntax and must match the whole id."""
     identities = [new_identity(wire, name) for name in (topic, f"{topic}-other")]
     found = ids(
         wire,

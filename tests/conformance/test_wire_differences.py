@@ -1,5 +1,5 @@
-"""Where oncelog differs from Apache Kafka on purpose, by hand on both: transactions and the offsets
-of groups (docs/semantics.md, last section)."""
+"""The intended differences from Apache Kafka in transactions and group offsets, by raw requests to
+both brokers (docs/semantics.md, last section)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def code(error_code: int) -> str:
 
 
 def opened(wire: Wire, producer: Identity, topic: str) -> None:
-    """A record of an undecided transaction in partition 0."""
+    """Return a producer with a record of an open transaction in partition 0."""
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
 
 
@@ -67,7 +67,7 @@ def opened(wire: Wire, producer: Identity, topic: str) -> None:
 def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
     target: Target, wire: Wire, topic: str, version: int, named: str
 ) -> None:
-    """Kafka aborts the live producer's transaction first; here a zombie changes nothing."""
+    """Kafka aborts the live producer's transaction first; on oncelog a zombie changes nothing."""
     zombie = new_identity(wire, topic)
     live = new_identity(wire, topic, current=zombie)
     if named != "the last":
@@ -92,7 +92,8 @@ def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
 def test_init_producer_id_by_the_current_epoch_while_a_transaction_is_open(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """It aborts its own transaction and goes on with the next epoch, on both (KIP-360)."""
+    """On both, the caller's own transaction is aborted, and the caller gets the next epoch
+    (KIP-360)."""
     producer = new_identity(wire, topic)
     opened(wire, producer, topic)
     first = init_producer_id(wire, topic, version=version, current=producer)
@@ -106,7 +107,8 @@ def test_init_producer_id_by_the_current_epoch_while_a_transaction_is_open(
 def test_t4_a_producer_whose_transaction_timed_out_goes_on_by_its_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """On both: the abort is its own, as no newer instance has come."""
+    """On both brokers: no newer instance exists, so the producer may bump the epoch after the
+    abort."""
     producer = new_identity(wire, topic, timeout_ms=2_000)
     opened(wire, producer, topic)
     wait_until(lambda: last_stable_offset(wire, topic) == (2, 2), "the abort marker")
@@ -115,7 +117,7 @@ def test_t4_a_producer_whose_transaction_timed_out_goes_on_by_its_epoch(
 
 
 def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name: str) -> None:
-    """In Kafka one COMMIT makes both visible."""
+    """In Kafka a single COMMIT makes the records of both epochs visible."""
     with Wire(trusting.address) as wire:
         older = hanging(wire, name)
         newer = older.aged(1)
@@ -130,8 +132,9 @@ def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name:
 
 
 def met(wire: Wire, topic: str, version: int) -> list[str]:
-    """Two producers with offsets of one partition for one group, neither of them decided: what the
-    codes of the newer one, then of the older one for another commit and for its end."""
+    """Let two producers have pending offsets of one partition in one group, and let the newer
+    commit. Return the error codes of the older one: for another commit of the offset, and for its
+    EndTxn."""
     find_coordinator(wire, topic, key_type=0)
     older, newer = new_identity(wire, topic), new_identity(wire, f"{topic}-newer")
     if version < 5:
@@ -151,7 +154,7 @@ def met(wire: Wire, topic: str, version: int) -> list[str]:
 def test_two_producers_with_pending_offsets_of_one_partition(
     target: Target, wire: Wire, topic: str, version: int
 ) -> None:
-    """Clients that know nothing of it, too: the older one's transaction is aborted."""
+    """Also for clients without our extension: the older transaction is aborted."""
     answered = met(wire, topic, version)
     assert answered == [
         difference.expected(target.name) for difference in (OLDER_COMMITS_AGAIN, OLDER_ENDS)
@@ -189,7 +192,7 @@ def test_z16_offsets_under_another_transactional_id(
 def test_o10_a_group_with_pending_offsets_is_deleted(
     target: Target, wire: Wire, topic: str
 ) -> None:
-    """In Kafka the transaction commits all the same, and its offset is gone."""
+    """In Kafka the transaction commits, but its offset is lost."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert commit_offset(wire, producer, topic, 10) == ErrorCode.NONE
@@ -202,7 +205,7 @@ def test_o10_a_group_with_pending_offsets_is_deleted(
 
 @pytest.fixture
 def no_producer(wire: Wire, topic: str) -> Iterator[Identity]:
-    """No producer id at all, while a transaction is open."""
+    """An identity without a producer id, while a transaction of its transactional id is open."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     opened(wire, producer, topic)
@@ -223,7 +226,7 @@ def test_z16_no_producer_id_is_no_ids_own(wire: Wire, topic: str, no_producer: I
 
 @pytest.mark.parametrize("version", range(6))
 def test_offsets_of_a_group_without_a_name(wire: Wire, topic: str, version: int) -> None:
-    """Whatever the transaction is: refused for the group first, on both."""
+    """On both brokers the group is refused first, whatever the state of the transaction."""
     find_coordinator(wire, topic, key_type=0)
     zombie = new_identity(wire, topic)
     for producer in (new_identity(wire, topic), zombie):
@@ -241,7 +244,8 @@ def test_the_list_is_filtered_by_what_our_patterns_do_not_know(
 
 
 def test_which_partition_has_a_transactional_id(target: Target, wire: Wire) -> None:
-    """Of 50, as in the dumps of the deep dive; Kafka takes the absolute value of the hash."""
+    """The partition, out of 50, as in the dumps of the deep dive. Kafka takes the absolute value of
+    the hash."""
     new_identity(wire, "myProducer")
     found = [
         partition

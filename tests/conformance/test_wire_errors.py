@@ -1,4 +1,4 @@
-"""The table of errors by version, row by row (KIP-588, KIP-890)."""
+"""The table of error codes by version, row by row (KIP-588, KIP-890)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NEWER = {
 
 
 class Row(NamedTuple):
-    """The fields of an API in each of its versions, as clients call it."""
+    """An API's fields in each of its versions, as clients use them."""
 
     api: str
     versions: range
@@ -66,7 +66,7 @@ OUTSIDE = [
     Row("commit-offset", range(0, 4), STATE),
     Row("commit-offset", range(4, 5), ABORTABLE),
 ]
-# A producer that is not the id's own, or an id that does not exist.
+# A producer that does not belong to the id, or an unknown id.
 OTHER_PRODUCER = [
     Row("end", range(0, 6), UNKNOWN),
     Row("add-partitions", range(0, 4), UNKNOWN),
@@ -74,7 +74,7 @@ OTHER_PRODUCER = [
     Row("produce", range(3, 13), UNKNOWN),
     Row("commit-offset", range(0, 6), UNKNOWN),
 ]
-# An id that does not exist, in the place of its first producer.
+# An unknown id, with the identity of its first producer.
 HALF_NAMED = [Row("init", range(3, 7), "INVALID_REQUEST")]
 
 
@@ -87,7 +87,8 @@ def cells(rows: list[Row]) -> list[Any]:
 
 
 def spoken(target: Target, wire: Wire, api: str, version: int) -> bool:
-    """Whether there is anything to compare with: Kafka 4.3.1 says itself what it has not."""
+    """Return False if the target is Kafka and does not announce this version: there is nothing to
+    compare with."""
     if target.name != "kafka" or (api, version) not in NEWER:
         return True
     key = NEWER[api, version]
@@ -98,7 +99,7 @@ def spoken(target: Target, wire: Wire, api: str, version: int) -> bool:
 
 
 def act(wire: Wire, api: str, version: int, producer: Identity, topic: str) -> int:
-    """The error code this identity gets for one request."""
+    """Send one request as this producer, and return the error code."""
     if api == "end":
         return end_transaction(wire, producer, commit=True, version=version).error_code
     if api == "add-partitions":
@@ -125,7 +126,7 @@ def act(wire: Wire, api: str, version: int, producer: Identity, topic: str) -> i
 def test_codes_for_a_zombie(
     target: Target, wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
-    """KIP-588: PRODUCER_FENCED where the version knows it, INVALID_PRODUCER_EPOCH elsewhere."""
+    """KIP-588: versions that know PRODUCER_FENCED return it, all others INVALID_PRODUCER_EPOCH."""
     if not spoken(target, wire, api, version):
         return
     find_coordinator(wire, topic, key_type=0)
@@ -133,7 +134,8 @@ def test_codes_for_a_zombie(
     heir = new_identity(wire, topic)
     heir = new_identity(wire, topic)
     assert heir == zombie.aged(2)
-    busy = api != "init"  # of an open one: ZOMBIE_ASKS_ITS_EPOCH in test_wire_differences.py
+    # of an open transaction: ZOMBIE_ASKS_ITS_EPOCH in test_wire_differences.py
+    busy = api != "init"
     if busy:
         assert produce(wire, topic, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
     if api == "commit-offset":
@@ -147,7 +149,7 @@ def test_codes_for_a_zombie(
 def test_o5_z3_codes_outside_of_any_transaction(
     wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
-    """KIP-890 part 1, by clients that add their partitions themselves, and did not."""
+    """KIP-890 part 1: the clients have to add their partitions, and did not."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic, version=2)
     assert ErrorCode(act(wire, api, version, producer, topic)).name == code
@@ -159,7 +161,7 @@ def test_o5_z3_codes_outside_of_any_transaction(
 def test_z16_codes_for_another_producer(
     wire: Wire, topic: str, api: str, version: int, code: str, exists: bool
 ) -> None:
-    """INVALID_PRODUCER_ID_MAPPING, and nothing of the id's own producer is touched."""
+    """INVALID_PRODUCER_ID_MAPPING, and no change for the producer that belongs to the id."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     name = topic if exists else f"{topic}-none"
@@ -173,7 +175,7 @@ def test_z16_codes_for_another_producer(
 def test_z10_half_a_name_is_refused(
     target: Target, wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
-    """A producer id without an epoch, and the other way round."""
+    """A producer id without an epoch, or an epoch without a producer id."""
     if not spoken(target, wire, api, version):
         return
     producer = new_identity(wire, topic)
@@ -186,7 +188,7 @@ def test_z10_half_a_name_is_refused(
 def test_z9_by_version_which_producer_may_have_the_next_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """KIP-360: the current one, with the same response to its retry, and no other."""
+    """KIP-360: only the current producer; a retry gets the same response."""
     fenced = FENCED if version >= 4 else EPOCH
     producer = new_identity(wire, topic)
     bumped = new_identity(wire, topic, current=producer, version=version)
@@ -222,7 +224,8 @@ def test_t2_by_version_a_time_out_out_of_bounds(
 def test_a_leader_learns_that_a_partition_is_not_in_the_transaction(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """AddPartitionsToTxn by brokers, only to verify: the leader finds the words for its client."""
+    """A broker sends AddPartitionsToTxn with verify_only; the leader picks the error code for its
+    client's version."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     codes = []

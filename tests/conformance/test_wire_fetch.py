@@ -1,4 +1,4 @@
-"""Fetch, ListOffsets and OffsetForLeaderEpoch by hand: bounds, sessions (KIP-227), waiting."""
+"""Raw Fetch, ListOffsets and OffsetForLeaderEpoch: bounds, sessions (KIP-227), waiting."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LARGE = 1 << 20
 def place(
     topic: str, *partitions: tuple[int, int], epoch: int = -1, size: int = LARGE
 ) -> FetchTopic:
-    """Partitions and offsets of one topic."""
+    """Return the partitions and offsets of one topic for a Fetch."""
     return FetchTopic(
         topic=topic,
         partitions=[
@@ -61,7 +61,7 @@ def place(
 
 
 def fetch(wire: Wire, *topics: FetchTopic, committed: bool = False) -> PartitionData:
-    """The first partition of a response without a session."""
+    """Return the first partition of a response without a session."""
     request = FetchRequest(isolation_level=int(committed), topics=list(topics))
     response: FetchResponse = wire.call(request, 12)
     assert response.error_code == ErrorCode.NONE
@@ -69,14 +69,14 @@ def fetch(wire: Wire, *topics: FetchTopic, committed: bool = False) -> Partition
 
 
 def offsets_in(data: PartitionData) -> list[int]:
-    """The base offsets of the batches fetched."""
+    """Return the base offsets of the fetched batches."""
     return [header.base_offset for _, header in split_batches(data.records or b"")]
 
 
 def list_offset(
     wire: Wire, topic: str, timestamp: int, *, partition: int = 0, epoch: int = -1, version: int = 7
 ) -> ListOffsetsPartitionResponse:
-    """Return ListOffsets' result for one partition."""
+    """Return the result of ListOffsets for one partition."""
     wanted = ListOffsetsPartition(partition, current_leader_epoch=epoch, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [wanted])])
     response: ListOffsetsPartitionResponse = wire.call(request, version).topics[0].partitions[0]
@@ -84,7 +84,8 @@ def list_offset(
 
 
 def test_a_fetch_in_the_middle_and_at_the_ends(wire: Wire, topic: str) -> None:
-    """The batch that holds the offset comes whole; the end is empty; beyond is out of range."""
+    """A batch with the offset inside is returned whole; the end is empty; an offset beyond it is
+    out of range."""
     for _ in range(3):
         produce(wire, topic, build_batch(records(10)))
     assert offsets_in(fetch(wire, place(topic, (0, 15)))) == [10, 20]
@@ -96,7 +97,8 @@ def test_a_fetch_in_the_middle_and_at_the_ends(wire: Wire, topic: str) -> None:
 
 
 def test_a_batch_larger_than_the_limit_is_sent_all_the_same(wire: Wire, topic: str) -> None:
-    """KIP-74: the first batch of the first partition, so that a reader never gets stuck."""
+    """KIP-74: the first batch of the first partition is always returned, so that a reader makes
+    progress."""
     for _ in range(2):
         produce(wire, topic, build_batch(records(1, b"x" * 5_000)))
         produce(wire, topic, build_batch(records(1, b"x" * 5_000)), partition=1)
@@ -111,13 +113,14 @@ def test_a_batch_larger_than_the_limit_is_sent_all_the_same(wire: Wire, topic: s
     ("epoch", "code"), [(0, "NONE"), (7, "UNKNOWN_LEADER_EPOCH"), (-1, "NONE")]
 )
 def test_leader_epochs_are_compared(wire: Wire, topic: str, epoch: int, code: str) -> None:
-    """KIP-320: a reader that knows a newer leader than the broker gets an error."""
+    """KIP-320: a client with a newer leader epoch than the broker's gets an error."""
     assert ErrorCode(fetch(wire, place(topic, (0, 0), epoch=epoch)).error_code).name == code
     assert ErrorCode(list_offset(wire, topic, -1, epoch=epoch).error_code).name == code
 
 
 def test_unknown_partitions_and_ids(wire: Wire, topic: str) -> None:
-    """By name 3, by id UNKNOWN_TOPIC_ID; the others of the request are served."""
+    """An unknown name gets code 3, an unknown id UNKNOWN_TOPIC_ID; the other topics of the request
+    are served."""
     request = FetchRequest(topics=[place(f"{topic}-no", (0, 0)), place(topic, (9, 0), (1, 0))])
     answer = wire.call(request, 12)
     codes = {
@@ -134,7 +137,8 @@ def test_unknown_partitions_and_ids(wire: Wire, topic: str) -> None:
 
 
 def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
-    """KIP-227: full, incremental, added, forgotten, closed."""
+    """KIP-227: a full response, incremental ones, added and forgotten partitions, the close of the
+    session."""
     first = wire.call(FetchRequest(session_epoch=0, topics=[place(topic, (0, 0), (1, 0))]), 12)
     session = first.session_id
     assert session != 0
@@ -161,7 +165,7 @@ def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
 
 
 def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> None:
-    """`max_wait_ms` ends at the first byte when min_bytes is 1, or at its time."""
+    """With min_bytes 1 the wait ends at the first byte, otherwise after `max_wait_ms`."""
     request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[place(topic, (0, 0))])
     wire.send(request, 12)
     with Wire(target.address) as other:
@@ -175,13 +179,15 @@ def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> No
 
 
 def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
-    """read_committed: all records up to the LSO, with the aborted transactions to drop."""
+    """read_committed returns all records up to the last stable offset, and the aborted transactions
+    to drop."""
 
     def transaction(producer: Identity, commit: bool) -> Identity:
         assert (
             produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
         )
-        # Twice: Kafka answers the second time when all is over, the next may begin then.
+        # Sent twice: Kafka's second response comes when the transaction is complete, and the next
+        # may begin.
         for _ in range(2):
             assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
         return producer.aged(1)
@@ -203,7 +209,7 @@ def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
 
 
 def test_every_version_of_fetch(wire: Wire, topic: str) -> None:
-    """From 4 to 17: the same bytes by name and by id."""
+    """From version 4 to 17 the bytes are the same, by name and by id."""
     produce(wire, topic, build_batch(records(3)))
     for version in range(4, 18):
         where = place(topic, (0, 0))
@@ -213,7 +219,8 @@ def test_every_version_of_fetch(wire: Wire, topic: str) -> None:
 
 
 def test_offsets_by_time(wire: Wire, admin: Any, name: str) -> None:
-    """The first offset not before a time, across batches and out of order (KIP-79, KIP-734)."""
+    """The result is the first offset at or after a time, across batches and with unordered
+    timestamps (KIP-79, KIP-734)."""
     topic = name
     create_topic(admin, topic, config=KEPT)
     for stamps in ((10, 50, 30), (20, 40), (60,)):
@@ -239,7 +246,8 @@ def test_offsets_by_time(wire: Wire, admin: Any, name: str) -> None:
 
 
 def test_offsets_that_are_asked_for_by_name(wire: Wire, topic: str) -> None:
-    """Beginning and end, on local disk and in a tiered storage that is not there (KIP-405)."""
+    """The names are the start and end of the log, of the local log, and of a tiered storage that is
+    not there (KIP-405)."""
     produce(wire, topic, build_batch(records(3)))
     found = {
         at: (record.error_code, record.offset)
@@ -258,7 +266,7 @@ def test_a_partition_named_twice_in_list_offsets(wire: Wire, topic: str) -> None
 
 
 def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) -> None:
-    """KIP-734 and KIP-98: a client without the right to see the record does not get it."""
+    """KIP-734 and KIP-98: a read_committed client does not get a record of the open transaction."""
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     wanted = [ListOffsetsPartition(0, timestamp=-3)]
@@ -272,7 +280,7 @@ def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) ->
 
 
 def test_the_end_of_an_epoch(wire: Wire, topic: str) -> None:
-    """OffsetForLeaderEpoch: the current epoch ends at the log's end, a future one is unknown."""
+    """OffsetForLeaderEpoch: the current epoch ends at the log end, a future epoch is unknown."""
     produce(wire, topic, build_batch(records(4)))
     found = []
     for epoch in (0, 5):

@@ -1,4 +1,4 @@
-"""Offsets of a transaction that come when it has been ended: on both brokers (KIP-890)."""
+"""Offsets of a transaction that arrive after its end, on both brokers (KIP-890)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.harness.writing import end_transaction, find_coordinator, new_identit
 @pytest.mark.parametrize(
     ("version", "codes"),
     [
-        # Of the same epoch as before, but in no transaction any more.
+        # Same epoch as before, but without an open transaction.
         (3, {"INVALID_TXN_STATE"}),
         (4, {"TRANSACTION_ABORTABLE"}),
-        # The end has bumped the epoch.
+        # The end of the transaction has bumped the epoch.
         (5, {"INVALID_PRODUCER_EPOCH"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Limits that oncelog has and Apache Kafka has not, on both: one process serves all clients
+"""Limits of oncelog that Apache Kafka does not have, because one process serves all clients
 (docs/semantics.md, last section)."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from tests.harness.writing import (
     records,
 )
 
-# Offsets in a batch: its CRC, what that is of, and the first record.
+# Positions in a batch: the CRC, the bytes that the CRC covers, and the first record.
 CRC, COVERED, FIRST_RECORD = 17, 21, 61
 
 
@@ -60,7 +60,7 @@ def code(error_code: int) -> str:
 
 
 def add(producer: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest:
-    """`count` partitions of one topic, of which all but the first do not exist."""
+    """Return a request for `count` partitions of one topic; all but the first do not exist."""
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id or "",
         v3_and_below_producer_id=producer.producer_id,
@@ -70,7 +70,7 @@ def add(producer: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest
 
 
 def commit(producer: Identity, topic: str, count: int) -> TxnOffsetCommitRequest:
-    """Likewise, of the group that is named as the topic."""
+    """Return a commit of `count` offsets, by the group with the topic's name."""
     rows = [TxnOffsetCommitRequestPartition(number, 1) for number in range(count)]
     return TxnOffsetCommitRequest(
         transactional_id=producer.transactional_id or "",
@@ -87,7 +87,7 @@ def commit(producer: Identity, topic: str, count: int) -> TxnOffsetCommitRequest
 def test_a_transaction_of_too_many_partitions(
     target: Target, wire: Wire, topic: str, build: type, version: int, count: int
 ) -> None:
-    """One less is answered by both; the topic is an element, too."""
+    """A request just below the limit gets a response. The topic counts as an element, too."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert wire.call(build(producer, topic, count - 1), version)
@@ -101,8 +101,8 @@ def test_a_transaction_of_too_many_partitions(
 
 @pytest.fixture
 def few(target: Target, topic: str, tmp_path: Path) -> Iterator[tuple[Wire, str]]:
-    """A broker that gives two producer ids to an address and remembers one to a partition, and a
-    topic. Kafka has no such limits."""
+    """A broker with at most two producer ids per address, and one per partition, with a topic.
+    Kafka has no such limits."""
     if target.name == "kafka":
         with Wire(target.address) as wire:
             yield wire, topic
@@ -148,7 +148,7 @@ def test_h60_more_producers_than_a_partition_remembers(
 
 def test_records_that_are_nonsense_in_a_sound_batch(target: Target, wire: Wire, topic: str) -> None:
     data = bytearray(build_batch(records()))
-    data[FIRST_RECORD] = 0x7E  # its length
+    data[FIRST_RECORD] = 0x7E  # the record's length
     struct.pack_into(">I", data, CRC, crc32c(bytes(data[COVERED:])))
     refused = produce(wire, topic, data).error_code
     assert code(refused) == RECORDS_INSIDE.expected(target.name)
@@ -156,7 +156,7 @@ def test_records_that_are_nonsense_in_a_sound_batch(target: Target, wire: Wire, 
 
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
 def test_h51_a_client_id_is_no_credential(target: Target, topic: str, internal: str) -> None:
-    """The batch has a wrong CRC: nothing is spoilt where it would be written."""
+    """The batch has an invalid CRC, so that it cannot damage the topic if it is accepted."""
     data = bytearray(build_batch(records()))
     data[-1] ^= 1
     with Wire(target.address, "__admin_client") as wire:
@@ -170,7 +170,7 @@ def test_h51_a_client_id_is_no_credential(target: Target, topic: str, internal: 
 def test_partitions_are_added_to_an_internal_topic(
     target: Target, wire: Wire, topic: str, internal: str
 ) -> None:
-    """Only to be validated: Kafka would add them."""
+    """The request only validates, because Kafka would add the partitions."""
     find_coordinator(wire, topic, key_type=0)
     find_coordinator(wire, topic)
     more = CreatePartitionsTopic(internal, 60, None)
@@ -179,7 +179,7 @@ def test_partitions_are_added_to_an_internal_topic(
 
 
 def test_a_producer_id_that_was_never_given_out(target: Target, wire: Wire, topic: str) -> None:
-    """Far from those that others are given."""
+    """The id is far from any that the brokers assign to other tests."""
     data = batch(Identity(1 << 60, 0), 0)
     refused = produce(wire, topic, data).error_code
     assert code(refused) == FORGED_PRODUCER_ID.expected(target.name)

@@ -1,6 +1,6 @@
-"""What takes half a minute, by hand on both brokers, and so at the same time: a transaction that
-times out at the last epoch of its producer id (scenarios E6 and E7), and a request that stands
-still (H6)."""
+"""Cases that take half a minute, run on both brokers at the same time: a transaction that times out
+at the last epoch of its producer id (scenarios E6 and E7), and a request that stops in the middle
+(H6)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from tests.harness.writing import (
 LAST = 32_766
 TIMEOUT_MS = 3_000
 ENDED = {"CompleteAbort", "Empty"}
-# Requests on their way at a time.
+# Number of requests in flight.
 WINDOW = 64
-# A frame may stand still for 30 s, and is looked at every few seconds.
+# A frame may stand still for 30 s, and is checked every few seconds.
 STANDS_S = 45.0
-# ApiVersions, and where it stops.
+# An ApiVersions request, and the byte after which it stops.
 _BODY = struct.pack(">hhih", 18, 0, 77, -1)
 FRAME = struct.pack(">i", len(_BODY)) + _BODY
 HALF = 6
@@ -54,7 +54,7 @@ def code(error_code: int) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def standing(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Wire]]:
-    """Half a request on oncelog and on Kafka, since the first test of this file."""
+    """Half a request, sent to oncelog and to Kafka before the first test of this file."""
     with (
         Oncelog(tmp_path_factory.mktemp("standing"), QUICK) as broker,
         Wire(broker.address) as ours,
@@ -67,7 +67,7 @@ def standing(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def worn_out(wire: Wire, transactional_id: str, last: int = LAST) -> Identity:
-    """The producer after as many instances as its id has epochs, or as far as `last`."""
+    """Return the producer after enough new instances to reach the epoch `last`."""
     producer = new_identity(wire, transactional_id, timeout_ms=TIMEOUT_MS)
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS
@@ -77,15 +77,15 @@ def worn_out(wire: Wire, transactional_id: str, last: int = LAST) -> Identity:
         window = min(WINDOW, last - epoch)
         for _ in range(window):
             wire.send(request, 5)
-        # Where they meet on Kafka, one of them gets CONCURRENT_TRANSACTIONS.
+        # On Kafka, requests that overlap may get CONCURRENT_TRANSACTIONS.
         epochs = [wire.answer().producer_epoch for _ in range(window)]
         epoch = max(epoch, *epochs)
     return producer.aged(last - producer.producer_epoch)
 
 
 def timed_out(wire: Wire, producer: Identity, topic: str, version: int, end: int = 2) -> None:
-    """A transaction of one record that its timeout aborts; the log ends at `end` then, and the
-    coordinator has completed it: on Kafka the marker comes first. The id is `topic`."""
+    """Let a transaction of one record time out. Wait until the log ends at `end`, and until the
+    coordinator has written COMPLETE, which on Kafka comes after the marker. The id is `topic`."""
     if version < 12:
         assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     written = produce(wire, topic, batch(producer, 0), producer=producer, version=version)
@@ -102,7 +102,8 @@ def state(wire: Wire, transactional_id: str) -> str:
 def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
     target: Target, wire: Wire, topic: str
 ) -> None:
-    """Its end returns the id to go on with, once, and the old id has no producer (KAFKA-20090)."""
+    """EndTxn returns a new producer id, also to a retry; the old id has no producer any more
+    (KAFKA-20090)."""
     producer = worn_out(wire, topic)
     timed_out(wire, producer, topic, 12)
     refused = end_transaction(wire, producer, commit=True)
@@ -125,9 +126,9 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
 
 
 def test_e6_e7_of_a_client_that_keeps_its_epoch(target: Target, wire: Wire, topic: str) -> None:
-    """It asks for its next epoch and id by itself. A retry of that gets the same at the last epoch
-    but one (B10) and at the last one: Kafka fails at the first, and does not know
-    the second."""
+    """Such a client requests its next epoch and id itself. A retry gets the same response, at the
+    last epoch but one (B10) and at the last. Kafka fails at the first of these, and does not
+    recognize the second."""
     before = worn_out(wire, topic, LAST - 1)
     timed_out(wire, before, topic, 11)
     for _ in range(2):
@@ -151,11 +152,12 @@ def test_e6_e7_of_a_client_that_keeps_its_epoch(target: Target, wire: Wire, topi
         assert (again.producer_id, again.producer_epoch) == (heir.producer_id, 0)
 
 
-@pytest.mark.parametrize("target", ["kafka"], indirect=True)  # so that it is the last of all here
+# so that this test is the last one of the file
+@pytest.mark.parametrize("target", ["kafka"], indirect=True)
 def test_h6_a_request_that_stands_still_in_its_middle(
     target: Target, standing: tuple[Wire, Wire]
 ) -> None:
-    """Its rest comes to Kafka when oncelog has given it up."""
+    """Its second half is sent after oncelog has closed the connection; Kafka still accepts it."""
     ours, theirs = standing
     ended = {"oncelog": CLOSED if ours.is_closed() else "answered"}
     theirs.socket.sendall(FRAME[HALF:])

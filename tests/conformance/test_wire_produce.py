@@ -1,4 +1,4 @@
-"""Produce by hand: sequences, epochs, and batches no client would send (KIP-98, KIP-360)."""
+"""Raw Produce: sequences, epochs, and batches that no client sends (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_r4_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
 
 
 def test_r4_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -> None:
-    """A higher epoch begins at 0; the old one is fenced with INVALID_PRODUCER_EPOCH."""
+    """A higher epoch begins at 0; the old epoch gets INVALID_PRODUCER_EPOCH."""
     producer = new_identity(wire)
     produce(wire, topic, batch(producer, 0))
     newer = producer.aged(1)
@@ -66,13 +66,13 @@ def test_e8_the_sequence_wraps(wire: Wire, topic: str) -> None:
 
 
 def flipped(data: bytearray) -> bytearray:
-    """The batch with one bit of its last byte changed."""
+    """Return the batch with one bit of its last byte changed."""
     data[-1] ^= 1
     return data
 
 
 def of_magic(data: bytearray, magic: int) -> bytearray:
-    """The batch with another number for its format."""
+    """Return the batch with another magic."""
     data[16] = magic
     return data
 
@@ -102,7 +102,8 @@ BAD_BATCHES = {
 def test_h40_h41_h42_h50_a_bad_batch_is_refused_and_nothing_else_happens(
     wire: Wire, topic: str, kind: str
 ) -> None:
-    """Its own error code; the connection, the partition and the next batch are fine."""
+    """The batch gets its own error code. The connection, the partition and the next batch are
+    unaffected."""
     data, code = BAD_BATCHES[kind]
     refused = produce(wire, topic, bytearray(data))
     assert ErrorCode(refused.error_code).name == code.name
@@ -120,7 +121,7 @@ def test_h40_h41_h42_h50_a_bad_batch_is_refused_and_nothing_else_happens(
 def test_a_batch_for_no_partition(
     wire: Wire, topic: str, place: str, partition: int, code: ErrorCode
 ) -> None:
-    """Producing creates no topic."""
+    """Produce creates no topic."""
     name = topic if place == "topic" else f"{topic}-{place}"
     response = produce(wire, name, build_batch(records()), partition=partition)
     assert ErrorCode(response.error_code).name == code.name
@@ -139,7 +140,8 @@ def test_an_unknown_topic_id(wire: Wire, topic: str) -> None:
 
 
 def test_h52_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
-    """acks=2 is INVALID_REQUIRED_ACKS; acks=0 has no response, and the next one is in its place."""
+    """acks=2 gets INVALID_REQUIRED_ACKS. acks=0 gets no response, and the response after it is in
+    order."""
     refused = produce(wire, topic, build_batch(records()), acks=2)
     assert refused.error_code == ErrorCode.INVALID_REQUIRED_ACKS
     place = TopicProduceData(
@@ -150,7 +152,7 @@ def test_h52_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
 
 
 def test_every_version_of_produce(wire: Wire, topic: str) -> None:
-    """From 3, the oldest with batches of format 2; answers come in the order of the requests."""
+    """Version 3 is the oldest with record format 2. Responses come in the order of the requests."""
     for offset, version in enumerate(range(3, 13)):
         response = produce(wire, topic, build_batch(records()), version=version)
         assert (response.error_code, response.base_offset) == (ErrorCode.NONE, offset)

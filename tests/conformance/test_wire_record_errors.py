@@ -1,4 +1,5 @@
-"""Produce v8+ names the records for which a batch was refused (KIP-467), word by word as Kafka."""
+"""Produce v8+ names the records for which a batch was refused (KIP-467), with the same messages as
+Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ RECORD_ERRORS_SINCE = 8
 
 
 def errors(response: PartitionProduceResponse) -> list[tuple[int, str | None]]:
-    """Which records, and why."""
+    """Return the records of a refused batch, with their messages."""
     return [
         (record_error.batch_index, record_error.batch_index_error_message)
         for record_error in response.record_errors
@@ -31,7 +32,7 @@ def errors(response: PartitionProduceResponse) -> list[tuple[int, str | None]]:
 
 
 def keyed(count: int, *without: int, at_ms: int | None = None) -> list[NewRecord]:
-    """`count` records, of which those at `without` have no key."""
+    """Return `count` records; those at `without` have no key."""
     now_ms = int(time.time() * 1000) if at_ms is None else at_ms
     return [NewRecord(now_ms, None if i in without else b"k", b"v") for i in range(count)]
 
@@ -95,7 +96,8 @@ def test_timestamps_outside_the_limits_are_named(
 def test_a_timestamp_is_what_a_batch_is_refused_for(
     wire: Wire, admin: AdminClient, name: str
 ) -> None:
-    """Of both kinds; a record that has no key is judged by that."""
+    """A batch with missing keys and invalid timestamps gets INVALID_TIMESTAMP. A record with both
+    defects is listed for its missing key."""
     config = {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(HOUR_MS)}
     create_topic(admin, name, config=config)
     ahead_ms = int(time.time() * 1000) + 2 * HOUR_MS
@@ -120,7 +122,7 @@ def test_a_batch_that_is_refused_as_a_whole_names_no_record(
 def test_librdkafka_0011_names_ten_records_and_says_of_ninety_that_others_failed(
     target: Target, admin: AdminClient, name: str
 ) -> None:
-    """test_message_single_partition_record_fail of its test 0011."""
+    """The case of test_message_single_partition_record_fail in librdkafka's test 0011."""
     create_topic(admin, name, config={"cleanup.policy": "compact"})
     producer = Producer(
         {"bootstrap.servers": target.address, "linger.ms": 2_000, "batch.num.messages": 100}

@@ -1,4 +1,4 @@
-"""Transactions that take too long, by hand, on oncelog and on Kafka."""
+"""Transactions that exceed their timeout, by raw requests to oncelog and Kafka."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ ANSWER_MS = 100
 
 
 class Watch:
-    """Time since it was made. `running_ms` leaves out most of what passed while the machine stood
-    still: of the time between two looks it counts so much as a response may take."""
+    """A stopwatch. `running_ms` excludes most of the time in which the machine stood still: the
+    time between two calls of `look` counts as at most the longest time of a response."""
 
     def __init__(self) -> None:
         self._began = self._looked = time.monotonic()
@@ -40,18 +40,19 @@ class Watch:
 
     @property
     def passed_ms(self) -> float:
-        """One more than was seen: brokers count whole ones."""
+        """Return the time since the start, 1 ms more than measured, because brokers count whole
+        ms."""
         return (time.monotonic() - self._began) * 1000 + 1
 
     def look(self) -> None:
-        """Between any two requests."""
+        """Call this between any two requests."""
         now = time.monotonic()
         self.running_ms += min((now - self._looked) * 1000, ANSWER_MS)
         self._looked = now
 
 
 def is_over(wire: Wire, topic: str) -> bool:
-    """Whether nothing is open in the partition."""
+    """Return True if no transaction is open in the partition."""
     stable, end = last_stable_offset(wire, topic)
     return stable == end
 
@@ -81,7 +82,7 @@ def test_t6_activity_does_not_keep_a_transaction_alive(wire: Wire, topic: str) -
     end = 0
 
     def written_until_it_was_aborted() -> int:
-        """How many batches a transaction took before its time was up."""
+        """Write batches until the transaction is aborted, and return their number."""
         nonlocal end
         producer = new_identity(wire, topic, timeout_ms=TIMEOUT_MS)
         watch, sequence = Watch(), 0
@@ -98,18 +99,18 @@ def test_t6_activity_does_not_keep_a_transaction_alive(wire: Wire, topic: str) -
         assert last_stable_offset(wire, topic) == (end, end)
         return sequence
 
-    # There is no activity on a machine that stands still: then the next one shows it.
+    # If the machine stood still, the transaction may be aborted after one batch: try the next one.
     wait_until(lambda: written_until_it_was_aborted() > 1, "a transaction with activity")
     assert values(wire, topic) == []
 
 
 def test_t10_a_timeout_shorter_than_the_commit_reports_the_outcome(wire: Wire, topic: str) -> None:
-    """Whichever wins the race: the producer's response is what readers see."""
+    """Either may win: the response of the producer agrees with what readers see."""
     expected = []
     for number in range(40):
         producer = new_identity(wire, topic, timeout_ms=1)
         value = b"%d" % number
-        # Now and then the scan has its chance between the record and the end.
+        # Every eighth transaction gives the scan time between the record and the EndTxn.
         written = produce(wire, topic, batch(producer, 0, value=value), producer=producer)
         assert written.error_code in (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
         if number % 8 == 7:
@@ -141,7 +142,8 @@ def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
     late = 0
 
     def ended_in_time() -> bool:
-        """Only on a machine that stands still it is too late, and aborted."""
+        """Write and end a transaction, and return True. It may be too late, and aborted, only if
+        the machine stands still."""
         nonlocal late
         producer, watch = new_identity(wire, topic, timeout_ms=TIMEOUT_MS), Watch()
         written = produce(wire, topic, batch(producer, 0), producer=producer)
@@ -156,7 +158,8 @@ def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
     wait_until(lambda: is_over(wire, topic), "the marker")
     ended = last_stable_offset(wire, topic)
     assert late or ended == (2, 2)
-    # Another one of the same timeout, begun later, is aborted: the scan has been here.
+    # A later transaction with the same timeout is aborted, so the scan has passed over the first
+    # one.
     other = new_identity(wire, f"{topic}-other", timeout_ms=TIMEOUT_MS)
     assert produce(wire, topic, batch(other, 0), producer=other).error_code == ErrorCode.NONE
     expected = (ended[0] + 2, ended[1] + 2)

@@ -1,4 +1,4 @@
-"""The transactional APIs by hand, by version: fencing, retries, timeouts."""
+"""Raw requests of the transactional APIs, by version: fencing, retries, timeouts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from tests.harness.writing import (
 
 
 def test_r6_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str) -> None:
-    """Transaction version 2: each end bumps the epoch, and a retry gets the same (KIP-890)."""
+    """Transaction version 2: each end bumps the epoch, and a retry gets the same epoch
+    (KIP-890)."""
     producer = new_identity(wire, topic)
     for commit in (True, False, True):
         assert (
@@ -52,7 +53,7 @@ def test_r6_a_commit_gives_the_next_epoch(target: Target, wire: Wire, topic: str
 
 
 def test_r5_r13_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
-    """Up to EndTxn 4 the epoch stays and partitions are added first (KIP-98)."""
+    """Up to EndTxn v4 the epoch stays, and the client adds partitions first (KIP-98)."""
     producer = new_identity(wire, topic, version=2)
     for turn, commit in enumerate((True, False)):
         assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
@@ -70,7 +71,7 @@ def test_r5_r13_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
 
 
 def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
-    """INVALID_TXN_STATE for the new id, INVALID_PRODUCER_ID_MAPPING for an unknown one."""
+    """A new id gets INVALID_TXN_STATE, an unknown one INVALID_PRODUCER_ID_MAPPING."""
     producer = new_identity(wire, topic)
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.INVALID_TXN_STATE
     other = Identity(producer.producer_id + 7, 0, topic)
@@ -82,7 +83,8 @@ def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
 
 
 def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
-    """KIP-360: with its current id and epoch it goes on with a bump, once per epoch."""
+    """KIP-360: InitProducerId with the current id and epoch returns the next epoch, once for each
+    epoch."""
     producer = new_identity(wire, topic)
     bumped = new_identity(wire, topic, current=producer)
     assert bumped == producer.aged(1)
@@ -104,12 +106,12 @@ def test_a_transaction_timeout_out_of_bounds(wire: Wire, topic: str, timeout_ms:
 
 
 def test_an_empty_transactional_id(wire: Wire) -> None:
-    """Null is the idempotent producer, the empty string is no id."""
+    """Null means an idempotent producer; the empty string is not an id."""
     assert init_producer_id(wire, "").error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> None:
-    """The others get OPERATION_NOT_ATTEMPTED."""
+    """The other partitions get OPERATION_NOT_ATTEMPTED."""
     producer = new_identity(wire, topic, version=2)
     codes = add_partitions(wire, producer, (topic, 0), (f"{topic}-no", 0))
     assert codes == [
@@ -121,7 +123,8 @@ def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> N
 
 
 def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
-    """KIP-890: an old client that did not add the partition is refused, by its version."""
+    """KIP-890: an old client that did not add the partition is refused, with the code of its
+    version."""
     producer = new_identity(wire, topic, version=2)
     codes = []
     for version in (9, 11):
@@ -132,7 +135,7 @@ def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
 
 
 def test_o1_o2_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
-    """KIP-447: a reader with require_stable gets UNSTABLE_OFFSET_COMMIT meanwhile."""
+    """KIP-447: until then a reader with require_stable gets UNSTABLE_OFFSET_COMMIT."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert commit_offset(wire, producer, topic, 41) == ErrorCode.NONE
@@ -168,7 +171,7 @@ def test_o9_offsets_of_no_member(
     member: dict[str, Any],
     code: str,
 ) -> None:
-    """KIP-447: the group's coordinator fences a member of another generation."""
+    """KIP-447: the group coordinator fences a member of another generation."""
     if live:
         member_of_group = python_clients["confluent-kafka"].consumer(
             target.address, topic, group=topic
@@ -186,7 +189,7 @@ def test_o9_offsets_of_no_member(
 def test_t1_t4_a_transaction_that_takes_too_long_is_aborted(
     target: Target, wire: Wire, topic: str, version: int, commit: bool, code: str | Difference
 ) -> None:
-    """At its timeout the broker aborts it, readers go on, and its producer is fenced."""
+    """At its timeout the broker aborts it, readers continue, and its producer is fenced."""
     producer = new_identity(wire, topic, timeout_ms=1_500)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert last_stable_offset(wire, topic) == (0, 1)

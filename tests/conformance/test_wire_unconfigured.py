@@ -1,4 +1,5 @@
-"""Security, quotas, elections and moves where there are none: what consoles ask first (B5)."""
+"""The first requests of consoles, to a broker without security, quotas, elections and reassignments
+(B5)."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ REQUEST = "INVALID_REQUEST"
 
 
 def said(response: Any) -> tuple[str, str | None]:
-    """The code's name and the message of a part of a response."""
+    """Return the name of a part's error code, and its message."""
     return ErrorCode(response.error_code).name, response.error_message
 
 
@@ -182,7 +183,7 @@ def test_quotas_where_there_are_none(wire: Wire, case: str, version: int) -> Non
 
 
 def quota(kind: str, producer: str, key: str, value: float, *, remove: bool = False) -> Any:
-    """One change of one entity."""
+    """Return one change of one entity's quota."""
     entity = [alter_quotas.EntityData(kind, producer)]
     return alter_quotas.EntryData(entity, [alter_quotas.OpData(key, value, remove)])
 
@@ -290,7 +291,7 @@ def test_no_partition_is_moved(wire: Wire, topic: str) -> None:
 
 
 def resources(wire: Wire, *types: int) -> set[tuple[int, str]]:
-    """What of these types has settings."""
+    """Return the resources of these types that have settings."""
     response = wire.call(ListConfigResourcesRequest(list(types)))
     assert response.error_code == ErrorCode.NONE
     return {

@@ -1,4 +1,4 @@
-"""Every API in every version on a real connection, and requests with other APIs and versions."""
+"""Every API in every version on a real connection, and requests with unknown APIs and versions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from tests.conformance.conftest import Target
 from tests.harness.wire import Wire
 
-# Names and versions of client software that Kafka refuses (KIP-511).
+# Invalid names and versions of client software (KIP-511).
 CLIENT = ("conformance", "1")
-# Versions in the tables of 4.4 that Kafka 4.3.1 does not speak yet.
+# Versions in the message tables of 4.4 that Kafka 4.3.1 does not have.
 NEWER = {
     ApiKey.API_VERSIONS: 5,
     ApiKey.TXN_OFFSET_COMMIT: 6,
@@ -27,7 +27,7 @@ NEWER = {
 }
 
 
-# Fields of a filter of ACLs: every resource type, operation and permission.
+# Fields of an ACL filter: every resource type, operation and permission.
 ANY = 1
 
 
@@ -38,7 +38,8 @@ def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
 
 
 def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None:
-    """Every API and version of the tables is there; Produce is advertised from 0 for librdkafka."""
+    """The broker announces every API and version of the tables; Produce is announced from 0 for
+    librdkafka."""
     spoken = {
         api_key.api_key: (api_key.min_version, api_key.max_version)
         for api_key in api_versions(wire).api_keys
@@ -52,7 +53,7 @@ def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None
 
 
 def test_transactions_of_version_2_are_finalized(wire: Wire) -> None:
-    """`transaction.version=2` (KIP-890), which Java 4.x and franz-go ask for."""
+    """Java 4.x and franz-go ask for `transaction.version=2` (KIP-890)."""
     response = api_versions(wire, 3)
     levels = {
         finalized_feature.name: finalized_feature.max_version_level
@@ -64,14 +65,15 @@ def test_transactions_of_version_2_are_finalized(wire: Wire) -> None:
 
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
 def test_every_version_is_answered(target: Target, key: int) -> None:
-    """A request with only default values gets a response that decodes to its last byte."""
+    """A request with default values gets a response that decodes to its last byte."""
     api = APIS[key]
     request: Any = ApiVersionsRequest(*CLIENT) if key == ApiKey.API_VERSIONS else api.request()
     if key == ApiKey.PRODUCE:
         request.acks = 1
-    if key == ApiKey.ADD_PARTITIONS_TO_TXN:  # Kafka never responds to a request for no transaction
+    # Kafka sends no response to a request without a transaction
+    if key == ApiKey.ADD_PARTITIONS_TO_TXN:
         request.transactions = [AddPartitionsToTxnTransaction(transactional_id="none")]
-    if key == ApiKey.DESCRIBE_ACLS:  # Kafka closes the connection of a filter with an unknown part
+    if key == ApiKey.DESCRIBE_ACLS:  # Kafka closes the connection for a filter with an unknown part
         request.resource_type_filter = request.operation = request.permission_type = ANY
     with Wire(target.address) as wire:
         latest = {api_key.api_key: api_key.max_version for api_key in api_versions(wire).api_keys}[
@@ -98,14 +100,15 @@ def test_h10_a_request_of_a_future_version_gets_the_versions(wire: Wire) -> None
     [(ApiKey.METADATA, 99), (ApiKey.PRODUCE, 2), (ApiKey.FETCH, 3), (999, 0), (-1, 0)],
 )
 def test_h10_what_is_not_spoken_closes_the_connection(wire: Wire, key: int, version: int) -> None:
-    """No response could be read by such a client."""
+    """A client of such a version could not read any response."""
     header = struct.pack(">hhih", key, version, 1, -1)
     wire.socket.sendall(struct.pack(">i", len(header)) + header + bytes(20))
     assert wire.is_closed()
 
 
 def test_metadata_creates_topics_if_asked(wire: Wire, name: str) -> None:
-    """`auto.create.topics.enable` is on; a client may say no, and a bad name is an error."""
+    """`auto.create.topics.enable` is on. A client may forbid the creation, and an invalid name is
+    an error."""
 
     def look(topic: str, *, create: bool) -> int:
         request = MetadataRequest(
@@ -122,7 +125,7 @@ def test_metadata_creates_topics_if_asked(wire: Wire, name: str) -> None:
 
 
 def test_metadata_of_all_and_of_none(wire: Wire, topic: str) -> None:
-    """Null means all topics, an empty list none; version 0 has no null."""
+    """Null means all topics, an empty list no topic; version 0 has no null."""
     for version, topics in ((1, None), (9, None), (0, [])):
         response = wire.call(MetadataRequest(topics=topics), version)
         assert topic in [topic.name for topic in response.topics], version

@@ -1,4 +1,4 @@
-"""Zombies by hand: a producer that does not know that another one has taken its place
+"""Raw requests of zombies: producers that do not know that a newer instance has fenced them
 (scenarios Z)."""
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def code(error_code: int) -> str:
 
 
 def recorded(wire: Wire, transactional_id: str) -> int:
-    """How many records the transaction log has of this id; what others leave behind may be aborted
-    at any time."""
+    """Return the number of the id's records in the transaction log. Transactions of other tests may
+    be aborted at any time, so other ids do not count."""
     return sum(
         bytes(found).count(transactional_id.encode())
         for partition in range(STATE_PARTITIONS)
@@ -63,7 +63,7 @@ def recorded(wire: Wire, transactional_id: str) -> int:
 
 @pytest.fixture
 def zombie(wire: Wire, topic: str) -> Identity:
-    """A producer with an open transaction in partition 0, which another one has aborted."""
+    """A producer whose open transaction in partition 0 was aborted by a newer instance."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert (
@@ -106,7 +106,7 @@ def test_z2_a_zombie_writes_nothing_where_its_abort_marker_is(
 def test_z3_a_zombie_writes_nothing_on_an_untouched_partition(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
-    """Nothing in the partition tells that it is one: its coordinator does."""
+    """The partition does not know the zombie. Its coordinator does."""
     late = produce(wire, topic, batch(zombie, 0), producer=zombie, partition=2, version=version)
     assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
     assert end_offset(wire, topic, 2) == 0
@@ -135,7 +135,7 @@ def test_z5_a_zombies_offsets_are_not_even_pending(
 def taken_by_many(
     address: str, topic: str, disturb: threading.Event | None = None
 ) -> set[Identity]:
-    """The results of 20 clients that take over the same id at the same time."""
+    """Return the results of 20 clients that initialize the same id at the same time."""
     found: list[Identity] = []
     failures: list[BaseException] = []
 
@@ -146,7 +146,7 @@ def taken_by_many(
                 with Wire(address) as wire:
                     found.append(new_identity(wire, topic))
                     return
-            except Exception as error:  # the broker is away for a moment
+            except Exception as error:  # the broker is down for a moment
                 if disturb is None or time.monotonic() > deadline:
                     failures.append(error)
                     return
@@ -227,7 +227,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 @pytest.fixture
 def hung(target: Target, topic: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that has sent a record, and is stopped with its transaction open."""
+    """A process that has sent a record, and is stopped while its transaction is open."""
     process = subprocess.Popen(
         [sys.executable, "-c", HUNG, target.address, topic],
         stdin=subprocess.PIPE,
@@ -257,7 +257,7 @@ def test_z11_a_producer_that_wakes_up_after_its_time_out_cannot_commit(
 def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
     wire: Wire, topic: str, sequence: int, expected: str | None
 ) -> None:
-    """The sequence is looked at first."""
+    """The sequence is checked first."""
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     plain = Identity(producer.producer_id, producer.producer_epoch)

@@ -1,2 +1,2 @@
-"""Every order of events of a small world, with the pure cores of the broker in it: what a model
-checker does with a specification, done with the code."""
+"""Every order of events of a small world. As a model checker explores a specification, these tests
+explore the broker's own pure cores."""

@@ -15,7 +15,7 @@ from tests.exploration.world_model import Budget
 
 
 class Corner(NamedTuple):
-    """Where an exploration begins."""
+    """One exploration: the protocol version, the ids and the start."""
 
     version: int
     same_id: bool

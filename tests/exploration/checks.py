@@ -1,4 +1,4 @@
-"""What must hold in every world that can be reached, judged from the logs alone (I2 to I7, I11)."""
+"""Invariants of every reachable world, checked by the logs alone (I2 to I7, I11)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.simulation.checking.internal_records import ONGOING, Transition, tran
 
 
 class Reading(NamedTuple):
-    """What a partition's log says. `outcomes`: of the transactions that are closed; `unstable`:
-    the first offset of an open one, or the end."""
+    """The contents of a partition's log. `outcomes`: the closed transactions, each with True for a
+    commit. `unstable`: the first offset of an open transaction, or the log's end."""
 
     wrong: tuple[str, ...]
     outcomes: tuple[tuple[Ghost, bool], ...]
@@ -26,7 +26,7 @@ class Reading(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def read_log(log: tuple[Entry, ...]) -> Reading:
-    """I3, I4, I11 of one partition."""
+    """Check I3, I4 and I11 in one partition."""
     wrong: list[str] = []
     outcomes: list[tuple[Ghost, bool]] = []
     opened: dict[int, tuple[int, Entry]] = {}
@@ -64,7 +64,7 @@ def _read(record: CoordinatorRecord) -> Transition:
 
 @lru_cache(maxsize=1 << 16)
 def read_transactions(log: tuple[Appended, ...]) -> tuple[tuple[str, ...], tuple[Transition, ...]]:
-    """The order of states (I7) and of epochs (I11), and the records."""
+    """Check the order of states (I7) and of epochs (I11). Return the violations and the records."""
     wrong: list[str] = []
     states: dict[str, int | None] = {}
     epochs: dict[int, int] = {}
@@ -83,7 +83,7 @@ def read_transactions(log: tuple[Appended, ...]) -> tuple[tuple[str, ...], tuple
 
 
 def check(world: WorldModel) -> Iterator[str]:
-    """Everything that does not hold; the cached readings make most of it cheap."""
+    """Yield every violation. The cached readings make most of this cheap."""
     yield from world.violations
     coordinator = world.coordinator
     wrong, transitions = read_transactions(coordinator.log[: coordinator.committed])
@@ -112,7 +112,8 @@ def check(world: WorldModel) -> Iterator[str]:
 def _known(
     index: int, log: tuple[Entry, ...], transitions: tuple[Transition, ...]
 ) -> tuple[str, ...]:
-    """I6: markers were decided; KIP-890: records are of transactions that the coordinator knows."""
+    """I6: every marker has a decision. KIP-890: the coordinator knows the transaction of every
+    record."""
     wrong = []
     for offset, entry in enumerate(log):
         producer, name = (entry.producer_id, entry.epoch), ("a", index)
@@ -135,7 +136,8 @@ def _known(
 def _is_decided(
     producer: tuple[int, int], committed: bool, transitions: tuple[Transition, ...]
 ) -> bool:
-    """The decision of that producer's epoch, or of the next one (KIP-890)."""
+    """Return True if the log has the decision, under the producer's epoch or the next one
+    (KIP-890)."""
     producer_id, epoch = producer
     return any(
         PREPARES.get(transition.state or 0) == committed
@@ -146,13 +148,13 @@ def _is_decided(
 
 
 class Endings:
-    """If nothing more goes wrong, everything is decided and no reader is held back (I8)."""
+    """Checks that without further faults everything is decided and no reader is held back (I8)."""
 
     def __init__(self) -> None:
         self._sound: set[int] = set()
 
     def check(self, world: WorldModel) -> list[str]:
-        """What remains undone, by the shortest way on; many worlds meet on it."""
+        """Return what stays undone on the shortest way to an end. Many worlds share such a way."""
         healed = world.clone()
         healed.budget = Budget(0, 0, 0, 0, 0)
         way: list[int] = []

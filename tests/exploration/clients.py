@@ -1,4 +1,4 @@
-"""Producers that do everything that the protocol allows, and the responses that they got."""
+"""Producers that send whatever the protocol allows, and their responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Add(NamedTuple):
 
 
 class Produce(NamedTuple):
-    """One record; from KIP-890 on it adds its partition to the transaction."""
+    """One record. From KIP-890 on it adds its partition to the transaction."""
 
     producer: tuple[int, int]
     partition: int
@@ -39,9 +39,10 @@ Request: TypeAlias = Init | Add | Produce | End
 
 
 class ClientModel(NamedTuple):
-    """`version`: 2 speaks KIP-890. `outstanding`: sent and not answered. `sequences`: next one by
-    partition. `added`, `sent`: partitions in the transaction so far. `result` of the last EndTxn:
-    None while it is not known. `number` counts transactions. `is_fenced`: it has learned that."""
+    """A producer. `version` 2 speaks KIP-890. `outstanding` is the request without a response.
+    `sequences` has the next sequence of each partition. `added` and `sent` are the partitions in
+    the current transaction. `number` counts transactions. `is_fenced`: the client knows that it is
+    fenced."""
 
     transactional_id: str
     version: int
@@ -54,7 +55,8 @@ class ClientModel(NamedTuple):
     is_fenced: bool = False
 
     def choices(self, index: int, most_transactions: int) -> list[Request]:
-        """What it may send next: the same again while it has no answer."""
+        """Return the requests that the client may send next. Without a response it repeats its
+        request."""
         if self.is_fenced:
             return []
         if self.outstanding is not None:
@@ -78,7 +80,7 @@ class ClientModel(NamedTuple):
         return found
 
     def answered(self, request: Request, producer: tuple[int, int] | None) -> ClientModel:
-        """Its request has succeeded; `producer`: the id and epoch in the answer."""
+        """Take the successful response to a request; `producer` is the id and epoch in it."""
         if isinstance(request, Init):
             return self._replace(producer=producer, outstanding=None)
         if isinstance(request, Add):

@@ -1,4 +1,4 @@
-"""The transaction coordinator: the real shard over a log whose records are committed one by one."""
+"""The transaction coordinator: the real shard over a log that commits one record at a time."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Appended(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A decision in the log that is not committed yet, and the requests that wait for it.
+    """A decision in the log that is not committed yet, and the request that waits for it.
 
-    `client` is None for decisions of the coordinator's own (timeouts, COMPLETE).
+    `client` is None for the coordinator's own decisions (timeouts, COMPLETE).
     """
 
     transactional_id: str
@@ -57,12 +57,13 @@ class Waiting(NamedTuple):
 
     @property
     def asked(self) -> object:
-        """The request alone, of one that is parked."""
+        """The request, also if it is parked, without its guard."""
         return getattr(self.request, "request", self.request)
 
 
 class CoordinatorModel:
-    """`committed`: how many records of `log` are below the high watermark."""
+    """The coordinator and its log. `committed` is the number of records below the high
+    watermark."""
 
     __slots__ = ("committed", "epoch", "log", "shard", "waiting")
 
@@ -89,7 +90,7 @@ class CoordinatorModel:
         self.waiting += (waiting._replace(effects=decision.effects),)
 
     def commit_next(self) -> Waiting:
-        """The high watermark passes one record: it is replayed."""
+        """Move the high watermark past one record, and replay that record."""
         appended = self.log[self.committed]
         self.shard.replay(appended.record, offset=self.committed, transaction=None)
         self.committed += 1
@@ -99,8 +100,8 @@ class CoordinatorModel:
         return first
 
     def restart(self, kept: int) -> list[MarkerWork]:
-        """Another process with the next epoch, which finds `kept` of the records that were not
-        committed; the markers that it owes."""
+        """Start another process with the next epoch. It finds `kept` of the uncommitted records.
+        Return the markers that it has to send."""
         self.log = self.log[: self.committed + kept]
         self.committed = len(self.log)
         self.waiting = ()
@@ -121,7 +122,7 @@ class CoordinatorModel:
             (name, live.metadata, live.pending, live.deadline_ms, tuple(sorted(live.markers_left)))
             for name, live in sorted(self.shard.transactions.items())
         )
-        # Not the number of a question: whether its guard still holds is what counts.
+        # The number of a question does not matter, only whether its guard still holds.
         waiting = tuple(
             (transaction.client, transaction.transactional_id, transaction.asked)
             for transaction in self.waiting
@@ -140,7 +141,7 @@ def _clone_shard(shard: TransactionShard) -> TransactionShard:
 
 def _clone_live(live: LiveTransaction) -> LiveTransaction:
     twin = shallow_copy(live)
-    # The model knows which requests wait: the response follows from the decision.
+    # The model keeps the waiting requests itself: the response follows from the decision.
     twin.waiting = []
     if live.markers_left:
         twin.markers_left = set(live.markers_left)

@@ -1,4 +1,4 @@
-"""Depth-first over all orders of steps, each state once."""
+"""Depth-first search over all orders of steps, each state once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.exploration.world_model import WorldModel
 
 @dataclass
 class Exploration:
-    """`depth`: steps at most. `most_states`: stop there. `violations` with the steps to them."""
+    """A search of at most `depth` steps and `most_states` states. `violations` come with their
+    steps."""
 
     depth: int
     most_states: int
@@ -21,12 +22,12 @@ class Exploration:
     ends: int = 0
     by_step: Counter[str] = field(default_factory=Counter)
     violations: list[tuple[str, tuple[Step, ...]]] = field(default_factory=list)
-    # State -> how many steps there were still to take from it.
+    # State -> the number of steps that were left when it was visited.
     _seen: dict[int, int] = field(default_factory=dict)
     _endings: Endings = field(default_factory=Endings)
 
     def run(self, world: WorldModel) -> None:
-        """Everything within reach of `world`, unless a violation is found before."""
+        """Explore everything within reach of `world`, until a violation is found."""
         self._seen[world.key()] = self.depth
         self.states += 1
         self._explore(world, ())
@@ -36,7 +37,7 @@ class Exploration:
         return not self.violations and self.states < self.most_states
 
     def forget(self) -> None:
-        """Let the memory of what was seen go: the figures stay."""
+        """Free the memory of visited states. The figures stay."""
         self._seen.clear()
         self._endings = Endings()
 

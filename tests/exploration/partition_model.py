@@ -1,6 +1,6 @@
 """A data partition: the real producer state and verification guards over a log of entries.
 
-What is appended is committed at once; the log of the coordinator is where durability has steps.
+An append is committed at once. Durability has steps only in the coordinator's log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOW_MS = 1
 
 
 class Ghost(NamedTuple):
-    """Which transaction of which client something belongs to: known to the world, to no broker."""
+    """The client and transaction that a record belongs to. The world knows it, no broker does."""
 
     client: int
     number: int
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class PartitionModel:
-    """`opened`: first entry of the open transaction of each producer, by the log alone."""
+    """A partition with its log, producer state and guards."""
 
     __slots__ = ("guards", "log", "producers")
 
@@ -47,7 +47,8 @@ class PartitionModel:
         self.guards = VerificationGuards()
 
     def clone(self, guards: dict[int, VerificationGuard]) -> PartitionModel:
-        """`guards`: id of an old guard -> its copy, which each of its holders needs too."""
+        """Return a copy. `guards` maps the id of each old guard to its copy, for the other holders
+        of the guard."""
         twin = PartitionModel.__new__(PartitionModel)
         twin.log = self.log
         twin.producers = _clone_producers(self.producers)
@@ -57,7 +58,7 @@ class PartitionModel:
         return twin
 
     def append(self, producer: tuple[int, int], sequence: int, ghost: Ghost) -> bool:
-        """False for a batch that was there already. Raises AppendError."""
+        """Append a record. Return False for a duplicate. Raises AppendError."""
         header = BatchHeader(
             0, 70, 0, 2, 0, _TRANSACTIONAL, 0, 0, 0, producer[0], producer[1], sequence, 1
         )
@@ -71,7 +72,7 @@ class PartitionModel:
     def append_marker(
         self, producer: tuple[int, int], committed: bool, coordinator_epoch: int, version: int
     ) -> None:
-        """Raises AppendError."""
+        """Append a marker. Raises AppendError."""
         self.producers.check_marker(*producer, coordinator_epoch, version)
         offset = len(self.log)
         completed = self.producers.completed_by(producer[0], offset=offset, committed=committed)
@@ -95,7 +96,8 @@ class PartitionModel:
         return len(self.log) if unstable is None else unstable
 
     def key(self) -> tuple[object, ...]:
-        """The producer state follows from the log, except for producers that are being verified."""
+        """Return the log and the producers in verification. The other producer state follows from
+        the log."""
         asked = self.guards._by_producer_id
         return (self.log, tuple((number, guard.asking) for number, guard in sorted(asked.items())))
 
@@ -117,7 +119,7 @@ def _clone_producers(producers: Producers) -> Producers:
 
 
 def shallow_copy(value: T) -> T:
-    """As copy.copy, and quicker for a dataclass with slots."""
+    """Return a shallow copy, faster than copy.copy for a dataclass with slots."""
     kind = type(value)
     if hasattr(kind, "__copy__"):
         return copy(value)

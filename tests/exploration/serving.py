@@ -18,7 +18,7 @@ from tests.exploration.clients import Add, ClientModel, End, Init, Produce
 from tests.exploration.coordinator_model import NOW_MS, TIMEOUT_MS, WALL_MS, Waiting
 from tests.exploration.world_model import PARTITIONS, Answered, Parked, WorldModel
 
-# The client sends the same again; after any other error it stops for good.
+# After these errors the client repeats its request; after any other error it stops for good.
 RETRIED = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -29,7 +29,7 @@ RETRIED = frozenset(
 
 
 def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> None:
-    """`listens`: whether the client gets the answer."""
+    """Handle a request. `listens`: the client gets the response."""
     client = world.clients[index]
     caller = index if listens else None
     if isinstance(request, Produce):
@@ -40,7 +40,7 @@ def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> N
         assert isinstance(decision.response, TransactionResult)
         answer(world, caller, request, decision.response)
         return
-    # Parked: the response follows from the decision.
+    # A parked request has no response yet: it follows from the decision.
     response = decision.response if isinstance(decision.response, TransactionResult) else None
     waiting = Waiting(client.transactional_id, caller, request, response)
     world.coordinator.append(decision, waiting)
@@ -79,7 +79,8 @@ def ask_to_add(
 
 
 def produce(world: WorldModel, client: ClientModel, caller: int | None, request: Produce) -> None:
-    """KIP-890: before the first record of a transaction the coordinator is asked."""
+    """Handle a Produce. The first record of a transaction needs the coordinator's consent
+    (KIP-890)."""
     partition = world.partitions[request.partition]
     if partition.has_open_transaction(request.producer):
         append(world, caller, request, SUCCESS)
@@ -100,7 +101,7 @@ def produce(world: WorldModel, client: ClientModel, caller: int | None, request:
 
 
 def append_parked(world: WorldModel, waiting: Waiting, response: TransactionResult) -> None:
-    """The coordinator has answered: append, if the guard of the question still holds."""
+    """Append a parked record after the coordinator's response, if the guard still holds."""
     parked = waiting.request
     assert isinstance(parked, Parked)
     request = parked.request
@@ -129,7 +130,7 @@ def append(
 def answer(
     world: WorldModel, caller: int | None, request: Any, response: TransactionResult
 ) -> None:
-    """What the client learns, if it still listens."""
+    """Hand a response to its client, if the client still listens."""
     if caller is None:
         return
     clients = list(world.clients)
@@ -147,7 +148,7 @@ def answer(
 
 
 def hand(world: WorldModel, producer: tuple[int, int], caller: int) -> None:
-    """I10."""
+    """I10: check that no two clients get the same producer id and epoch."""
     owner = dict(world.handed).setdefault(producer, caller)
     if owner != caller:
         world.violations.append(f"I10: {producer} went to clients {owner} and {caller}")

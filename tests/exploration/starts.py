@@ -1,4 +1,5 @@
-"""Worlds to begin with: the first steps of two producers take no orders that could go wrong."""
+"""Start worlds: the first steps of two producers are fixed, because no order of them can go
+wrong."""
 
 from __future__ import annotations
 
@@ -7,17 +8,18 @@ from tests.exploration.partition_model import Ghost
 from tests.exploration.steps import Step, take
 from tests.exploration.world_model import Budget, WorldModel
 
-# Before KIP-890 nothing tells a frame that the network held back from one of the next transaction:
-# Kafka's known exposure (KAFKA-17754, R7v1), which ends where connections are asked whether they
-# are still there.
+# Before KIP-890 a frame that the network held back looks like one of the next transaction. This is
+# Kafka's known exposure (KAFKA-17754, R7v1). It ends if the broker checks that the connection is
+# still open.
 BEFORE_890 = Budget(holds=0)
 
 
 def world(
     version: int, *, same_id: bool, start: str = "fresh", budget: Budget | None = None
 ) -> WorldModel:
-    """`start`: "fresh"; "ready", the first producer has its id and epoch (and the second, where it
-    has another transactional id); "open", the first has a record in both partitions too."""
+    """Return a world. `start` "fresh": nothing has happened. "ready": the first producer has its id
+    and epoch, and so has the second if it has another transactional id. "open": the first producer
+    also has a record in both partitions."""
     clients = (ClientModel("t", version), ClientModel("t" if same_id else "u", version))
     made = WorldModel(clients, budget or Budget())
     if start == "fresh":

@@ -1,8 +1,8 @@
-"""Everything that can happen next in a world, and what it does.
+"""Every possible next step in a world, and its effect.
 
-One step: a request that is sent and served (and answered, or its answer is lost), one that the
-network holds back, one that arrives after all, a commit in the coordinator's log, a marker that
-arrives (and perhaps its answer does not), a timeout, a restart of the coordinator.
+A step is one of these: a request that is served, with or without its response; a request that the
+network holds back; a held request that arrives; a commit in the coordinator's log; a marker that
+arrives, with or without its response; a timeout; a restart of the coordinator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NONE = -1
 
 
 class Step(NamedTuple):
-    """`which`: client, held request or marker."""
+    """A step. `which` is the index of the client, the held request or the marker."""
 
     name: str
     which: int = NONE
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 def steps(world: WorldModel) -> Iterator[Step]:
-    """In an order that does not depend on the run."""
+    """Yield the possible steps, in an order that is the same in every run."""
     may_lose = world.budget.losses > 0
     for index, client in enumerate(world.clients):
         waits = any(waiter.client == index for waiter in world.coordinator.waiting)
@@ -66,7 +66,7 @@ def steps(world: WorldModel) -> Iterator[Step]:
 
 
 def take(world: WorldModel, step: Step) -> None:
-    """Change `world`."""
+    """Apply the step to `world`."""
     if step.name == "commit":
         commit(world)
     elif step.name == "marker":
@@ -101,7 +101,7 @@ def ask(world: WorldModel, how: str, index: int, request: Request) -> None:
         world.asked |= {(request.ghost, request.committed)}
     coordinator = world.coordinator
     if any(waiter.client == index for waiter in coordinator.waiting):
-        lose(world)  # it gave up waiting, and sends the same again
+        lose(world)  # the client's request timed out, and it repeats the request
         coordinator.waiting = tuple(
             waiter._replace(client=None) if waiter.client == index else waiter
             for waiter in coordinator.waiting
@@ -116,7 +116,8 @@ def ask(world: WorldModel, how: str, index: int, request: Request) -> None:
 
 
 def commit(world: WorldModel) -> None:
-    """The next record of the coordinator's log is committed: what waited for it goes on."""
+    """Commit the next record of the coordinator's log, and continue the request that waited for
+    it."""
     waiting = world.coordinator.commit_next()
     metadata = world.coordinator.metadata(waiting.transactional_id)
     assert metadata is not None
@@ -164,7 +165,7 @@ def deliver_marker(world: WorldModel, index: int, *, is_answered: bool) -> None:
         code = ErrorCode(refused.code)
     coordinator = world.coordinator
     if work.coordinator_epoch != coordinator.epoch:
-        return  # its sender has ended
+        return  # the coordinator that sent it has ended
     if not is_answered:
         world.again += (owed,)
     elif marker_outcome(code) is MarkerOutcome.WRITTEN:
@@ -173,7 +174,7 @@ def deliver_marker(world: WorldModel, index: int, *, is_answered: bool) -> None:
         world.violations.append(f"{code.name} for a marker of the coordinator that is alive")
     if any(other.work == work for other in world.owed):
         return
-    # This attempt is over: what had no answer is sent again.
+    # This attempt is over: markers without a response are sent again.
     retried = tuple(other for other in world.again if other.work == work)
     world.again = tuple(other for other in world.again if other.work != work)
     world.owed += retried
@@ -195,7 +196,7 @@ def time_out(world: WorldModel) -> None:
 
 
 def restart(world: WorldModel, kept: int) -> None:
-    """The coordinator's memory is gone; markers that are on their way stay so."""
+    """Restart the coordinator without its memory. Markers in flight stay in flight."""
     for waiting in world.coordinator.waiting:
         if isinstance(waiting.request, Parked):
             unavailable = TransactionResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,4 +1,4 @@
-"""A short exploration at each test run; `make explore` has the long one."""
+"""A short exploration in each test run; `make explore` has the long one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_no_order_of_a_few_steps_violates_anything(version: int, same_id: bool, 
 
 def test_r7v1_the_known_exposure_of_old_clients_is_met() -> None:
     """KAFKA-17754: before KIP-890 an EndTxn that the network held back ends the next transaction.
-    That this is found shows what the exploration can find; with KIP-890 `make explore` passes."""
+    The exploration finds this known case, and nothing of the kind with KIP-890 (`make explore`)."""
     exploration = Exploration(depth=12, most_states=100_000)
     exploration.run(world(1, same_id=True, start="open", budget=Budget()))
     ((wrong, path), *_) = exploration.violations
@@ -39,7 +39,8 @@ def test_every_kind_of_step_is_taken() -> None:
 
 
 def test_a_broken_core_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no batch is ever refused, a repeated one is there twice (I3)."""
+    """Without any sequence check a repeated batch is in the log twice (I3), and the exploration
+    finds it."""
     monkeypatch.setattr(Producers, "check_data", lambda *_, **__: None)
     exploration = Exploration(depth=8, most_states=100_000)
     exploration.run(world(2, same_id=True, start="open"))

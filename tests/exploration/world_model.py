@@ -1,5 +1,4 @@
-"""Two producers, two partitions, one coordinator, and the state that everything that can happen
-next changes."""
+"""Two producers, two partitions, one coordinator: the state that the steps change."""
 
 from __future__ import annotations
 
@@ -16,21 +15,21 @@ PARTITIONS = (TopicPartition("a", 0), TopicPartition("a", 1))
 
 
 class Held(NamedTuple):
-    """A request that its client has given up and the network still has."""
+    """A request in the network after its client has stopped waiting for it."""
 
     client: int
     request: Request
 
 
 class Owed(NamedTuple):
-    """A marker on its way. `retried`: sent again once the others of this attempt are settled."""
+    """A marker in flight."""
 
     work: MarkerWork
     partition: int
 
 
 class Parked(NamedTuple):
-    """A Produce that waits until its partition is in the transaction; `guard` names that in
+    """A Produce that waits until its partition is in the transaction; `guard` is a key of
     `WorldModel.guards`."""
 
     request: Produce
@@ -38,14 +37,14 @@ class Parked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An EndTxn that succeeded, as the client saw it."""
+    """An EndTxn with a successful response at the client."""
 
     ended: End
     client: int
 
 
 class Budget(NamedTuple):
-    """How often what makes the number of orders explode may still happen."""
+    """The number of rare events that may still happen: each multiplies the number of orders."""
 
     transactions: int = 2
     restarts: int = 1
@@ -55,9 +54,9 @@ class Budget(NamedTuple):
 
 
 class WorldModel:
-    """Mutable: a step is made in a clone. `violations`: what the last step has shown.
+    """The world. It is mutable: a step changes a clone. `violations` are those of the last step.
 
-    Partitions are shared with the clone until `changing` asks for one.
+    Partitions are shared with the clone until `changing` copies one.
     """
 
     def __init__(self, clients: tuple[ClientModel, ...], budget: Budget) -> None:
@@ -67,12 +66,12 @@ class WorldModel:
         self.partitions = [PartitionModel(), PartitionModel()]
         self.held: tuple[Held, ...] = ()
         self.owed: tuple[Owed, ...] = ()
-        # Markers whose answers did not come: the coordinator sends them again.
+        # Markers without a response: the coordinator sends them again.
         self.again: tuple[Owed, ...] = ()
         self.answered: tuple[Answered, ...] = ()
-        # Every EndTxn that was ever sent.
+        # All EndTxn requests of the clients.
         self.asked: frozenset[tuple[Ghost, bool]] = frozenset()
-        # Of (producer id, epoch): to which client they went.
+        # (producer id, epoch) -> the client that got them.
         self.handed: tuple[tuple[tuple[int, int], int], ...] = ()
         self.guards: dict[int, VerificationGuard] = {}
         self.questions = 0
@@ -94,7 +93,7 @@ class WorldModel:
         return self.next_producer_id - 1
 
     def changing(self, index: int) -> PartitionModel:
-        """That partition, which is about to change here and nowhere else."""
+        """Return a partition for a change. A partition that other worlds share is copied first."""
         if not self._owned[index]:
             copies: dict[int, VerificationGuard] = {}
             self.partitions[index] = self.partitions[index].clone(copies)
@@ -105,7 +104,7 @@ class WorldModel:
         return self.partitions[index]
 
     def key(self) -> int:
-        """Equal for worlds in which the same can happen from here on."""
+        """Return a hash that is equal for worlds with the same possible future."""
         return hash(
             (
                 self.clients,

@@ -44,9 +44,9 @@ def main(
     settings: tuple[str, ...],
     keep: Path | None,
 ) -> None:
-    """Kill, pause and cut the power of a transactional copy loop, and audit what is left.
+    """Kill, pause and cut the power of a transactional copy loop, and audit the result.
 
-    Every second round syncs before it acknowledges, and loses power.
+    Every second round syncs before it acknowledges, and has power losses.
     """
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     chosen = dict(setting.split("=", 1) for setting in settings)

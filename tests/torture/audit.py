@@ -1,4 +1,4 @@
-"""What must hold at the end: nothing doubled, nothing lost, offsets with outputs, nothing stuck."""
+"""The checks at the end: nothing doubled, nothing lost, offsets match outputs, nothing stuck."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(slots=True)
 class Verdict:
-    """What was counted, and every violation in a sentence."""
+    """The figures of a run, and a sentence for every violation."""
 
     records: int = 0
     duplicates: int = 0
@@ -29,9 +29,9 @@ class Verdict:
     kinds: Counter[str] = field(default_factory=Counter)
     # Kills of the broker, by kill -9.
     kills: int = 0
-    # How long it took until everything was decided, a line for each kind of fault.
+    # The time until everything was decided, a line for each kind of fault.
     figures: list[str] = field(default_factory=list)
-    # Bytes and changes of names that power losses took away.
+    # Bytes and name changes that power losses took away.
     dropped: int = 0
     forgotten: int = 0
 
@@ -41,7 +41,7 @@ class Verdict:
 
     @property
     def is_clean(self) -> bool:
-        """True if exactly once held."""
+        """Return True if every record was copied exactly once."""
         return not (self.duplicates or self.losses or self.violations)
 
 
@@ -64,7 +64,7 @@ def committed_offsets(consumer: Consumer) -> dict[int, int]:
 def audit(
     address: str, written: Counter[str], read: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
-    """Compare what was fed, what a reader saw, what a new reader sees, and the offsets."""
+    """Compare the records that were fed, the live reader's, a new reader's, and the offsets."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
     try:
@@ -94,7 +94,7 @@ def audit(
 
 
 def difference(right: list[str], seen: list[str]) -> str:
-    """Return what is too much and too little, and where it begins."""
+    """Return the number of extra and of missing values, and the first place of a difference."""
     first = next(
         (at for at, pair in enumerate(zip(right, seen, strict=False)) if pair[0] != pair[1]),
         min(len(right), len(seen)),
@@ -110,7 +110,7 @@ def difference(right: list[str], seen: list[str]) -> str:
 def compare(
     name: str, written: Counter[str], found: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
-    """Count what is there more than once, and what is missing."""
+    """Count doubled and missing values."""
     counted = Counter(value for values in found.values() for value in values)
     doubled = [value for value, times in counted.items() if times > 1]
     missing = written.keys() - counted.keys()
@@ -123,7 +123,7 @@ def compare(
 
 
 def some(values: Iterable[str]) -> str:
-    """Return the first few."""
+    """Return the first few values as text."""
     return ", ".join(sorted(values)[:5])
 
 

@@ -19,7 +19,7 @@ ABORT_PROBABILITY = 0.1
 CALL_TIMEOUT_S = 5.0
 FATAL_EXIT_CODE = 3
 
-# Find a broker that is back at once: the default waits grow to 10 s.
+# A broker is back soon: the default back-off grows to 10 s.
 RECONNECT: Mapping[str, Any] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
@@ -38,7 +38,8 @@ class MustAbort(Exception):
 
 
 def insist(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call until the broker has responded. Raises MustAbort; KafkaException for a final error."""
+    """Repeat a call until the broker responds. Raises MustAbort, and KafkaException for a fatal
+    error."""
     while True:
         try:
             return call(*arguments, CALL_TIMEOUT_S)
@@ -51,8 +52,8 @@ def insist(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _noted(consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-    """With these callbacks a rebalance happens in `consume`. Otherwise it happens at any time, and
-    records that were read before it would be committed in the name of the next generation."""
+    """With these callbacks a rebalance happens in `consume` only. Otherwise it may happen at any
+    time, and the offsets of records from before it would be committed in the next generation."""
 
 
 class Copier:
@@ -66,13 +67,13 @@ class Copier:
                 **common,
                 "group.id": GROUP,
                 # A static member: the next instance takes the place of a killed one at once. The
-                # session of a dead member begins anew with each start of the broker, and would not
-                # end here.
+                # session of a dead member starts again with each start of the broker, so under
+                # frequent kills it would never end.
                 "group.instance.id": f"torture-copier-{number}",
                 "enable.auto.commit": False,
-                # The group begins with an offset of every partition (`begin_group`). If a response
+                # The group begins with an offset for every partition (`begin_group`). If a response
                 # to a search for the earliest offset comes after a rebalance, librdkafka 2.16 jumps
-                # there half a second later, wherever the new assignment has got to.
+                # to that offset half a second later, whatever the new position is.
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
                 "session.timeout.ms": 3000,
@@ -103,8 +104,9 @@ class Copier:
                 self._copy(messages)
 
     def _look_for_fatal(self, polled: Sequence[Any]) -> None:
-        """A static member that died while it joined may have been forgotten with its member id: the
-        next one is fenced, and has to begin anew (in Kafka too)."""
+        """Raise the producer's fatal error. A static member that died while it joined may be
+        forgotten together with its member id: the next one is fenced and must start again (in Kafka
+        too)."""
         for message in polled:
             error = message.error()
             if error is not None and (error.fatal() or error.code() == KafkaError._FATAL):
@@ -140,8 +142,8 @@ class Copier:
             except KafkaException as error:
                 if error.args[0].fatal():
                     raise
-                # The broker is away, or a rebalance took the partition: what is left is rewound.
-                # Only the next poll returns a fatal error, once.
+                # The broker is unavailable, or a rebalance took the partition: the rest is rewound.
+                # Only the next poll returns a fatal error, and returns it once.
                 message = self._consumer.poll(0)
                 self._look_for_fatal([] if message is None else [message])
                 assigned = self._consumer.assignment()

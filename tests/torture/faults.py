@@ -1,5 +1,5 @@
-"""The faults of the copy loop: their kinds, how often each strikes, and how long it takes until
-everything is decided that was open when a fault struck."""
+"""The faults of the copy loop: their kinds, their frequency, and the time until every transaction
+that was open at a fault is decided."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.torture.copier import OUTPUT
 from tests.torture.power import PowerLoss
 from tests.torture.workload import PARTITIONS, Broker, Copiers
 
-# How long a broker that has just begun to recover lives before it is killed again.
+# Maximum lifetime of a recovering broker before its second kill.
 LONGEST_RECOVERY_S = 0.5
 LONGEST_BROKER_PAUSE_S = 2.0
-# Beyond the session's timeout (3 s): the paused copier is out of the group when it wakes up.
+# Longer than the session timeout (3 s): the group removes the paused copier before it resumes.
 LONGEST_COPIER_PAUSE_S = 4.5
-# A transaction's timeout is 10 s: whatever else fails, no reader waits longer.
+# The transaction timeout is 10 s, so no reader should wait longer than this.
 DECISION_TIMEOUT_S = 25.0
 LATEST = -1
 POWER_LOSS = "power loss"
@@ -37,8 +37,8 @@ POWER_LOSS = "power loss"
 
 @dataclass(slots=True)
 class Faults:
-    """Strikes one fault after the other. `decisions` are, by kind of fault, the seconds until the
-    last decision about what was in the output's logs when the victim was back or gone."""
+    """Strikes one fault after the other. `decisions` has, by kind of fault, the seconds from each
+    fault until the records that the output's logs held right after it were decided."""
 
     broker: Broker
     copiers: Copiers
@@ -90,12 +90,12 @@ class Faults:
 
     @property
     def missing(self) -> list[str]:
-        """Return the kinds that can happen and have not yet."""
+        """Return the possible kinds of fault that have not struck yet."""
         kinds = kinds_of(loses_power=self.power is not None)
         return [kind for kind in kinds if kind not in self.decisions]
 
     def _next_kind(self) -> str:
-        """Return a random kind, none twice before each possible one was there once."""
+        """Return a random kind. No kind comes twice before every possible kind came once."""
         kinds = self.missing or kinds_of(loses_power=self.power is not None)
         (kind,) = self.randomness.choices(kinds, [KINDS[kind][0] for kind in kinds])
         return kind
@@ -162,18 +162,19 @@ KINDS: Mapping[str, tuple[float, Callable[[Faults], bool]]] = {
 }
 
 
-# How often the broker is killed in one fault of a kind.
+# The number of broker kills in one fault of a kind.
 KILLS: Mapping[str, int] = {"kill -9 of the broker": 1, "the same while it recovers": 2}
 
 
 def kinds_of(*, loses_power: bool) -> list[str]:
-    """What can happen in a run: power losses only where one is promised to cost nothing."""
+    """Return the kinds of fault of a run. Power losses count only in runs that sync before they
+    acknowledge."""
     return [kind for kind in KINDS if loses_power or kind != POWER_LOSS]
 
 
 def ends(address: str, *, committed: bool) -> dict[int, int]:
-    """The output's last stable offsets or high watermarks. Raises Closed, and OSError
-    also while a partition has no leader."""
+    """Return the output's last stable offsets or high watermarks. Raises Closed; OSError also if a
+    partition has no leader."""
     wanted = [ListOffsetsPartition(partition, timestamp=LATEST) for partition in range(PARTITIONS)]
     request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(OUTPUT, wanted)])
     with Wire(address) as wire:

@@ -1,5 +1,5 @@
-"""Data directories out of the torture: as each kill of the broker left them, under the load of real
-clients, with transactions and groups under way."""
+"""Copies of data directories at the kills of a torture, under the load of real clients, with open
+transactions and groups."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from tests.harness.broker import Oncelog
 from tests.torture.run import BROKER_SETTINGS, torture
 
-# Of each round; more faults follow than kills are wanted, as not every fault is one.
+# Records of each round. There are more faults than wanted kills, because some faults are not kills.
 RECORDS = 1_500
 
 
 class Photographed(Oncelog):
-    """Whenever it is killed its data directory is copied to `photographs`, up to `most`."""
+    """A broker that copies its data directory to `photographs` at each kill, up to `most` times."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str], most: int) -> None:
         super().__init__(directory, settings)
@@ -32,7 +32,7 @@ class Photographed(Oncelog):
 
 
 def photographs(directory: Path, count: int, seed: int, tell: Callable[[str], None]) -> list[Path]:
-    """Return `count` directories that have one `data` each, as an `Oncelog` wants it."""
+    """Return `count` directories, each with a folder `data` as `Oncelog` expects it."""
     found: list[Path] = []
     while len(found) < count:
         place = directory / f"round-{seed}"

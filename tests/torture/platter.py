@@ -1,5 +1,6 @@
-"""What is on disk for certain, and what may be, by the journal of a traced broker: names as well as
-bytes. POSIX's rules: names last once their directory was synced, bytes once their file was."""
+"""The certain and the possible contents of the disk, computed from the journal of a traced broker:
+names as well as bytes. By POSIX's rules a name is durable once its directory was synced, bytes once
+their file was."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ from typing import Any, NamedTuple
 
 from tests.simulation.namespace import Inode, NameChange, Namespace
 
-# A journaling file system loses the newest changes of names, any other file system any of them.
+# A journaling file system loses the newest name changes, any other file system loses any of them.
 ORDERED_PROBABILITY = 0.5
 
 
 class Cut(NamedTuple):
-    """A file was made shorter, and had `durable` bytes on disk then; `end` is what was cut off."""
+    """A file was shortened to `size`. `durable` bytes of it were on disk before; `end` is the part
+    that was cut off."""
 
     size: int
     end: bytes
@@ -23,8 +25,8 @@ class Cut(NamedTuple):
 
 
 class Platter:
-    """`sizes` are the bytes on disk for certain, by inode; `cuts` those since the file's last sync.
-    `names` are the files as the broker saw them last."""
+    """The disk. `sizes` are the certainly durable bytes by inode, `cuts` the cuts since the file's
+    last sync, `names` the files as the broker last saw them."""
 
     def __init__(self) -> None:
         self.names = Namespace()
@@ -32,17 +34,18 @@ class Platter:
         self.cuts: dict[int, list[Cut]] = {}
         self._durable = Namespace()
         self._pending: list[NameChange] = []
-        # Synced with their directory, which itself may have no name that lasts.
+        # Synced with their directory, while the name of the directory itself may not be durable
+        # yet.
         self._synced: set[NameChange] = set()
         self._syncing: dict[int, set[NameChange]] = {}
         self._numbers: dict[Inode, int] = {}
 
     def number_of(self, inode: Inode) -> int:
-        """The real one's number."""
+        """Return the real inode number."""
         return self._numbers[inode]
 
     def read(self, lines: Iterable[str]) -> None:
-        """Read the journal's next lines. Half a line, the last of a killed process, is skipped."""
+        """Read the journal's next lines. Half a last line, left by a kill, is skipped."""
         for line in lines:
             try:
                 call = json.loads(line)
@@ -84,7 +87,7 @@ class Platter:
         self._land()
 
     def _land(self) -> None:
-        """What is synced lasts as soon as the names of its directories do."""
+        """Make synced changes durable if the names of their directories are."""
         left = []
         for change in self._pending:
             lasts = all(directory in self._durable.directories for directory in change.directories)
@@ -96,8 +99,7 @@ class Platter:
         self._pending = left
 
     def lose_power(self, randomness: random.Random) -> int:
-        """Set `names` to those after a power loss, and return how many changes of names
-        were lost."""
+        """Set `names` to the names after a power loss. Return the number of lost name changes."""
         pending = [change for change in self._pending if change not in self._synced]
         if randomness.random() < ORDERED_PROBABILITY:
             survivors = set(pending[: randomness.randint(0, len(pending))])

@@ -1,10 +1,10 @@
-"""A power loss, imitated after a kill -9: what the broker had not synced is taken away again, bytes
-and names.
+"""An imitated power loss after a kill -9: bytes and names that the broker had not synced are taken
+away.
 
-What was synced is in the journal of a traced broker (`traced`). Of the rest a random part stays, as
-a page cache leaves it: a log keeps a prefix, its last pages may be zeros, what was cut off may be
-there again; files that were made, renamed, replaced or unlinked may be as they were before. The
-file of the metadata is SQLite's and stays as it is.
+The journal of a traced broker (`traced`) says what was synced. Of the rest a random part stays, as
+a page cache leaves it: a log keeps a prefix, its last pages may be zeros, and a cut may be undone.
+Files that were created, renamed, replaced or unlinked may be as they were before. The metadata file
+is SQLite's and stays as it is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from pathlib import Path
 
 from tests.torture.platter import Platter
 
-# How often the end of a file has its new size already, and its old content (none) still.
+# Probability that the end of a file has its new size, but zeros as its content.
 ZEROS_PROBABILITY = 0.3
-# How often a file that was cut and not synced since is as long as before.
+# Probability that a cut without a sync is undone.
 UNCUT_PROBABILITY = 0.5
 PAGE = 4096
 
 
 class PowerLoss:
-    """`journal` and `shadow` are what the traced processes wrote, `data` is their directory."""
+    """A power loss. The traced processes wrote `journal` and `shadow`; `data` is their
+    directory."""
 
     def __init__(self, journal: Path, shadow: Path, data: Path, randomness: random.Random) -> None:
         self._journal = journal
@@ -34,12 +35,13 @@ class PowerLoss:
         self._randomness = randomness
         self._read = 0
         self._platter = Platter()
-        # Bytes and changes of names that were taken away in all power losses.
+        # Bytes and name changes taken away, over all power losses.
         self.dropped = 0
         self.names = 0
 
     def strike(self) -> None:
-        """The broker is dead; make its files those of a machine that lost its power just then."""
+        """Change the dead broker's files to those of a machine that lost power at the moment of the
+        kill."""
         content = self._journal.read_bytes()[self._read :]
         self._read += len(content)
         platter = self._platter
@@ -73,7 +75,7 @@ class PowerLoss:
         path.unlink()
 
     def _spoil(self, path: Path, number: int) -> None:
-        """Of the bytes that were not synced some stay."""
+        """Keep a random part of the bytes that were not synced."""
         cuts = self._platter.cuts.pop(number, [])
         size = path.stat().st_size
         with path.open("r+b") as file:

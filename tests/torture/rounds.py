@@ -1,4 +1,4 @@
-"""One round on a broker of its own, which may lose its power."""
+"""One round on a broker of its own, with or without power losses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.torture.photographs import Photographed
 from tests.torture.power import PowerLoss
 from tests.torture.run import BROKER_SETTINGS, torture
 
-# Where a power loss is promised to lose nothing that was acknowledged. Segments that are closed all
-# the while, and compacted, make names that are not synced.
+# With these settings a power loss must not lose anything acknowledged. Segments are closed all the
+# time and compacted, so there are always names that are not synced.
 SYNCED: Mapping[str, str] = {
     "oncelog.flush.on.ack": "true",
     "log.roll.ms": "4000",
@@ -24,7 +24,8 @@ SYNCED: Mapping[str, str] = {
 
 
 class Traced(Oncelog):
-    """Its changes of files are written to `journal`, what they destroy is kept in `shadow`."""
+    """A broker that writes the changes of its files to `journal` and keeps overwritten contents in
+    `shadow`."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         super().__init__(directory, settings)
@@ -39,15 +40,15 @@ class Traced(Oncelog):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """`loses_power` needs SYNCED among the settings."""
+    """The settings of a round. `loses_power` needs SYNCED among the settings."""
 
     directory: Path
     settings: Mapping[str, str]
     loses_power: bool
     seed: int
-    # At least so many, and one of every kind.
+    # Minimum number of faults; every kind comes at least once.
     faults: int = 0
-    # Of the data directory after so many kills.
+    # Number of copies of the data directory at kills.
     photographs: int = 0
 
     def run(self, records: int, tell: Callable[[str], None]) -> Verdict:

@@ -1,4 +1,4 @@
-"""One fault after the other; then the copiers finish the rest, and everything is counted."""
+"""A run: faults one after the other, then the copiers finish the rest, then the audit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.torture.workload import PARTITIONS, Broker, Copiers, Feeder, Reader
 
 COPIERS = 3
 RECORDS_PER_S = 400
-# The longest time between the end of one fault and the next one.
+# Maximum time between the end of one fault and the next.
 LONGEST_PEACE_S = 1.2
 STUCK_AFTER_S = 60.0
 
@@ -38,11 +38,11 @@ def torture(
     power: PowerLoss | None = None,
     faults_wanted: int = 0,
 ) -> Verdict:
-    """Copy `records` records while one fault follows the other, and audit what is there then.
+    """Copy `records` records while one fault follows the other, and audit the result.
 
-    Copy more of them until there were `faults_wanted` faults and one of every kind. The broker has
-    been started. All choices come from `seed`; the moments of the faults depend on the machine.
-    `power` makes power losses one of the faults.
+    Copying goes on until `faults_wanted` faults have struck and every kind has. The broker must be
+    running. All choices come from `seed`; the times of the faults depend on the machine. `power`
+    adds power losses to the faults.
     """
     randomness = random.Random(seed)
     create_topics(broker.address)
@@ -77,7 +77,7 @@ def torture(
 
 
 def create_topics(address: str) -> None:
-    """Input and output."""
+    """Create the input and the output topic."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     topics = [NewTopic(name, num_partitions=PARTITIONS) for name in (INPUT, OUTPUT)]
     for created in admin.create_topics(topics).values():
@@ -85,7 +85,7 @@ def create_topics(address: str) -> None:
 
 
 def begin_group(address: str) -> None:
-    """The copiers' group at the beginning of the input."""
+    """Commit offset 0 of every input partition for the copiers' group."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, **RECONNECT})
     try:
         beginning = [TopicPartition(INPUT, partition, 0) for partition in range(PARTITIONS)]
@@ -113,8 +113,8 @@ def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
 
 
 def wait_for(left: Callable[[], int | None], copier: str, verdict: Verdict) -> None:
-    """Wait until nothing is `left` to do (None: not known now). A copier without progress is stuck,
-    which is a violation."""
+    """Wait until `left` returns 0 (None: unknown at the moment). A copier without progress is
+    stuck, which is a violation."""
     least, deadline = sys.maxsize, time.monotonic() + STUCK_AFTER_S
     while (now := left()) != 0:
         if now is not None and now < least:

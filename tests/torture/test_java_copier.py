@@ -1,4 +1,5 @@
-"""Kafka's own transactional copier (Java, KIP-447) over kill -9 of the broker and of itself."""
+"""Kafka's own transactional copier (Java, KIP-447) while the broker and the copier itself are
+killed."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from tests.torture.run import BROKER_SETTINGS, create_topics
 from tests.torture.workload import PARTITIONS
 
 RECORDS = 8_000
-# Where the broker kills itself: altogether after a quarter of the transactions that are needed.
+# The broker kills itself at these points: all together after a quarter of the transactions.
 KILLED_AT = ("after-data:60", "before-prepare:25", "after-marker:100", "before-complete:25")
 DEADLINE_S = 120.0
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Oncelog]:
-    """A broker with the input filled."""
+    """A broker with a filled input topic."""
     with Oncelog(tmp_path / "oncelog", BROKER_SETTINGS) as running:
         settings = {"bootstrap.servers": running.address, **RECONNECT}
         create_topics(running.address)
@@ -39,7 +40,7 @@ def broker(tmp_path: Path) -> Iterator[Oncelog]:
 
 
 def start_copier(broker: Oncelog) -> subprocess.Popen[bytes]:
-    """The copier in group mode: it ends when it has copied up to the end of the input."""
+    """Start the copier in group mode: it ends at the end of the input."""
     return start_tool(
         "transactional-message-copier",
         *("--broker-list", broker.address, "--transactional-id", "java-copier"),
@@ -52,7 +53,7 @@ def start_copier(broker: Oncelog) -> subprocess.Popen[bytes]:
 
 
 def test_javas_copier_over_kills(kafka_jars: str, broker: Oncelog) -> None:
-    """Whatever is killed, a copier that is started again ends with every record copied once."""
+    """After any kill a restarted copier ends with every record copied once."""
     kills_left = [*KILLED_AT]
     broker.fail_at(kills_left[0])
     broker.start()

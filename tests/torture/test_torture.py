@@ -25,8 +25,8 @@ SEED = 20_260_101
 
 @pytest.mark.parametrize("loses_power", [False, True], ids=["killed", "without-power"])
 def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) -> None:
-    """Every record fed is in the output once and in order; offsets and stable offsets agree; every
-    kind of fault has struck."""
+    """Every fed record is in the output once and in order, committed offsets match the output, and
+    every kind of fault has struck."""
     said: list[str] = []
     settings = SYNCED if loses_power else {}
     round_ = Round(tmp_path, settings, loses_power, SEED, FAULTS, photographs=2)
@@ -35,7 +35,7 @@ def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) 
     assert verdict.records >= RECORDS
     assert verdict.faults >= FAULTS
     assert set(verdict.kinds) == set(KINDS) - (set() if loses_power else {POWER_LOSS})
-    # Once by itself, and twice where it recovers.
+    # A single kill, and a double one during recovery.
     assert verdict.kills >= 3
     assert (verdict.dropped > 0) == (verdict.forgotten > 0) == loses_power, verdict
     if not loses_power:
@@ -43,8 +43,8 @@ def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) 
 
 
 def _check_recoveries(directory: Path) -> None:
-    """Two folders that kills left lose their metadata, and come back. More of them: `python -m
-    tests.faults.recoveries --from-torture`."""
+    """Two folders left by kills are recovered after they lose their metadata. More of them: `python
+    -m tests.faults.recoveries --from-torture`."""
     folders = sorted(directory.glob("oncelog/photograph-*"))
     assert len(folders) == 2
     older = directory / "older"
@@ -53,18 +53,18 @@ def _check_recoveries(directory: Path) -> None:
         folder_of_the_torture(folder, older, lost, killed=True)
 
 
-# --- what a power loss leaves
+# --- the files after a power loss
 
 
 def platter_of(*lines: object) -> Platter:
-    """The journal's lines, and half a last one, which says nothing."""
+    """Return the platter after these journal lines, and half a last line, which has no effect."""
     platter = Platter()
     platter.read([*map(json.dumps, lines), '{"unlink": "t-'])
     return platter
 
 
 def lost(platter: Platter, seed: int) -> set[str]:
-    """The names after a power loss."""
+    """Return the names after a power loss."""
     platter.lose_power(random.Random(seed))
     return set(platter.names.files)
 
@@ -77,7 +77,8 @@ def names_synced(directory: str) -> tuple[object, ...]:
 
 
 def test_names_last_once_their_directories_are_synced() -> None:
-    """The directory's own name among them; what was renamed since may have either name."""
+    """A name needs synced directories up to the data directory. After a rename either name may be
+    left."""
     outcomes = {frozenset(lost(platter_of(*MADE), seed)) for seed in range(40)}
     assert outcomes == {frozenset(), frozenset({"t-0/0.log"})}
     inner = (*MADE, *names_synced("t-0"))
@@ -92,13 +93,13 @@ def test_names_last_once_their_directories_are_synced() -> None:
 
 
 def test_a_name_that_came_while_its_directory_was_synced_may_not_last() -> None:
-    """What an fsync began with is what it makes last."""
+    """An fsync makes only the names durable that existed when it began."""
     late = ({"begin": 5}, {"create": ["late", 8]}, {"names": "", "descriptor": 5})
     assert {len(lost(platter_of(*late), seed)) for seed in range(40)} == {0, 1}
 
 
 def test_what_is_cut_off_counts_until_it_is_synced() -> None:
-    """A file that was cut may be as long as before; a sync says how long it is."""
+    """Until a sync, a file that was cut may have its former length."""
     cut = ({"synced": [7, 10]}, {"cut": [7, 8, b"xy".hex()]})
     platter = platter_of(*MADE, *cut)
     assert platter.sizes == {7: 8}
@@ -129,7 +130,8 @@ os.ftruncate(cut, 5)
 
 
 def test_what_was_not_synced_is_as_before_with_all_that_was_in_it(tmp_path: Path) -> None:
-    """Files that were replaced, unlinked and cut by a traced process, which then lost its power."""
+    """Files that a traced process replaced, unlinked or cut without a sync have either content
+    after a power loss."""
     seen: dict[str, set[bytes | None]] = {"old": set(), "gone": set(), "cut": set()}
     for seed in range(16):
         journal, shadow, data = (tmp_path / f"{seed}-{name}" for name in ("journal", "shadow", "d"))

@@ -1,9 +1,9 @@
-"""`python -m tests.torture.traced JOURNAL SHADOW DATA serve ...`: a broker whose changes of files
-are written down, as lines of JSON, before (names, cuts) or after (syncs) they happen.
+"""`python -m tests.torture.traced JOURNAL SHADOW DATA serve ...`: a broker that writes a journal of
+its file changes, as lines of JSON, before (names, cuts) or after (syncs) each change.
 
-What is overwritten, unlinked or cut off is kept in SHADOW, so that a power loss can bring it back.
-Files are known by their inodes, paths are relative to DATA. What C libraries do to files by
-themselves (the metadata's SQLite) and what other processes do is not seen.
+Overwritten, unlinked and cut contents are kept in SHADOW, so that a power loss can bring them back.
+Files are identified by inode, paths are relative to DATA. File changes by C libraries (the
+metadata's SQLite) and by other processes are not seen.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-# A longer end that is cut off is not kept: it does not come back.
+# A longer cut is not kept, and is never undone.
 LONGEST_CUT: Final = 1 << 20
 
 
 class Journal:
-    """Lines are written whole, in the order of what happened, from any thread."""
+    """The journal. Lines are written whole and in the order of the changes, from any thread."""
 
     def __init__(self, path: str, shadow: str, data: str) -> None:
         self._shadow = Path(shadow)
@@ -31,7 +31,8 @@ class Journal:
         os.write(self._descriptor, json.dumps(line).encode() + b"\n")
 
     def relative(self, path: Any, directory: int | None = None) -> str | None:
-        """Below the data directory, "" for itself; None for what is elsewhere."""
+        """Return the path below the data directory, "" for the directory itself, None for any path
+        elsewhere."""
         name = os.fsdecode(path)
         if directory is not None and directory >= 0:
             name = os.path.join(os.readlink(f"/proc/self/fd/{directory}"), name)
@@ -43,18 +44,18 @@ class Journal:
         return full.removeprefix(prefix) if full.startswith(prefix) else None
 
     def keep(self, path: str) -> None:
-        """Return another link to the file that is about to lose this one."""
+        """Keep another link to a file that is about to lose this name."""
         full = os.path.join(self._data, path)
         try:
             inode = os.lstat(full).st_ino
             os.link(full, self._shadow / str(inode), follow_symlinks=False)
         except (FileNotFoundError, FileExistsError, PermissionError):
-            pass  # not there, kept already, or a directory
+            pass  # missing, kept already, or a directory
 
-    # --- what is heard of before it happens
+    # --- changes that audit events announce
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """The interpreter's audit events."""
+        """Take an audit event of the interpreter."""
         if event == "os.rename":
             source, target, source_directory, target_directory = arguments
             old, new = (
@@ -74,10 +75,10 @@ class Journal:
             if path is not None and not os.path.isdir(os.path.join(self._data, path)):
                 self.write(mkdir=path)
 
-    # --- what is called instead of the system's
+    # --- replaced functions of `os`
 
     def watch(self) -> None:
-        """Watch from now on."""
+        """Start to record."""
         system_open, system_sync, system_cut = os.open, os.fsync, os.ftruncate
 
         def opened(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:

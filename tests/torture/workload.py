@@ -1,4 +1,4 @@
-"""The processes that run while the broker is killed: a feeder, copiers and a reader."""
+"""The processes of a run: a feeder, copiers and a reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLUSH_TIMEOUT_S = 60.0
 
 
 class Broker(Protocol):
-    """A process that is killed and started again."""
+    """A broker process that can be killed and started again."""
 
     @property
     def address(self) -> str: ...
@@ -40,7 +40,7 @@ class Broker(Protocol):
 
 
 class _Thread(ABC):
-    """A loop in a thread until `stop`, which raises again what the loop raised."""
+    """A loop in a thread. `stop` re-raises an exception of the loop."""
 
     def __init__(self, name: str) -> None:
         self._stopping = threading.Event()
@@ -69,12 +69,12 @@ class _Thread(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """Return what is left to do after `stop`."""
+        """Do the rest of the work after `stop`."""
 
 
 class Feeder(_Thread):
-    """Writes `total` unique values, idempotently, and more until it `may_end`; `written` are those
-    the broker acknowledged."""
+    """Writes `total` unique values idempotently, and continues until `may_end` is called. `written`
+    are the acknowledged values."""
 
     def __init__(self, address: str, total: int, records_per_s: int) -> None:
         super().__init__("feeder")
@@ -89,18 +89,18 @@ class Feeder(_Thread):
                 "bootstrap.servers": address,
                 "enable.idempotence": True,
                 "linger.ms": 2,
-                "message.timeout.ms": 0,  # for ever: a value is written once, or the run ends
+                "message.timeout.ms": 0,  # unlimited: a value is written once, or the run fails
                 **RECONNECT,
             }
         )
 
     @property
     def is_done(self) -> bool:
-        """Whether everything has been handed to the producer."""
+        """Return True if everything was handed to the producer."""
         return self._number >= self._total and self._may_end.is_set()
 
     def may_end(self) -> None:
-        """There is nothing to wait for but the total."""
+        """Allow the end once `total` values are written."""
         self._may_end.set()
 
     def _turn(self) -> None:
@@ -126,7 +126,8 @@ class Feeder(_Thread):
 
 
 class Reader(_Thread):
-    """Reads the output as read_committed all the while; `read` are the values in its order."""
+    """Reads the output as read_committed during the whole run; `read` are the values in their
+    order."""
 
     def __init__(self, address: str) -> None:
         super().__init__("reader")
@@ -146,7 +147,7 @@ class Reader(_Thread):
 
     @property
     def count(self) -> int:
-        """How many records were read so far."""
+        """Return the number of records read so far."""
         return sum(map(len, self.read.values()))
 
     def _turn(self) -> None:
@@ -159,7 +160,7 @@ class Reader(_Thread):
 
 
 class Copiers:
-    """The copier processes: started again when they give up or are killed."""
+    """The copier processes. They are started again after they end or are killed."""
 
     def __init__(self, address: str, count: int, randomness: random.Random, log: Path) -> None:
         self._address = address
@@ -182,7 +183,7 @@ class Copiers:
                 )
 
     def kill_one(self) -> bool:
-        """Send SIGKILL to one of them, whatever it does. Return False if it was dead."""
+        """Send SIGKILL to a random copier, whatever it does. Return False if it was dead."""
         process = self._randomness.choice(self._processes)
         if process is None:
             return False
@@ -191,7 +192,8 @@ class Copiers:
 
     @contextmanager
     def one_suspended(self) -> Iterator[bool]:
-        """Send SIGSTOP to one of them, and SIGCONT after the block. Return False if it was dead."""
+        """Send SIGSTOP to a random copier, and SIGCONT after the block. Return False if it was
+        dead."""
         process = self._randomness.choice(self._processes)
         if process is None or process.poll() is not None:
             yield False

@@ -41,7 +41,7 @@ NO_GENERATION: Final = -1
 
 
 class MemberState(Enum):
-    """The states of a member. UNJOINED may still hold an id and a generation, and partitions."""
+    """The states of a member. UNJOINED may still hold an id, a generation and partitions."""
 
     UNJOINED = "unjoined"
     JOINING = "joining"
@@ -348,8 +348,8 @@ class Membership:
         )
 
     def heartbeat_answered(self, code: int, generation_id: int, now_ms: float) -> Reaction:
-        """Take the response to a heartbeat of a member of `generation_id`. Return what it means:
-        GO_ON for an error of an earlier generation."""
+        """Take the response to a heartbeat of a member of `generation_id`, and return its meaning.
+        An error of an earlier generation has no effect: GO_ON."""
         outcome = reaction(ApiKey.HEARTBEAT, code)
         if outcome is Reaction.GO_ON:
             self._session_start_ms = now_ms

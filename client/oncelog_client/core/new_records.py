@@ -14,7 +14,7 @@ _LAST_TIMESTAMP: Final = (1 << 63) - 1
 def new_record(
     timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Iterable[Header]
 ) -> NewRecord:
-    """A record that can be encoded. Raises TypeError or ValueError, which name the field."""
+    """Return a record that can be encoded. Raises TypeError or ValueError, which name the field."""
     # This runs for every record: `_as_bytes` is called only for a value that is not exactly bytes.
     if key is not None and type(key) is not bytes:
         key = _as_bytes("key", key)

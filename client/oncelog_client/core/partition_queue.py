@@ -42,7 +42,8 @@ class PartitionQueue(Generic[T]):
         self.sent: list[Batch[T]] = []
         self.identity: ProducerIdAndEpoch = NO_IDENTITY
         self.next_sequence = 0
-        # The producer id of which the leader has a batch: that of the last batch that was written.
+        # The producer id of the last batch that was written: the leader has a batch of this
+        # producer.
         self.known_producer = NO_IDENTITY.producer_id
         # A batch was lost or refused: the sequence has a gap, and only a new epoch closes it.
         self.is_unresolved = False

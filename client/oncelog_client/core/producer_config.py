@@ -168,7 +168,7 @@ def _resolve_idempotence(values: Mapping[str, Any], explicit: bool) -> bool:
 
 
 def _check_two_phase(values: Mapping[str, Any], timeout_is_set: bool) -> None:
-    """KIP-939: an external coordinator decides, after any time."""
+    """Raise ConfigError for a conflict with two-phase commit, which has no timeout (KIP-939)."""
     if values["transactional_id"] is None:
         raise ConfigError("transaction_two_phase_commit_enable needs a transactional_id")
     if timeout_is_set:

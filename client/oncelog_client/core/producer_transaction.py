@@ -124,9 +124,9 @@ class ProducerTransaction:
         self.started = True
 
     def begin(self, version: int) -> None:
-        """Start a transaction under the `transaction.version` that holds now. If `bump_needed` is
-        then set, abort and begin again: under the lower version before, a partition may still lack
-        the last marker, and would add new records to the old transaction."""
+        """Start a transaction under the current `transaction.version`. If `bump_needed` is set
+        after that, abort and begin again. After a lower version a partition may still lack the last
+        marker, and would add new records to the old transaction."""
         self.apply(Event.BEGIN)
         self.version = version
         self.nothing_kept = False

@@ -28,5 +28,6 @@ def versions_with(request: type, field: str) -> range:
 
 
 def explicit_versions(api: ApiKey) -> range:
-    """Return the versions of `api` in which the client adds to a transaction (before KIP-890)."""
+    """Return the versions of `api` with which the client adds partitions or groups to a transaction
+    itself (before KIP-890)."""
     return range(_IMPLICIT_SINCE.get(api, _END))

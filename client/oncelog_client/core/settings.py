@@ -17,7 +17,7 @@ _SECURITY: Final = ("sasl_", "ssl_", "security_")
 
 
 def parse_bootstrap_servers(servers: str | Sequence[str]) -> tuple[Address, ...]:
-    """`"host:port,[::1]:port"` or a sequence of such, as (host, port) pairs.
+    """Return `"host:port,[::1]:port"`, or a sequence of such texts, as (host, port) pairs.
 
     Raises ConfigError for an empty list or an address without a valid port.
     """
@@ -56,10 +56,10 @@ def refuse_unknown(settings: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_types(values: dict[str, Any], types: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the type of a value is not that of its setting.
+    """Raise ConfigError if a value does not have the type of its setting.
 
-    `types` are the annotations as text. The text "5" is no int, and neither is 0.5; the float 20e3
-    is one, and becomes an int in `values`.
+    `types` are the annotations as text. For an int, the text "5" and the number 0.5 are refused; a
+    whole float such as 20e3 is converted in `values`.
     """
     for name, kind in types.items():
         value = values[name]
@@ -86,7 +86,7 @@ _TYPES: Final[dict[str, tuple[tuple[type, ...], str]]] = {
 
 
 def check_ranges(values: Mapping[str, Any], limits: Mapping[str, tuple[float, float]]) -> None:
-    """Raise ConfigError for a number outside Kafka's limits, which are themselves allowed."""
+    """Raise ConfigError for a number outside Kafka's limits. The limits themselves are allowed."""
     for name, (least, most) in limits.items():
         value = values[name]
         if value is not None and not least <= value <= most:

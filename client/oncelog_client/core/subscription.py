@@ -78,7 +78,8 @@ class TopicPattern(Protocol):
 
 
 class Subscription:
-    """The state. Its methods raise IllegalStateError if they do not fit the state."""
+    """A consumer's subscription, partitions and positions. A method raises IllegalStateError if the
+    state does not allow the call."""
 
     def __init__(self) -> None:
         self.mode = Mode.NONE

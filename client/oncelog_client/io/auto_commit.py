@@ -17,8 +17,9 @@ from .positions import Positions
 
 log = logging.getLogger(__name__)
 
-# How long a commit is tried: one refused partition, of a deleted topic say, holds up all of it.
-# The next commit has what this one has not, or the next owner of the partition reads it again.
+# Time limit of a commit: a single refused partition, such as one of a deleted topic, delays the
+# whole commit. The next commit contains offsets that this one lacks, or the next owner of the
+# partition reads the records again.
 _COMMIT_MS: Final = 2_000
 
 
@@ -34,7 +35,7 @@ class AutoCommit:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """The first interval begins."""
+        """Start the first interval."""
         if self._config.enable_auto_commit:
             self.due_ms = monotonic_ms() + self._config.auto_commit_interval_ms
 
@@ -47,20 +48,21 @@ class AutoCommit:
             return
         self.due_ms = now_ms + self._config.auto_commit_interval_ms
         if self._task is None or self._task.done():
-            # A call and not the body of the task, which runs when the positions have moved.
+            # Taken here and not in the task, which runs after the positions have moved.
             consumed = self._positions.consumed()
             self._task = self._cluster.spawn(self._positions.commit_quietly(consumed, _COMMIT_MS))
 
     def give_way(self) -> None:
-        """The application commits itself: an older commit must not come after that, nor be missing
-        for the partitions that this leaves out."""
+        """Cancel a commit in flight, because the application commits itself. A stale commit must
+        not follow the application's. The next one is due at once, for partitions that the
+        application leaves out."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             self.due_ms = monotonic_ms()
 
     async def finish(self) -> None:
         """Commit the positions before partitions are given up, or for the last time. A failure is
-        logged, and after two seconds it is one: a deleted topic is refused for ever."""
+        logged. There is no retry after two seconds, because a deleted topic is refused for ever."""
         if not self._config.enable_auto_commit:
             return
         self.give_way()

@@ -6,10 +6,10 @@ import time
 
 
 def monotonic_ms() -> float:
-    """For deadlines and timers: never goes back."""
+    """Return the time for deadlines and timers: it never goes back."""
     return time.monotonic() * 1000
 
 
 def wall_ms() -> int:
-    """For the timestamps of records: since 1970."""
+    """Return the time since 1970, for the timestamps of records."""
     return time.time_ns() // 1_000_000

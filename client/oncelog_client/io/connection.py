@@ -75,7 +75,8 @@ class _Pending(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Made by `Connection.open`. After it has closed, every call raises DisconnectedError."""
+    """A connection, made by `Connection.open`. After it has closed, every call raises
+    DisconnectedError."""
 
     def __init__(self, address: Address, config: ClientConfig) -> None:
         self.address = address

@@ -41,7 +41,7 @@ class Connections:
         spawn: Callable[[Awaitable[None]], object],
         on_failed: Callable[[], None],
     ) -> None:
-        # Whether to find out at once what a silent or foreign peer speaks. It costs one more
+        # True to find out at once what a silent or foreign peer speaks. This costs one more
         # connect.
         self.fail_fast = False
         # The finalized features of the last connected broker, with their levels.

@@ -103,7 +103,7 @@ async def ask_offsets(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """One attempt at what `fetch_offsets` does. Raises KafkaError; a RetriableError may succeed
+    """Make one attempt of `fetch_offsets`. Raises KafkaError; a RetriableError may succeed
     later."""
     try:
         response = await cluster.call_coordinator(

@@ -90,8 +90,8 @@ class Positions:
         self._on_news()
 
     async def find(self, states: Iterable[Assigned], timeout_ms: float) -> None:
-        """Find the positions of those partitions that have none. Raises NoOffsetForPartitionError,
-        another error of the brokers, RetriableError when time is up."""
+        """Find the positions of all partitions without one. Raises NoOffsetForPartitionError,
+        another error of the brokers, or RetriableError when time is up."""
         wanted = list(states)
         await self._cluster.retry(lambda: self._attempt(wanted), timeout_ms)
 

@@ -161,7 +161,8 @@ class Sender:
         return ""
 
     def ended(self, work: asyncio.Task[None]) -> None:
-        """`run` or a part of it has ended. An exception there is a defect: all batches fail."""
+        """Handle the end of `run` or of a part of it. An exception there is a defect: all batches
+        fail."""
         cause = None if work.cancelled() else work.exception()
         if cause is None:
             return

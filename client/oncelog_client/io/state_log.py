@@ -103,7 +103,7 @@ class StateLog:
                 message = f"{self._partition} at {offset}: {error}"
                 raise KafkaError(message, ErrorCode.CORRUPT_MESSAGE) from error
             found += batches
-            # If there are no batches, compaction has left only gaps.
+            # If the response has no batches, compaction has left only gaps.
             offset = batches[-1].next_offset if batches else end_offset
             if offset >= end_offset:
                 return found

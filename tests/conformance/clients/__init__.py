@@ -1,4 +1,5 @@
-"""Clients of four makers and our own behind one interface, so that a script is written once."""
+"""Our client and those of four other makers behind one interface, so that a script is written
+once."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _FENCED = {"ProducerFenced", "InvalidProducerEpoch", "FencedInstanceIdError"}
 
 
 class AiokafkaProducer:
-    """An idempotent, or with an id transactional, aiokafka producer."""
+    """An idempotent aiokafka producer, transactional if it has an id."""
 
     def __init__(self, loop: ThreadedLoop, settings: Mapping[str, Any]) -> None:
         self._loop = loop
@@ -101,8 +101,8 @@ class AiokafkaConsumer:
         self.consumer = loop.run(start())
 
     def poll(self, timeout_s: float) -> list[Received]:
-        # In a rebalance getmany waits for its end, longer than its own timeout: the other members
-        # of the group, polled by the same thread, must have their turn meanwhile.
+        # During a rebalance getmany waits longer than its timeout. The other members of the group,
+        # polled by the same thread, must have their turn meanwhile.
         if self._polling is None:
             timeout_ms = int(timeout_s * 1000)
             self._polling = self._loop.start(self.consumer.getmany(timeout_ms=timeout_ms))
@@ -117,7 +117,7 @@ class AiokafkaConsumer:
         return frozenset(partition.partition for partition in self.consumer.assignment())
 
     def places(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
-        """Offsets as aiokafka takes them."""
+        """Return the offsets in aiokafka's types."""
         return {
             aiokafka.TopicPartition(self._topic, partition): OffsetAndMetadata(offset, "")
             for partition, offset in offsets.items()
@@ -131,7 +131,7 @@ class AiokafkaConsumer:
 
 
 class Aiokafka:
-    """The asyncio client."""
+    """aiokafka, the asyncio client."""
 
     name = "aiokafka"
     strategies = frozenset(_ASSIGNORS)

@@ -31,7 +31,7 @@ def _raising(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class ConfluentProducer:
-    """An idempotent, or with an id transactional, librdkafka producer."""
+    """An idempotent librdkafka producer, transactional if it has an id."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._producer = ck.Producer(dict(settings))
@@ -100,7 +100,7 @@ class ConfluentConsumer:
         return frozenset(partition.partition for partition in self.consumer.assignment())
 
     def places(self, offsets: Mapping[int, int]) -> list[Any]:
-        """Offsets as librdkafka takes them."""
+        """Return the offsets in librdkafka's types."""
         return [ck.TopicPartition(self._topic, *place) for place in offsets.items()]
 
     def commit(self, offsets: Mapping[int, int]) -> None:
@@ -126,7 +126,7 @@ class ConfluentConsumer:
 
 
 class Confluent:
-    """librdkafka, the client under most languages but Java."""
+    """librdkafka, the core of most clients outside Java."""
 
     name = "confluent-kafka"
     strategies = frozenset({"range", "roundrobin", "cooperative-sticky"})

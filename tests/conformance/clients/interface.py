@@ -1,4 +1,4 @@
-"""The interface that a script needs of any client. Every call blocks; every wait has an end."""
+"""The interface of every client in the scripts. Every call blocks, and every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-# No wait of a client is longer than this: a broker that does not answer fails the test soon.
+# Maximum wait of a client: a broker that sends no response fails the test soon.
 ANSWER_TIMEOUT_S = 20.0
-# Longer than a machine stands still or a member is away to come back, shorter than a test waits.
+# Longer than a machine stands still or a member is away, shorter than a test waits.
 SESSION_MS = 15_000
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to write; `timestamp` in ms, None for the client's own clock."""
+    """A record to write. `timestamp` is in ms; None for the client's own clock."""
 
     value: bytes | None
     key: bytes | None = None
@@ -25,7 +25,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A record as read."""
+    """A record as the client returned it."""
 
     partition: int
     offset: int
@@ -36,7 +36,7 @@ class Received:
 
 
 class Refused(Exception):
-    """The client reported an error; `kind` is its own name for it."""
+    """An error of the client; `kind` is the client's name for it."""
 
     def __init__(self, kind: str, message: str = "", *, fenced: bool = False) -> None:
         super().__init__(f"{kind}: {message}")
@@ -45,7 +45,8 @@ class Refused(Exception):
 
 
 class Consumer(Protocol):
-    """A reader of one topic, by group or by assignment, from the earliest offset if it has none."""
+    """A reader of one topic, by group or by assignment. Without a committed offset it starts at the
+    earliest."""
 
     def poll(self, timeout_s: float) -> list[Received]: ...
 
@@ -57,7 +58,8 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """A writer; `send` returns partition and offset of each record once all are acknowledged."""
+    """A writer. `send` returns the partition and offset of each record once all are
+    acknowledged."""
 
     def send(self, topic: str, records: Sequence[Record]) -> list[tuple[int, int]]: ...
 
@@ -75,7 +77,7 @@ class Producer(Protocol):
 
 
 class Client(Protocol):
-    """How to open the two; `strategies` are the assignors this client has."""
+    """A client: opens producers and consumers. `strategies` are its assignors."""
 
     @property
     def name(self) -> str: ...

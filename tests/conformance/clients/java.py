@@ -1,4 +1,4 @@
-"""Kafka's own Java client, through the driver, behind the interface of the scripts."""
+"""Kafka's own Java client, run by the driver, behind the interface of the scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FENCED = {
 
 
 class _Named:
-    """An object that lives in the driver's JVM under a name."""
+    """An object in the driver's JVM, known by a name."""
 
     def __init__(self, driver: JavaDriver, op: str, **fields: Any) -> None:
         self.driver = driver
@@ -44,7 +44,7 @@ class _Named:
 
 
 class JavaProducer(_Named):
-    """An idempotent, or with an id transactional, Java producer."""
+    """An idempotent Java producer, transactional if it has an id."""
 
     def send(self, topic: str, records: Sequence[Record]) -> list[tuple[int, int]]:
         places = self.call("send", topic=topic, records=[_to_json(record) for record in records])

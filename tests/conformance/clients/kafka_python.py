@@ -37,7 +37,7 @@ def _raising(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 
 
 class KafkaPythonProducer:
-    """An idempotent, or with an id transactional, kafka-python producer."""
+    """An idempotent kafka-python producer, transactional if it has an id."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._producer = kafka.KafkaProducer(**settings)
@@ -90,10 +90,10 @@ class KafkaPythonConsumer:
                 [kafka.TopicPartition(topic, partition) for partition in partitions]
             )
         else:
-            # Its metadata come once more before the first join: kafka-python 3.0.12 compares those
-            # it has been given since `subscribe` with those of the join, and joins again where
-            # they differ. Such a join that outlasts a poll is without heartbeats, too (its leader
-            # forgets that it joins).
+            # Fetch the metadata again before the first join. kafka-python 3.0.12 compares the
+            # metadata at the join with those since `subscribe`, and joins again if they differ. If
+            # such a join outlasts a poll, the member sends no heartbeats, because its leader
+            # forgets that it joins.
             self.consumer.subscribe([topic])
             self.consumer.topics()
 
@@ -105,7 +105,7 @@ class KafkaPythonConsumer:
         return frozenset(partition.partition for partition in self.consumer.assignment())
 
     def places(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
-        """Offsets as kafka-python takes them."""
+        """Return the offsets in kafka-python's types."""
         return {
             kafka.TopicPartition(self._topic, partition): OffsetAndMetadata(offset, "", -1)
             for partition, offset in offsets.items()
@@ -119,7 +119,7 @@ class KafkaPythonConsumer:
 
 
 class KafkaPython:
-    """The pure Python client."""
+    """kafka-python, the pure Python client."""
 
     name = "kafka-python"
     strategies = frozenset(_ASSIGNORS)

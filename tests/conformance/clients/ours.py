@@ -1,4 +1,4 @@
-"""oncelog's own client behind the interface of the scripts, beside those of other makers."""
+"""oncelog's own client behind the interface of the scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FENCED = {"ProducerFencedError", "FencedInstanceError"}
 
 
 class OursProducer:
-    """An idempotent, or with an id transactional, producer of ours."""
+    """An idempotent producer of ours, transactional if it has an id."""
 
     def __init__(self, loop: ThreadedLoop, address: str, settings: ProducerSettings) -> None:
         self._loop = loop
@@ -67,7 +67,7 @@ class OursProducer:
 
 
 class OursConsumer:
-    """A consumer of one topic by our client."""
+    """A consumer of our client, of one topic."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class OursConsumer:
         self.consumer = loop.run(start())
 
     def poll(self, timeout_s: float) -> list[Received]:
-        # A rebalance happens in `poll` and may take longer than its time: the other members of
-        # the group, polled by the same thread, must have their turn meanwhile.
+        # A rebalance runs in `poll` and may take longer than its timeout. The other members of the
+        # group, polled by the same thread, must have their turn meanwhile.
         if self._polling is None:
             self._polling = self._loop.start(self.consumer.poll(timeout_s * 1000))
         concurrent.futures.wait([self._polling], timeout_s + 0.1)
@@ -110,7 +110,7 @@ class OursConsumer:
         return frozenset(partition.partition for partition in self.consumer.assignment())
 
     def places(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
-        """Offsets as our client takes them."""
+        """Return the offsets in our client's types."""
         return {
             oncelog_client.TopicPartition(self._topic, partition): oncelog_client.OffsetAndMetadata(
                 offset
@@ -126,7 +126,7 @@ class OursConsumer:
 
 
 class Ours:
-    """oncelog_client, which works with Apache Kafka as well."""
+    """oncelog_client, which also works with Apache Kafka."""
 
     name = "oncelog-client"
     strategies = frozenset({"range", "roundrobin", "cooperative-sticky"})
