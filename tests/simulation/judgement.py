@@ -16,7 +16,7 @@ from tests.simulation.checking.invariants import check_files, check_settled
 from tests.simulation.checking.live import LiveBroker, check_live
 from tests.simulation.checking.promises import check_reads
 from tests.simulation.disk_logs import logs_on
-from tests.simulation.full_at import HEALED_WITHIN_US, Healing, left_of
+from tests.simulation.full_at import Healing
 from tests.simulation.live_view import broker_view
 from tests.simulation.observation import observe_events, observe_files
 from tests.simulation.options import LEAST_TRANSACTIONS
@@ -90,10 +90,7 @@ class Judgement:
         world = self._world
         if not world.inflicted["full"] + world.inflicted["full-at"]:
             return
-        healing = Healing(world)
-        await asyncio.sleep(HEALED_WITHIN_US / 1e6)
-        if healing.concerns and (left := left_of(world.node.broker, world.node.disk)):
-            world.violate(f"space for 5 s, and not healed: {'; '.join(left)}")
+        await Healing(world).watch()
 
     async def _until_decided(self) -> None:
         """No transaction is open, and readers can read everything (I8)."""
