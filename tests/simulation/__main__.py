@@ -1,4 +1,4 @@
-"""`python -m tests.simulation --seed 7`, or `--seeds 1000 --processes 2`: exit code 1 where a seed
+"""`python -m tests.simulation --seed 7`, or `--seeds 1000 --processes 2`: exit code 1 if a seed
 failed."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.simulation.run import Verdict, run_seed
 from tests.simulation.shrinking import shrink
 from tests.simulation.sometimes import ENOUGH_SEEDS, never_met
 
-# After so many failures the rest is not worth its time.
+# After this many failed seeds the run stops.
 ENOUGH_FAILURES = 5
 SHOWN_EVERY = 200
 
@@ -51,7 +51,7 @@ def _one(seed: int, without: list[int], shrinks: bool) -> int:
 
 
 def _explain(verdict: Verdict, without: list[int], shrinks: bool) -> None:
-    """As it was, or with no more than it takes."""
+    """Print the failure of a seed, with all faults or with the smallest list that still fails."""
     if shrinks:
         without = shrink(verdict)
     if without:
@@ -83,7 +83,7 @@ def _verdicts(seeds: Iterable[int], processes: int) -> Iterator[Verdict]:
     if processes == 1:
         yield from map(run_seed, seeds)
         return
-    # A fresh interpreter each, so that nothing of this one is in it.
+    # A fresh interpreter for each, without state of this process.
     with get_context("spawn").Pool(processes, maxtasksperchild=500) as pool:
         yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
 

@@ -1,5 +1,5 @@
-"""Transactional ids that have been in use for long: their epochs are about to run out, so that
-producer ids rotate while everything else goes on (KIP-890, E2 to E7)."""
+"""Old transactional ids: their epochs are nearly used up, so that producer ids rotate during the
+run (KIP-890, E2 to E7)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.simulation.workloads.client import BROKER
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# Worlds with these numbers and above begin so.
+# Worlds from this number on begin with old ids.
 AGED_FROM: Final = 1_000_000
-# How many epochs are left at most.
+# Maximum number of epochs that are left.
 LEFT: Final = 12
 
 
 async def age(world: World, names: list[str]) -> None:
-    """Before anything goes wrong: each of the ids is made by a client, as ids are, and then the
-    coordinator's log gets one more record of it, which says that it is old."""
+    """Let a client initialize each id, then append one record of it to the coordinator's log, with
+    an epoch near the end. Runs before any fault."""
     rng = world.rng("age")
     process = world.new_process("forerunner")
     await process.run(_make(world, names))

@@ -18,7 +18,8 @@ from tests.simulation.process import DEAD, PAUSED, Process
 
 
 class BrokerNode:
-    """`new_process(name)` makes one; `settings` may change between two starts."""
+    """The broker's node. `new_process(name)` makes a process; `settings` may change between two
+    starts."""
 
     def __init__(
         self,
@@ -37,16 +38,16 @@ class BrokerNode:
         self.process: Process | None = None
         self._broker: Broker | None = None
         self.starts = 0
-        # Of the disk, before the last start, but for those of a full one.
+        # The disk's failures before the last start, except those of a full disk.
         self.failures_at_start = 0
-        # Sees what the broker held when it was killed.
+        # Called with the broker when it is killed.
         self.on_death: Callable[[Broker], None] = lambda broker: None
-        # Is called after a sync, and after the broker knows of it, with the files' directories.
+        # Called after a sync, once the broker knows of it, with the directories of the files.
         self.on_sync: Callable[[Broker, Collection[str]], None] = lambda broker, directories: None
 
     @property
     def is_up(self) -> bool:
-        """Started and not dead; it may be paused."""
+        """Return True if the broker was started and is not dead. It may be paused."""
         return self._broker is not None
 
     @property
@@ -55,8 +56,8 @@ class BrokerNode:
         return self._broker
 
     async def start(self) -> bool:
-        """False where the process was killed on its way up. Raises what the broker raises when it
-        refuses to start."""
+        """Start the broker. Return False if the process was killed during the start. Raises the
+        broker's error if it refuses to start."""
         process = self.process = self._new_process("broker")
         process.on_death.append(self._gone)
         self.starts += 1
@@ -79,12 +80,12 @@ class BrokerNode:
         return self.is_up
 
     def watch_loads(self, loaded: Callable[[], None]) -> None:
-        """Call `loaded` after each shard of a coordinator that this broker loads from now on."""
+        """Call `loaded` after each coordinator shard that this broker loads from now on."""
         for runtime in (self.broker.transactions.runtime, self.broker.groups.runtime):
             runtime._on_loaded = _then(runtime._on_loaded, loaded)
 
     async def stop(self) -> bool:
-        """Cleanly; False where the process was killed on its way down."""
+        """Stop the broker cleanly. Return False if the process was killed during the stop."""
         assert self.process is not None
         return await self.process.run(self.broker.stop())
 

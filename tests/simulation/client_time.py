@@ -1,7 +1,7 @@
-"""The client library on simulated time and drawn chance, in the thread of the simulation.
+"""The client library with simulated time and seeded randomness, in the simulation's thread.
 
-Other threads of the process have clients too (Spark's tests leave theirs connected): those go on
-with the real ones, and take nothing from the simulation's.
+Clients in other threads of the process (Spark's tests leave some connected) keep the real ones, and
+take nothing from the simulation's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COMPUTERS = oncelog_client.io.randomness.drawn
 
 
 class _Time:
-    """In place of the module `time` in the one file of the client that reads it."""
+    """Replaces the module `time` in the only file of the client that reads it."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -40,7 +40,8 @@ class _Time:
 
 
 class _Chance:
-    """In place of the computer's in the one file of the client that draws from it."""
+    """Replaces the operating system's randomness in the only file of the client that draws from
+    it."""
 
     def __init__(self, seed: int) -> None:
         self._drawn = random.Random(seed)
@@ -53,7 +54,7 @@ class _Chance:
 
 @contextmanager
 def simulated_client_time(loop: SimLoop, seed: int) -> Iterator[None]:
-    """Its chance as well: `seed` decides it."""
+    """Give clients in this thread simulated time, and randomness from `seed`."""
     clock, randomness = vars(oncelog_client.io.clock), vars(oncelog_client.io.randomness)
     clock["time"], randomness["drawn"] = _Time(loop), _Chance(seed)
     try:

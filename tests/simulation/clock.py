@@ -1,4 +1,5 @@
-"""A process's two clocks: drift on the monotonic one, offset, steps and freezes on the wall."""
+"""The two clocks of a process: the monotonic clock has a drift; the wall clock an offset, steps and
+freezes."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ from typing import Final
 
 from tests.simulation.loop import SimLoop
 
-# 2026-01-01, so that times look like times.
+# 2026-01-01, so that times look like real ones.
 EPOCH_MS: Final = 1_767_225_600_000
 
 
 class SimClock:
-    """`drift_ppm`: how much faster the monotonic clock runs than the world's."""
+    """A process's clocks. `drift_ppm`: how much faster than the world's the monotonic clock
+    runs."""
 
     def __init__(self, loop: SimLoop, drift_ppm: int = 0) -> None:
         self._loop = loop

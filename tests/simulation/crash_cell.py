@@ -1,5 +1,5 @@
-"""One cell of the crash matrix: a transaction, a broker that ends or stops at one point of it, and
-what the client does then."""
+"""One cell of the crash matrix: a transaction, a broker that ends or stops at a given point, and
+the client's behavior after it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RETRIED = {
 
 
 class Fault(Enum):
-    """What happens to the broker, and whether it flushes before it acknowledges."""
+    """A fault of the broker, and whether the broker flushes before it acknowledges."""
 
     KILL = "kill"
     KILL_FLUSHING = "kill-flushing"
@@ -51,17 +51,19 @@ class Fault(Enum):
 
     @property
     def pause_ms(self) -> int:
-        """SIGSTOP for so long: beyond the client's patience, or the transaction's timeout too."""
+        """Return the length of a SIGSTOP in ms: longer than the client's timeouts, or than the
+        transaction's timeout too."""
         return {Fault.PAUSE: 35_000, Fault.LONG_PAUSE: 2 * TIMEOUT_MS}.get(self, 0)
 
     @property
     def is_promised(self) -> bool:
-        """Whether what was acknowledged must survive it."""
+        """Return True if everything acknowledged must survive the fault."""
         return self is not Fault.POWER_LOSS
 
 
 class Client(Enum):
-    """The same producer goes on, it has died too, or a newer instance comes at once."""
+    """The client after the fault: the same producer goes on, it has died too, or a newer instance
+    replaces it at once."""
 
     RETRIES = "retries"
     DIES = "dies"
@@ -69,12 +71,12 @@ class Client(Enum):
 
 
 class Died(Exception):
-    """The client is no more."""
+    """The client process has ended."""
 
 
 @dataclass
 class Cell:
-    """`result` of EndTxn as the client saw it at last: None if it never did."""
+    """One cell. `result` is the last result of EndTxn at the client, None if it got none."""
 
     point: Point
     committed: bool
@@ -93,7 +95,7 @@ class Cell:
         self.files.trap = self.trap
         self.before: dict[tuple[str, int], PartitionLog] = {}
         self.violations: list[Violation] = []
-        # The last record of the id that the next process found.
+        # The id's last record that the next process found.
         self.found: list[Transition] = []
         self.producer = (-1, -1)
         self.lost_answer = False
@@ -109,12 +111,12 @@ class Cell:
         raise Stopped(self.point.name)
 
     def logs(self) -> dict[tuple[str, int], PartitionLog]:
-        """As the broker sees them: with the page cache."""
+        """Return the logs with the page cache, as the broker sees them."""
         nodes = self.world.files.nodes
         return partitions_in({path: bytes(node.data) for path, node in nodes.items()})
 
     def look(self, *, settled: bool = False) -> list[Violation]:
-        """Everything that the files and the memory of the broker show."""
+        """Check everything that the broker's files and memory show."""
         logs, world = self.logs(), self.world
         view = broker_view(world.partitions.values(), world.transactions, world.groups)
         found = check_files(logs, lossy=not self.fault.is_promised)
@@ -137,7 +139,7 @@ class Cell:
             self.before = {}
 
     def rest(self, advance_ms: int) -> None:
-        """Time goes by; overdue transactions are looked for every second."""
+        """Let time pass, and look for overdue transactions every second."""
         for _ in range(max(advance_ms // 1_000, 1)):
             self.world.settle(min(advance_ms, 1_000))
             self.world.transactions.abort_overdue(100)
@@ -146,7 +148,7 @@ class Cell:
     # --- the client
 
     def ask(self, request: Callable[[World], Any], code_of: Callable[[Any], ErrorCode]) -> Any:
-        """The answer of a request that is sent again until there is one that says something."""
+        """Repeat a request until the response is final, and return it."""
         for _ in range(60):
             self.lost_answer = False
             try:
@@ -158,7 +160,7 @@ class Cell:
                     raise Died from None
                 continue
             if self.lost_answer:
-                # The connection was given up while the broker stood still.
+                # The client closed the connection while the broker was paused.
                 self.rest(1_000)
                 if self.client is not Client.RETRIES:
                     raise Died
@@ -170,7 +172,7 @@ class Cell:
         raise AssertionError("no answer")
 
     def _await(self, response: object) -> None:
-        """What the broker still does after its answer is done in the meantime, too."""
+        """Wait for a response. The broker's work after the response is done meanwhile, too."""
         while isinstance(response, Deferred) and not response.done:
             assert not response.abandoned
             if self.world.files.pending:
@@ -182,7 +184,7 @@ class Cell:
                 )
 
     def run(self) -> None:
-        """The whole transaction, as far as the client gets."""
+        """Run the whole transaction, as far as the client gets."""
         self.producer = self.world.producer()
         self.promises.hands(*self.producer, "first")
         self.trap.is_armed = True
@@ -257,7 +259,7 @@ class Cell:
         first.scene.leaderless.clear()
 
     def _finish(self) -> None:
-        """What the broker had still to do when it answered; it may end there."""
+        """Finish the broker's work after the response; the broker may end there."""
         try:
             self.rest(1_000)
         except Stopped:

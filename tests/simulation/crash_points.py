@@ -1,8 +1,8 @@
 """The points of the crash matrix, as moments on the disk of one broker.
 
-The transaction is over three partitions and a group's offsets. Of each log only the appends since
-the producer was initialized are counted: the first of a data partition is its record, the second
-its marker; those of `__transaction_state` are four partitions, PREPARE and COMPLETE.
+The transaction writes to three partitions and a group's offsets. Appends count per log, from the
+producer's initialization on. In a data partition the first append is the record and the second the
+marker. In `__transaction_state` four appends add partitions; PREPARE and COMPLETE follow.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.server.transaction.world import A0, A1, B0, TXN_LOG
 
 
 class When(Enum):
-    """Relative to an append. SYNCED: it is on the disk, and no response has left yet; without
-    flush.on.ack, where no response waits for that, the same as AFTER. ANSWERED: no append, but the
-    answer to EndTxn left while the markers could not."""
+    """The moment, relative to an append. SYNCED: the append is on the disk, and no response has
+    left yet. Without flush.on.ack no response waits for a sync, so SYNCED is the same as AFTER.
+    ANSWERED: the response to EndTxn has left, while the markers cannot be written."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -31,8 +31,8 @@ class When(Enum):
 
 
 class Point(NamedTuple):
-    """`survivors`: states on the disk in which the transaction may be found (numbers of KIP-98;
-    PREPARED and COMPLETED stand for the result that was asked for)."""
+    """A point. `survivors`: the possible states of the transaction on the disk. PREPARED and
+    COMPLETED stand for the requested result's numbers in KIP-98."""
 
     name: str
     when: When
@@ -56,7 +56,7 @@ POINTS: Final = (
     Point("C6", When.AFTER, TXN_LOG, 5, _EITHER),
     Point("C7", When.SYNCED, TXN_LOG, 5, _DECIDED),
     Point("C8", When.ANSWERED, TXN_LOG, 5, _DECIDED),
-    # The markers go to the group's offsets, a-0, a-1 and b-0, in this order.
+    # The markers are written in this order: the group's offsets, a-0, a-1, b-0.
     Point("C9", When.AFTER, TopicPartition("__consumer_offsets", 0), 2, _DECIDED),
     Point("C10-1", When.BEFORE, A0, 2, _DECIDED),
     Point("C10-2", When.BEFORE, A1, 2, _DECIDED),
@@ -70,7 +70,7 @@ POINTS: Final = (
 
 @dataclass
 class Trap:
-    """Calls `spring` once, at that point."""
+    """Calls `spring` once, at its point."""
 
     point: Point
     flushes: bool
@@ -85,7 +85,7 @@ class Trap:
         return self.is_armed and when is wanted
 
     def reached(self, when: When, path: str) -> None:
-        """An append is about to be made, was made, or a sync of that file has just ended."""
+        """Note that an append is next or has ended, or that a sync of the file has ended."""
         if not path.startswith(f"{partition_directory(*self.point.log)}/0"):
             return
         if self.is_armed and when is When.BEFORE:
@@ -95,7 +95,7 @@ class Trap:
             self.spring()
 
     def answered(self) -> None:
-        """EndTxn has been answered."""
+        """Note that the response to EndTxn has left."""
         if self._is_there(When.ANSWERED):
             self.is_armed = False
             self.spring()
@@ -113,7 +113,7 @@ class TrappedFile(MemoryFile):
 
 
 class TrappedFiles(MemoryFiles):
-    """A disk in memory that tells `trap` what is done to `.log` files."""
+    """A disk in memory that reports operations on `.log` files to `trap`."""
 
     trap: Trap | None = None
 

@@ -1,6 +1,7 @@
-"""A disk that outlives processes: what is on it after a kill, after a power loss, and how it fails.
+"""A disk that outlives processes: its contents after a kill and after a power loss, and its
+failures.
 
-Written data is in the page cache until its file is synced, names until their directory is; a power
+Written data is in the page cache until its file is synced, names until their directory is. A power
 loss keeps some of the rest, torn and out of order.
 """
 
@@ -26,23 +27,24 @@ _SECTORS: Final = (1, 512, 512, 4096)
 
 @dataclass(slots=True)
 class DiskWeather:
-    """Probabilities of failure of one operation, and whether the disk is full: for all files, or
-    for those whose path matches `full_for`."""
+    """The probability that an operation fails, and whether the disk is full: for all files, or for
+    paths that match `full_for`."""
 
     append_error: float = 0.0
     read_error: float = 0.0
     sync_error: float = 0.0
     full: bool = False
     full_for: re.Pattern[str] | None = None
-    # So many of their operations are taken before: a disk fills up in the middle of something.
+    # This many operations on these paths still succeed: a disk fills up in the middle of some work.
     room_for: int = 0
     sync_us: tuple[int, int] = (100, 2_000)
 
 
 @dataclass(slots=True)
 class Loss:
-    """How a power loss treats what is not synced: names `ordered` as by a journal or not, and the
-    probability that the writes of one file are not a prefix of what was written."""
+    """How a power loss treats unsynced changes. `ordered`: name changes are kept in order, as by a
+    journal. `holes`: the probability that the kept writes of a file are not a prefix of its
+    writes."""
 
     ordered: bool = True
     holes: float = 0.2
@@ -51,7 +53,7 @@ class Loss:
 
 
 class Begun(NamedTuple):
-    """A sync of one file's data: what it makes durable is what was there when it began."""
+    """A sync in progress: it makes the data durable that the file had when the sync began."""
 
     inode: Inode
     changes: int
@@ -60,7 +62,7 @@ class Begun(NamedTuple):
 
 @dataclass(slots=True)
 class Trap:
-    """The process is killed at its `countdown`-th change of the disk that matches."""
+    """Kills the process at its `countdown`-th matching change of the disk."""
 
     countdown: int
     match: str
@@ -69,7 +71,8 @@ class Trap:
 
 
 class SimDisk:
-    """`spring` of a trap raises. Operations raise StorageError as `Files` says."""
+    """A simulated disk. `spring` of a trap raises. Operations raise StorageError as `Files`
+    says."""
 
     def __init__(self, rng: Random, mix: Callable[[int], None] = lambda value: None) -> None:
         self.rng = rng
@@ -78,12 +81,12 @@ class SimDisk:
         self.failures: Counter[str] = Counter()
         self.trap: Trap | None = None
         self._durable = Namespace()
-        # Changes of names that no directory's fsync has made durable, oldest first.
+        # Name changes that no sync of a directory has made durable, oldest first.
         self._journal: list[NameChange] = []
-        # Snapshots that stand no check any more, unless they were written again: only the newest of
-        # a log is ever read.
+        # Damaged snapshots, unless they were written again. The checkers skip them: a broker reads
+        # only the newest one of a log.
         self.damaged: set[str] = set()
-        # Synced with their directory, which itself has no name yet that lasts.
+        # Synced with their directory, while the directory's own name is not durable yet.
         self._stranded: list[NameChange] = []
         self.power_losses = 0
         self._mix = mix
@@ -92,7 +95,7 @@ class SimDisk:
     # Changes.
 
     def step(self, operation: str, path: str) -> Trap | None:
-        """Count an operation; the trap that is to spring in the middle of it, if there is one."""
+        """Count an operation. Return the trap that springs in the middle of it, if there is one."""
         self.operations += 1
         self._mix(zlib.crc32(path.encode()) ^ len(operation))
         trap = self.trap
@@ -146,11 +149,11 @@ class SimDisk:
 
     @property
     def other_failures(self) -> int:
-        """Operations that failed for another reason than a full disk."""
+        """Return the number of failed operations, without those of a full disk."""
         return self.failures.total() - self.failures["full"] - self.failures["full for a file"]
 
     def find_room(self, operation: str, *paths: str, size: int = 0) -> None:
-        """Raise StorageError where there is none for one of these names."""
+        """Raise StorageError if the disk is full for one of these paths."""
         full_for = self.weather.full_for
         if full_for is not None and any(map(full_for.search, paths)):
             if self.weather.room_for:
@@ -185,39 +188,39 @@ class SimDisk:
         return Begun(inode, inode.changes, bytes(inode.data))
 
     def end_sync(self, begun: Begun) -> bool:
-        """Whatever was written since it began is left out, as POSIX allows. False: it failed, the
-        pages count as clean, and no later sync will write them."""
+        """End a sync. Writes after its begin are left out, as POSIX allows. Return False if the
+        sync failed: the pages then count as clean, and no later sync writes them."""
         inode = begun.inode
         written_since = inode.changes - begun.changes
         if self.weather.sync_error and self.rng.random() < self.weather.sync_error:
             self.failures["sync"] += 1
             _keep_last(inode.unsynced, written_since)
             return False
-        if begun.changes > inode.synced:  # else one that began later has ended before
+        if begun.changes > inode.synced:  # else a sync that began later has ended before this one
             inode.durable, inode.synced = begun.data, begun.changes
             _keep_last(inode.unsynced, written_since)
         return True
 
     def sync_directory(self, directory: str) -> None:
-        """Its names last from now on; those of a directory whose own name does not yet last are
-        found once it does."""
+        """Make the names in a directory durable. If the directory's own name is not durable yet,
+        they follow it."""
         kept: list[NameChange] = []
         for change in self._journal:
             if directory in change.directories:
                 self._stranded.append(change)
                 if change.kind == "rename":
-                    # Names inside of it go with the directory, never into a new one of its old
-                    # name.
+                    # Names below move with the directory, and never appear in a new directory with
+                    # its old name.
                     kept = [earlier.below(change.path, change.target) for earlier in kept]
             else:
                 kept.append(change)
         self._journal = kept
         self._stranded = _land(self._stranded, self._durable)
 
-    # What is left.
+    # What a power loss leaves.
 
     def lose_power(self, loss: Loss) -> None:
-        """The page cache is gone: names and data become what was durable, and some of the rest."""
+        """Lose the page cache. Names and data become the durable ones, and some of the rest."""
         self.power_losses += 1
         names = self._durable.copy()
         if loss.ordered:
@@ -237,7 +240,7 @@ class SimDisk:
         self._durable = names.copy()
 
     def _lose_data(self, inode: Inode, loss: Loss) -> bool:
-        """Whether there was any to lose."""
+        """Lose unsynced data. Return True if there was any."""
         if not inode.unsynced and inode.data == inode.durable:
             return False
         rng = self.rng
@@ -263,8 +266,8 @@ class SimDisk:
         return True
 
     def damage(self, path: str, how: str) -> None:
-        """At rest, in the cache and on the platter: a bit is flipped, the end cut, the file
-        gone."""
+        """Damage a file in the cache and on the platter: flip a bit, cut the end, or remove the
+        file."""
         inode = self.names.files[path]
         if path.endswith(SNAPSHOT_SUFFIX):
             self.damaged.add(path)
@@ -277,7 +280,7 @@ class SimDisk:
         _settle(inode)
 
     def image(self) -> dict[str, bytes]:
-        """All files as a process finds them, by path."""
+        """Return all files as a process finds them, by path."""
         return {path: bytes(inode.data) for path, inode in sorted(self.names.files.items())}
 
     @property
@@ -288,7 +291,7 @@ class SimDisk:
 
 
 def _land(changes: list[NameChange], names: Namespace) -> list[NameChange]:
-    """Apply those whose directories are there; the others."""
+    """Apply the changes with existing directories. Return the others."""
     left = []
     for change in changes:
         if all(directory in names.directories for directory in change.directories):
@@ -303,7 +306,7 @@ def _keep_last(unsynced: list[tuple[int, bytes | None]], count: int) -> None:
 
 
 def _settle(inode: Inode) -> None:
-    """What is in the cache is on the platter; a sync that is under way changes nothing any more."""
+    """Make the cached data durable. A sync in progress then has no effect."""
     inode.durable, inode.synced = bytes(inode.data), inode.changes
     inode.unsynced.clear()
 

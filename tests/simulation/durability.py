@@ -1,5 +1,5 @@
-"""What a log calls durable is on the platter, at every moment and not only where the power fails
-(I9): a gap may be open for a millisecond."""
+"""A check that every log is durable up to its recovery point, at any moment and not only at a power
+loss (I9): a gap may last only a millisecond."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.disk import SimDisk
 def not_durable(
     partitions: Collection[Partition], directories: Collection[str], disk: SimDisk
 ) -> list[str]:
-    """What is wrong with those whose files are in `directories`."""
+    """Return violations in the logs with files in `directories`."""
     return [
         f"I9: {path} is called durable up to {log.recovery_point}, and is not"
         for log in (partition._log for partition in partitions)
@@ -23,8 +23,8 @@ def not_durable(
 
 
 def _beyond(log: PartitionLog, disk: SimDisk) -> Iterator[str]:
-    """Closed segments below the recovery point with bytes that no sync has covered. What a sync
-    that failed has left out is no longer known as such."""
+    """Yield closed segments below the recovery point with unsynced bytes. Bytes that a failed sync
+    left out are not known any more."""
     for segment in log.segments[:-1]:
         if segment.end_offset <= log.recovery_point:
             inode = disk.names.files.get(segment.log.path)

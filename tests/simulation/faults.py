@@ -1,5 +1,5 @@
-"""What goes wrong in a world, and when: a list drawn before anything runs, so that one can be left
-out without changing the others."""
+"""The faults of a world, with their times. The list is drawn before the run, so that one can be
+left out without a change of the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`seed` is for what it draws while it acts. `number` names it when it is left out."""
+    """A fault. `seed` is for random choices during the fault. `number` identifies it on the command
+    line."""
 
     number: int
     at_us: int
@@ -37,7 +38,7 @@ class Fault:
 
 
 def draw_faults(rng: Random, options: Options) -> list[Fault]:
-    """In the order of their times; a quarter of the periods has none."""
+    """Return the faults in the order of their times; a quarter of the periods has none."""
     found = []
     for period in range(options.periods):
         if not options.kinds or rng.random() < 0.25:
@@ -51,7 +52,8 @@ def draw_faults(rng: Random, options: Options) -> list[Fault]:
 
 
 def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
-    """Drawn apart, so that the other faults of a world are what they were without them."""
+    """Return times of a full disk. They are drawn separately, so that the world's other faults stay
+    the same."""
     found = [(at_us, for_us, rng.getrandbits(32)) for at_us, for_us in times(rng, options)]
     return [
         Fault(first + number, at_us, "full-at", for_us, seed)
@@ -60,7 +62,7 @@ def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
 
 
 class Faults:
-    """Does them. Each ends after its time; whatever still lasts is ended by `heal`."""
+    """Inflicts the faults. Each ends after its time; `heal` ends those that still last."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -121,7 +123,7 @@ class Faults:
             world.sometimes.met("power lost inside a change of the disk")
             assert node.process is not None
             node.process.die()
-            # Not now: the operation that was under way still writes its part.
+            # Not at once: the operation in progress still writes its part.
             world.loop.call_soon(self._lose_power, context=world.context)
             world.restart_after(fault.for_us)
             raise Killed
@@ -137,7 +139,7 @@ class Faults:
         )
 
     def _damage(self, rng: Random) -> None:
-        """Files that can be rebuilt: bits flipped, cut, or gone."""
+        """Damage files that can be rebuilt: flip bits, cut or remove them."""
         world = self._world
         if rng.random() >= world.options.damage:
             return
@@ -225,7 +227,7 @@ class Faults:
         self._world.after(fault.for_us, space)
 
     def _full_at(self, fault: Fault, rng: Random) -> None:
-        """For some kinds of files."""
+        """Make the disk full for some kinds of files."""
         world = self._world
         weather = world.node.disk.weather
         kinds = draw_kinds(rng)

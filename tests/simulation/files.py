@@ -1,4 +1,4 @@
-"""One process's view of a SimDisk: `Files` as the broker knows it."""
+"""One process's view of a SimDisk, with the interface `Files`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.simulation.disk import IO_ERROR, Begun, SimDisk
 from tests.simulation.namespace import Inode, parent
 from tests.simulation.process import Killed, Process
 
-# The share of the disk's jobs that are slow ones, and by how much at most.
+# The share of slow disk jobs, and their maximum time.
 _SLOW: Final = 0.1
 _SLOWER_US: Final = 40_000
 
 
 class SimFile:
-    """A handle: it holds the inode, as a descriptor does, and finds a new one if the file was
-    replaced only when it is opened again."""
+    """An open file. It keeps its inode, as a descriptor does. If the file is replaced, only a new
+    open finds the new inode."""
 
     __slots__ = ("_files", "_inode", "_new", "path", "size")
 
@@ -63,8 +63,8 @@ class SimFile:
 
 
 class SimFiles:
-    """`process` dies where a trap of the disk springs. What is slow ends by an event. `synced` gets
-    the directories of synced files, after the caller of the sync."""
+    """The files of a process. A trap of the disk kills `process`. Slow work ends by an event.
+    `synced` gets the directories of synced files, after the caller of the sync."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class SimFiles:
         disk.sync_directory(parent(path))
 
     def unlink_now(self, path: str) -> None:
-        """At once and durably: for the mark of a clean stop."""
+        """Remove a file at once and durably, for the mark of a clean stop."""
         self.check_alive()
         if path in self.disk.names.files:
             self.disk.step("unlink", path)
@@ -155,7 +155,7 @@ class SimFiles:
         pinned: list[tuple[SimFile, Begun]] = []
         for file in handles:
             inode = file._inode or self.disk.names.files.get(file.path)
-            if inode is not None:  # else it was deleted meanwhile: nothing of it needs to last
+            if inode is not None:  # else the file was deleted meanwhile, and need not be durable
                 pinned.append((file, self.disk.begin_sync(inode)))
 
         def end() -> None:
@@ -196,8 +196,9 @@ class SimFiles:
         self._later(end)
 
     def _later(self, end: Callable[[], None]) -> None:
-        """In production an executor does it: no other work waits, and its end is an event. It has
-        several threads: one job may end long after others that began later."""
+        """Run a job later. In production an executor runs it: other work does not wait, and its end
+        is an event. The executor has several threads, so a job may end long after jobs that began
+        later."""
         rng = self.disk.rng
         delay_us = rng.randint(*self.disk.weather.sync_us)
         if rng.random() < _SLOW:

@@ -1,5 +1,5 @@
-"""A disk that is full for some kinds of files, and what must be so some seconds after there is room
-again: nothing is refused, owed, offline or left behind, without a restart."""
+"""A disk that is full for some kinds of files. Some seconds after it has space again nothing may be
+refused, owed, offline or left over, without a restart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 METADATA: Final = "metadata store"
-# A file of a kind is one whose path, or the one it is renamed to, matches.
+# The pattern of a kind matches a file's path, or the path it is renamed to.
 KINDS: Final = {
     "log": r"\.log",
     "index": r"\.index",
@@ -45,9 +45,9 @@ KINDS: Final = {
     "everything": r"",
     METADATA: r"^$",
 }
-# Of files that are not yet, or no longer, in use.
+# Files not in use yet, or not any more.
 UNDER_WAY: Final = (TEMPORARY_SUFFIX, SWAP_SUFFIX, CLEANED_SUFFIX, DELETED_SUFFIX)
-# So long after there is room again all must be as if there always had been.
+# Within this time after the disk has space again everything must be healed.
 HEALED_WITHIN_US: Final = 5_000_000
 CHECKED_EVERY_US: Final = 100_000
 # A file of work that goes well is there for two syncs at most: 0.9 s on the slowest disk.
@@ -63,7 +63,7 @@ def full_for(kinds: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def times(rng: Random, options: Options) -> Iterator[tuple[int, int]]:
-    """Moments and durations in us; half of the worlds have none."""
+    """Yield start times and durations in us; half of the worlds have none."""
     horizon_us = options.periods * options.period_us
     for _ in range(rng.choice((0, 0, 1, 2))):
         yield (
@@ -73,7 +73,7 @@ def times(rng: Random, options: Options) -> Iterator[tuple[int, int]]:
 
 
 def observe_refused(world: World) -> None:
-    """There is room again: what has it to heal?"""
+    """Note what must heal, right after the disk has space again."""
     broker, met = world.node.broker, world.sometimes.met
     met("partition offline until the disk takes it", len(broker.partitions.offline()))
     for partition in broker.partitions:
@@ -145,7 +145,7 @@ class Healing:
 
     @property
     def concerns(self) -> bool:
-        """Nothing else has happened to this broker since."""
+        """Return True if nothing else has happened to this broker since."""
         world, node = self._world, self._world.node
         return (
             node.is_up
@@ -174,7 +174,8 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
         for topic in image.topics.values()
         for partition in topic.partitions
     }
-    # A start puts those of deleted topics aside, for good: nothing of a user's is removed.
+    # A start renames the directories of deleted topics to strays and keeps them: no user's data is
+    # removed.
     there = {
         directory
         for directory in disk.names.directories

@@ -1,8 +1,8 @@
-"""What holds at every moment, not only at rest: the broker's memory beside its files while
-transactions are open, offsets are pending and flushes are under way.
+"""Checks during the run, not only at its end: the broker's memory against its files, while
+transactions are open, offsets are pending and flushes are in progress.
 
-Nothing is asked of the broker that could change it or let time go by, so that an inspection never
-puts right what it should find.
+An inspection asks the broker for nothing that could change it or take time, so it never repairs
+what it should find.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ AT_REST: Final = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 
 
 def inspect_start(world: World) -> None:
-    """The broker has just come up: what it has loaded is what its files say, and they agree with
-    each other and with the responses that clients got."""
+    """Check a broker that has just started: the loaded state matches its files, and the files match
+    each other and the responses of clients."""
     logs = _opened_logs(world)
     _inspect_memory(world, logs, "after a start")
     if world.node.broker.partitions.offline():
-        return  # what the others say need not agree with each other
+        return  # with an offline log, the others need not agree with each other
     lossy = world.options.is_lossy
     recreated = frozenset(log for log in logs if log[0] in world.recreated)
     found = check_files(logs, lossy=lossy, recreated=recreated)
     if not lossy:
         found += world.promises.check(logs)
     for violation in found:
-        # An index that a crash has torn is computed again at the next read.
+        # A torn index is rebuilt at the next read.
         if violation.invariant != "I14":
             world.violate(f"after a start: {violation}")
 
 
 def inspect_loaded(world: World) -> None:
-    """Shards have loaded since the last turn, as some do when the broker is up already."""
+    """Check after shards have loaded since the last turn, which may be after the start."""
     world.sometimes.met("a shard has loaded after the start")
     _inspect_memory(world, _opened_logs(world), "after a start")
 
 
 def inspect_running(world: World) -> None:
-    """Between two events of the broker."""
+    """Check between two events of the broker."""
     _inspect_memory(world, _opened_logs(world), "on the way")
 
 
 def _opened_logs(world: World) -> dict[TopicPartition, PartitionLog]:
-    """Without those that the broker could not open, and so has not repaired."""
+    """Return the logs that the broker could open. It has repaired no others."""
     broker = world.node.broker
     opened = {partition.topic_partition for partition in broker.partitions}
     return {key: log for key, log in logs_on(world.node.disk, broker).items() if key in opened}
@@ -84,20 +84,20 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
         if partition.topic_partition not in failed
     }
     found = check_live(logs, LiveBroker(partitions))
-    # A log that could not write all of an abort calls itself failed. What it has not applied, its
-    # next start will; until then its readers wait, and may not pass.
+    # A log with a half-written abort has failed. The next start applies the rest. Until then its
+    # readers wait, and the last stable offset must not move past it.
     for partition in broker.partitions:
         log = logs.get(partition.topic_partition)
         if log is None or partition.topic_partition not in failed:
             continue
         if partition.last_stable_offset > log.stable_end():
             found.append(Violation("I2", log.name, "the LSO of a failed log is too high"))
-    # Records of coordinators that could not be loaded, or were given up, are in no memory.
+    # Coordinators that could not be loaded, or that have resigned, keep no records in memory.
     served = {(TRANSACTION_STATE, index) for index, _ in broker.transactions.runtime.shards()} | {
         (CONSUMER_OFFSETS, index) for index, _ in broker.groups.runtime.shards()
     }
     served -= failed
-    # Nor in that of a stopping broker: it has resigned, and no callback hears of later commits.
+    # A stopping broker has resigned: no callback tells its memory about later commits.
     served -= {
         partition.topic_partition for partition in broker.partitions if not partition.is_leader
     }
@@ -124,7 +124,7 @@ def _observe(
     coordinators: LiveBroker,
     when: str,
 ) -> None:
-    """An inspection that never meets anything undecided would prove nothing."""
+    """Note undecided states that were met: without any, an inspection proves nothing."""
     met = world.sometimes.met
     for transaction in (coordinators.transactions or {}).values():
         if transaction.state not in AT_REST:

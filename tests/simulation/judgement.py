@@ -1,4 +1,4 @@
-"""The end of a world: everything must come to rest, and what is left must be right."""
+"""The end of a world: everything must come to rest, and the rest must be right."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ AT_REST: Final = (
 
 
 class Judgement:
-    """Run `pass_on` after `world.live`; what does not hold is in `world.violations`."""
+    """The judgement. Run `pass_on` after `world.live`; violations are added to
+    `world.violations`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -43,15 +44,16 @@ class Judgement:
     async def pass_on(self) -> None:
         world = self._world
         await world.healed()
-        # The heal may have started the broker just now: undecided ones would not be seen.
+        # The broker may have just started: before its shards are loaded, open transactions are not
+        # visible.
         await self._until_loaded()
         await self._until_space_is_used()
-        # What is killed from here on has been stopped.
+        # From here on a broker is only killed after a stop, so its death is not observed.
         world.node.on_death = lambda broker: None
         await self._until_decided()
         await self._read_everything()
         await self._until_disconnected()
-        # A frame that the network had held back may have begun another transaction since.
+        # A held frame may have begun another transaction since.
         await self._until_decided()
         before = _view(world.node.broker)
         self._compare_memory(before)
@@ -72,10 +74,10 @@ class Judgement:
         await self._stop()
         world.node.kill()
 
-    # Rest.
+    # Waiting for rest.
 
     async def _until_loaded(self) -> None:
-        """A broker listens before its coordinators know all that is in their logs."""
+        """Wait until the coordinators have loaded. A broker listens before that."""
         world = self._world
         deadline_us = world.loop.now_us + 10_000_000
         broker = world.node.broker
@@ -86,14 +88,15 @@ class Judgement:
             await asyncio.sleep(0.001)
 
     async def _until_space_is_used(self) -> None:
-        """A full disk needs no restart: some seconds of space, and nothing of it is left."""
+        """Check that a full disk needs no restart: after some seconds of space nothing is
+        refused."""
         world = self._world
         if not world.inflicted["full"] + world.inflicted["full-at"]:
             return
         await Healing(world).watch()
 
     async def _until_decided(self) -> None:
-        """No transaction is open, and readers can read everything (I8)."""
+        """Wait until no transaction is open and readers can read everything (I8)."""
         world = self._world
         patience_us = world.options.transaction_timeout_ms * 1000 + 10_000_000
         deadline_us = world.loop.now_us + patience_us
@@ -107,7 +110,7 @@ class Judgement:
             await asyncio.sleep(0.05)
 
     async def _until_disconnected(self) -> None:
-        """The idle limit closes unused connections at the latest (I19)."""
+        """Wait until all connections are closed, at the latest by the idle limit (I19)."""
         world = self._world
         deadline_us = world.loop.now_us + 30_000_000
         while connections := len(world.node.broker._listener.connections):
@@ -117,14 +120,14 @@ class Judgement:
             await asyncio.sleep(0.2)
 
     async def _stop(self) -> None:
-        """Cleanly, and nothing of it is left: no task, no timer (I19)."""
+        """Stop cleanly, and check that no task and no timer is left (I19)."""
         world = self._world
         process = world.node.process
         assert process is not None
         await world.node.stop()
         await world.check_left(process)
 
-    # What readers get.
+    # Reading.
 
     async def _read_everything(self) -> None:
         world = self._world
@@ -179,7 +182,7 @@ class Judgement:
             if found is not None
         }
 
-    # What must hold.
+    # Checks.
 
     def _compare_memory(self, live: LiveBroker) -> None:
         world = self._world
@@ -188,7 +191,7 @@ class Judgement:
             world.violate(str(violation))
 
     def _compare_restart(self, before: LiveBroker, after: LiveBroker) -> None:
-        """Replay gives what was there, bit for bit (I12, I15)."""
+        """Check that the replayed state equals the state before the restart (I12, I15)."""
         world = self._world
         for name, was in before.partitions.items():
             now = after.partitions.get(name)
@@ -210,8 +213,8 @@ class Judgement:
             world.violate(str(violation))
         observe_files(world, logs)
         if lossy:
-            # What the coordinator has forgotten, or a partition its marker, is an operator's to
-            # find and abort (KIP-664).
+            # Some partitions may lack a marker, or the coordinator a transaction: finding and
+            # aborting these is an operator's task (KIP-664).
             return
         for violation in (*check_settled(logs), *world.promises.check(logs)):
             world.violate(str(violation))
@@ -248,7 +251,7 @@ class Judgement:
             self._check_table()
 
     def _check_table(self) -> None:
-        """What readers get of the compacted table (L11)."""
+        """Check the contents of the compacted table (L11)."""
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
         for index in range(world.options.topic_partitions):
@@ -263,7 +266,8 @@ class Judgement:
                 world.violate(violation)
 
     def _check_copies(self) -> None:
-        """Each input below the group's offset has one committed copy, the others none (I13)."""
+        """Check that each input below the group's offset has one committed copy, and others none
+        (I13)."""
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
         inputs = {
@@ -285,7 +289,7 @@ class Judgement:
             world.violate(str(violation))
 
     def _check_money(self) -> None:
-        """Every transfer took as much as it gave."""
+        """Check that every transfer took as much as it gave."""
         world = self._world
         seen = {
             value

@@ -1,4 +1,4 @@
-"""What a broker's cores hold in memory, as the plain values that the checkers compare."""
+"""The memory of a broker's cores, as plain values for the checkers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tests.simulation.checking.logs import AbortedRow, Producer
 
 
 def partition_view(partition: Partition, *, reads_files: bool = True) -> LivePartition:
-    """`reads_files`: all aborted transactions, for which files are read, and put right where they
-    are damaged; else those of the segments whose rows are in memory."""
+    """Return the view of a partition. With `reads_files` it has all aborted transactions: this
+    reads files, and repairs damaged ones. Without it, it has those of segments with rows in
+    memory."""
     log = partition._log
     return LivePartition(
         log_start_offset=log.log_start_offset,
@@ -49,11 +50,11 @@ def partition_view(partition: Partition, *, reads_files: bool = True) -> LivePar
 def transaction_views(
     coordinator: TransactionCoordinator,
 ) -> dict[tuple[int, str], LiveTransaction]:
-    """By partition of the coordinator's log and transactional id."""
+    """Return the transactions by partition of the coordinator's log and transactional id."""
     views = {}
     for index, shard in coordinator.runtime.shards():
         for name, live in shard.transactions.items():
-            if live.metadata.last_update_ms >= 0:  # else its first record is not committed
+            if live.metadata.last_update_ms >= 0:  # else the id's first record is not committed
                 views[index, name] = LiveTransaction(
                     live.metadata.producer_id,
                     live.metadata.producer_epoch,
@@ -68,7 +69,7 @@ def broker_view(
     transactions: TransactionCoordinator,
     groups: GroupCoordinator,
 ) -> LiveBroker:
-    """`partitions`: those this broker leads."""
+    """Return the broker's memory. `partitions`: those that this broker leads."""
     offsets, pending = offset_views(shard for _, shard in groups.runtime.shards())
     return LiveBroker(
         {partition.topic_partition: partition_view(partition) for partition in partitions},
@@ -81,7 +82,7 @@ def broker_view(
 def offset_views(
     shards: Iterable[GroupShard],
 ) -> tuple[dict[tuple[str, str, int], int], frozenset[tuple[str, str, int]]]:
-    """Committed offsets, and where undecided ones are, by (group, topic, partition)."""
+    """Return the committed and the pending offsets, by (group, topic, partition)."""
     offsets: dict[tuple[str, str, int], int] = {}
     pending: set[tuple[str, str, int]] = set()
     for shard in shards:

@@ -1,4 +1,4 @@
-"""The broker's own log of events while a world runs: kept, and searched for what must not be."""
+"""The broker's log events of a world, and a search for those that must not occur."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.simulation.process import CURRENT, Killed
 
 
 class LogCapture:
-    """`defects`: unexpected exceptions, as text."""
+    """A log handler. `defects`: unexpected exceptions, as text."""
 
     def __init__(self, now_us: Any) -> None:
         self._now_us = now_us

@@ -1,7 +1,7 @@
-"""A seeded event loop with simulated time: the same seed, the same order of everything.
+"""A seeded event loop with simulated time: the same seed gives the same order of everything.
 
-Time stands still while a callback runs and jumps to the next timer when nothing is ready; that
-nothing is scheduled either while a task waits is an error (a deadlock). Reaches into asyncio's
+Time stands still while a callback runs, and jumps to the next timer when no callback is ready. If
+no timer is scheduled either while a task waits, the loop raises Deadlock. It uses asyncio's
 `_ready`, `_scheduled` and `Handle`, which are the same in Python 3.11 to 3.13.
 """
 
@@ -25,16 +25,16 @@ class Deadlock(Exception):
 
 
 class TooLong(Exception):
-    """The bound on steps or simulated time: a livelock, or a world that is too large."""
+    """The limit of steps or simulated time: a livelock, or a world that is too large."""
 
 
 class Scheduling(Enum):
-    """Which of the ready callbacks runs next.
+    """The order of ready callbacks.
 
-    FIFO is asyncio's own order, and production's. PROCESSES draws a process and keeps the order
-    within it, RANDOM draws any callback. PRIORITIES always prefers the process of the highest
-    priority, which changes at a few drawn steps (PCT). STARVE lets one process run only when
-    no other code can.
+    FIFO is asyncio's own order, as in production. PROCESSES draws a process and keeps the order
+    within it, RANDOM draws any callback. PRIORITIES prefers the process of the highest priority,
+    which changes at a few drawn steps (PCT). STARVE runs one process only when no other code can
+    run.
     """
 
     FIFO = "fifo"
@@ -45,7 +45,7 @@ class Scheduling(Enum):
 
 
 class Network(Protocol):
-    """What makes the connections that product code asks the loop for."""
+    """Makes the connections that product code requests from the loop."""
 
     async def create_server(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
@@ -57,7 +57,8 @@ class Network(Protocol):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """`step_us`: how long a callback takes. `now_us` is the simulated time since the start."""
+    """The event loop. `step_us`: the duration of a callback. `now_us` is the simulated time since
+    the start."""
 
     _ready: Any
     _scheduled: Any
@@ -81,7 +82,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._rng = Random(seed)
         self._step_us = step_us
         self._max_steps = max_steps
-        # For PRIORITIES and STARVE: by process index, drawn when first met.
+        # For PRIORITIES and STARVE: by process index, drawn when the process is first seen.
         self._priorities: dict[int, float] = {}
         self._change_at = sorted(self._rng.randrange(20_000) for _ in range(3))
         self.set_exception_handler(self._note_failure)
@@ -91,10 +92,10 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.now_us / 1e6
 
     def mix(self, value: int) -> None:
-        """Make something that happened part of the trace."""
+        """Add an event to the trace."""
         self.trace = (self.trace * 1_000_003 ^ value) & _MASK
 
-    # What asyncio asks of a loop.
+    # Methods for asyncio.
 
     def _process_events(self, event_list: object) -> None:
         pass
@@ -103,7 +104,7 @@ class SimLoop(asyncio.BaseEventLoop):
         pass
 
     def _run_once(self) -> None:
-        # Many steps in one call: `run_forever` looks at `_stopping` after each.
+        # Many steps in one call, because `run_forever` checks `_stopping` after each call.
         ready = self._ready
         scheduled = self._scheduled
         pick = None if self._scheduling is Scheduling.FIFO else self._pick
@@ -196,7 +197,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._priorities[process.index] = found
         return found
 
-    # What product code asks of a loop.
+    # Methods for product code.
 
     async def create_server(  # type: ignore[override]  # only what our code passes
         self,
@@ -227,14 +228,14 @@ class SimLoop(asyncio.BaseEventLoop):
     # Processes.
 
     def resume(self, process: Process) -> None:
-        """What fell due while it was paused is ready now, all at once."""
+        """Resume a process: all its callbacks that fell due during the pause are ready now."""
         process.state = RUNNING
         self._ready.extend(process.held)
         process.held.clear()
 
     def timers_of(self, process: Process) -> list[asyncio.TimerHandle]:
-        """Those that have not fired and are not cancelled: none may outlive a clean stop. Bytes on
-        their way belong to the network."""
+        """Return the timers of a process that have neither fired nor been cancelled: a clean stop
+        must leave none. Bytes in flight belong to the network."""
         return [
             timer
             for timer in self._scheduled

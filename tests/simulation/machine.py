@@ -19,12 +19,13 @@ from tests.server.metadata.memory_store import MemoryStore
 from tests.simulation.clock import SimClock
 from tests.simulation.files import SimFiles
 
-# Few, so that worlds of some partitions have other requests in between; time stands still within.
+# A small number, so that other requests come between slices also in worlds of a few partitions.
+# Time stands still within a slice.
 STEPS_PER_SLICE = 3
 
 
 class SimDirectory(DataDirectory):
-    """The data directory on a simulated disk, which no other process can take."""
+    """The data directory on a simulated disk, which no other process can use."""
 
     def __init__(self, files: SimFiles) -> None:
         super().__init__("/simulated")
@@ -50,7 +51,7 @@ class SimDirectory(DataDirectory):
 
 
 class SimMachine:
-    """For one start of a broker; disk, store and clock outlive it."""
+    """The computer for one start of a broker; disk, store and clock outlive it."""
 
     def __init__(self, files: SimFiles, store: MemoryStore, clock: SimClock, rng: Random) -> None:
         self.clock = clock

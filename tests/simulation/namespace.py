@@ -1,5 +1,4 @@
-"""Names of files and directories: as the process sees them, and as they would be after a power
-loss."""
+"""Names of files and directories, as a process sees them and as a power loss would leave them."""
 
 from __future__ import annotations
 
@@ -8,9 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """One file's bytes: `data` in the page cache, `durable` on the platter, and the writes that
-    make the difference, in their order: (position, bytes), or (size, None) for a truncation.
-    `changes` were ever made, of which `synced` are on the platter."""
+    """One file's bytes: `data` in the page cache, `durable` on the platter, and the writes between
+    these in order: (position, bytes), or (size, None) for a truncation. `changes` counts all
+    changes, `synced` those on the platter."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -21,7 +20,7 @@ class Inode:
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """One change of directories. `kind`: create, mkdir, rename, unlink; `inode` for create."""
+    """One change of a name. `kind`: create, mkdir, rename, unlink; `inode` for create."""
 
     kind: str
     path: str
@@ -30,12 +29,12 @@ class NameChange:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Those whose fsync makes it last."""
+        """Return the directories to sync to make the change durable."""
         directory = parent(self.path)
         return (directory, parent(self.target)) if self.kind == "rename" else (directory,)
 
     def below(self, source: str, target: str) -> NameChange:
-        """The same change, if its directory `source` is called `target` now."""
+        """Return the same change after directory `source` was renamed to `target`."""
 
         def moved(path: str) -> str:
             return target + path[len(source) :] if path.startswith(f"{source}/") else path
@@ -48,8 +47,8 @@ def parent(path: str) -> str:
 
 
 class Namespace:
-    """Files by path, and directories; the root is "". Dictionaries only: their order is that of
-    what happened."""
+    """Files by path, and directories; the root is "". Both are dictionaries, which keep the order
+    of events."""
 
     def __init__(self) -> None:
         self.files: dict[str, Inode] = {}
@@ -62,7 +61,8 @@ class Namespace:
         return other
 
     def apply(self, change: NameChange) -> None:
-        """Fine if it does not fit: an earlier change may have been lost."""
+        """Apply a change. A change that does not fit is skipped, because an earlier one may have
+        been lost."""
         match change.kind:
             case "create":
                 if change.inode is not None and parent(change.path) in self.directories:

@@ -1,4 +1,4 @@
-"""The network: its listeners, how connections come to be, and how they break."""
+"""The network: listeners, connections, and how these break."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Socket:
         return self
 
     def listen(self, backlog: int) -> None:
-        """A port is taken where it is bound: `create_server` has refused a second server."""
+        """Start to listen. The port was taken at `create_server`, which refuses a second server."""
 
     def __enter__(self) -> _Socket:
         return self
@@ -37,7 +37,7 @@ class _Socket:
 
 
 class SimServer:
-    """What `loop.create_server` gives."""
+    """The result of `loop.create_server`."""
 
     def __init__(self, net: SimNet, factory: Factory, host: str, port: int) -> None:
         process = CURRENT.get()
@@ -59,7 +59,7 @@ class SimServer:
 
 
 class Link:
-    """One connection: both of its ends."""
+    """A connection with its two ends."""
 
     def __init__(self, client: SimTransport, server: SimTransport, owners: list[Process]) -> None:
         self.client = client
@@ -68,8 +68,8 @@ class Link:
 
 
 class SimNet:
-    """`weather` may change at any time. `watch` sees every write of clients and sends it on, or
-    not."""
+    """The network. `weather` may change at any time. `watch` sees every write of clients, and
+    forwards it or not."""
 
     def __init__(self, loop: SimLoop, rng: Random) -> None:
         self._loop = loop
@@ -81,7 +81,7 @@ class SimNet:
         self.small_window = False
         self._opened = 0
 
-    # What the loop asks for.
+    # Methods for the loop.
 
     async def create_server(self, factory: Factory, host: str, port: int) -> SimServer:
         server = SimServer(self, factory, host, port or FIRST_PORT)
@@ -138,8 +138,8 @@ class SimNet:
         return link
 
     def _orphan(self, number: int, end: SimTransport) -> None:
-        """The process at `end` is gone: the kernel says so to the other side, and what it had
-        written may still arrive."""
+        """The process at `end` has ended: the kernel notifies the other end, and written bytes may
+        still arrive."""
         link = self.links.get(number)
         if link is None:
             return
@@ -161,17 +161,17 @@ class SimNet:
         return [self.links[number] for number in sorted(self.links)]
 
     def reset(self, link: Link) -> None:
-        """Both ends see it broken; what was under way is lost in one or both directions."""
+        """Break a connection for both ends; bytes in flight are lost in one or both directions."""
         if self._rng.random() < 0.5:
             link.client.outgoing.lose()
         link.server.outgoing.lose()
         link.client.break_off()
         link.server.outgoing.ended = True
-        # The other end learns it behind what still arrives.
+        # The other end notices it after the bytes that still arrive.
         link.client.outgoing.end()
 
     def vanish(self, link: Link) -> None:
-        """Half open: nothing arrives in either direction, and neither end learns it."""
+        """Break a connection without a notice: nothing arrives in either direction."""
         link.client.outgoing.cut = link.server.outgoing.cut = True
 
     def hold(self, link: Link, for_us: int) -> None:

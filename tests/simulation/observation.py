@@ -1,5 +1,5 @@
-"""Rare states seen from outside: what a broker held when it died, what it said, what its files
-hold."""
+"""Rare states seen from outside: in a broker's memory at its death, in its log events, in its
+files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def observe_death(world: World, broker: Broker) -> None:
-    """The broker has just been killed: what did it leave half done?"""
+    """Note the unfinished work of a broker that was just killed."""
     met = world.sometimes.met
     for _, shard in broker.transactions.runtime.shards():
         for live in shard.transactions.values():
@@ -63,7 +63,7 @@ def observe_death(world: World, broker: Broker) -> None:
 
 
 def observe_events(world: World) -> None:
-    """What the broker has said of itself."""
+    """Note the broker's log events."""
     met = world.sometimes.met
     for _, _, event in world.capture.events:
         match event["event"]:
@@ -92,7 +92,7 @@ def observe_events(world: World) -> None:
 
 
 def observe_files(world: World, logs: Mapping[TopicPartition, PartitionLog]) -> None:
-    """What the logs tell of what happened."""
+    """Note the contents of the logs."""
     met = world.sometimes.met
     for (topic, _), log in sorted(logs.items()):
         if log.start > 0 and not log.is_internal:

@@ -1,5 +1,5 @@
-"""What one seed's world is like: drawn from the seed, so that different seeds look in different
-places (swarm testing)."""
+"""The options of a world, drawn from its seed: different seeds test different combinations (swarm
+testing)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.simulation.loop import Scheduling
 
-# Kinds of faults that a period may draw from; a quarter of the periods have none.
+# Kinds of faults in a period; a quarter of the periods have none.
 FAULT_KINDS: Final = (
     "kill",
     "kill-inside",
@@ -28,10 +28,10 @@ FAULT_KINDS: Final = (
     "wall-step",
     "wall-freeze",
 )
-# Instead of a kill, where acknowledged means synced.
+# Replaces a kill if acknowledged records are synced.
 POWER_KINDS: Final = ("power", "power-inside")
 
-# A world with fewer transactions says too little: it has failed.
+# A world with fewer transactions proves too little and counts as failed.
 LEAST_TRANSACTIONS: Final = 50
 
 
@@ -47,7 +47,7 @@ class Options:
     coalescing: float
     clogging: float
     small_window: bool
-    # Probability that a frame of a client is sent again on another connection, and how much later.
+    # The probability that a client's frame is sent again on another connection, and the delay.
     replaying: float
     replay_after_us: tuple[int, int]
     drift_ppm: int
@@ -73,8 +73,8 @@ class Options:
 
     @property
     def is_lossy(self) -> bool:
-        """The power fails, and no setting has promised that acknowledged records survive: only what
-        is left must be sound."""
+        """Return True if the power fails without a setting that protects acknowledged records. Then
+        the remaining data only has to be consistent."""
         return not self.flush_on_ack and any(kind in POWER_KINDS for kind in self.kinds)
 
 
@@ -120,7 +120,7 @@ def draw_options(rng: Random) -> Options:
 
 
 def draw_workloads(rng: Random) -> dict[str, int]:
-    """How many clients of each kind."""
+    """Draw the number of clients of each kind."""
     drawn = {
         "append": rng.choice((1, 2, 2)),
         "reader": 1,

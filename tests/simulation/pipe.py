@@ -1,4 +1,4 @@
-"""One direction of a connection: bytes in order, in pieces and late, as TCP gives them."""
+"""One direction of a connection. Bytes arrive in order, but in pieces and late, as over TCP."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from tests.simulation.loop import SimLoop
     from tests.simulation.transport import SimTransport
 
-# Cuts of one write at most: enough for every place of a header to be one.
+# Maximum number of cuts in a write: enough to cut every field of a header.
 _CUTS: Final = 6
 
 
 class Weather:
-    """How the network behaves right now; one for all connections, changed by faults."""
+    """The behavior of the network at the moment, for all connections; faults change it."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.latency_us = (50, 400)
-        # Probabilities: a write is cut into pieces, pieces that are due are read as one, a write
-        # is held up for long.
+        # Probabilities: a write is cut into pieces, due pieces are read as one, a write is delayed
+        # for long.
         self.segmentation = 0.0
         self.coalescing = 0.5
         self.clogging = 0.0
@@ -48,8 +48,8 @@ class Weather:
 
 
 class Pipe:
-    """From `sender` to `receiver`, both set once the connection stands. An empty piece is the
-    end of the stream."""
+    """A pipe from `sender` to `receiver`; both are set after the connect. An empty piece is the end
+    of the stream."""
 
     receiver: SimTransport
     sender: SimTransport
@@ -60,11 +60,11 @@ class Pipe:
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._last_due_us = 0
         self._armed = False
-        # Bytes under way, and all that were ever sent.
+        # Bytes in flight, and all bytes that were ever sent.
         self.size = 0
         self.sent = 0
         self.held_until_us = 0
-        # Nothing arrives any more, and neither end learns it (a peer that has vanished).
+        # Nothing arrives any more, and neither end notices it (a peer that has vanished).
         self.cut = False
         self.ended = False
 
@@ -81,7 +81,7 @@ class Pipe:
         self.arm()
 
     def end(self) -> None:
-        """The sender has closed: the receiver learns it behind all that was sent."""
+        """Close the sender's side: the receiver notices it after all sent bytes."""
         if not self.ended:
             self.ended = True
             due_us = max(self._last_due_us, self._loop.now_us + self._weather.latency_us[0])
@@ -89,18 +89,19 @@ class Pipe:
             self.arm()
 
     def lose(self) -> None:
-        """What is under way never arrives."""
+        """Lose all bytes in flight."""
         self._pieces.clear()
         self.sent -= self.size
         self.size = 0
 
     def hold(self, for_us: int) -> None:
-        """Nothing arrives for that long, however much is sent."""
+        """Delay everything by this time, however much is sent."""
         self.held_until_us = max(self.held_until_us, self._loop.now_us + for_us)
 
     @property
     def arrived_end(self) -> bool:
-        """Whether the end of the stream is here, even if what precedes it is not read yet."""
+        """Return True if the end of the stream has arrived, even if bytes before it are not read
+        yet."""
         if not self._pieces or self.cut:
             return False
         due_us, piece = self._pieces[-1]

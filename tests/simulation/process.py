@@ -1,7 +1,7 @@
-"""The process that a callback belongs to: the processes of the simulated world.
+"""The processes of the simulated world, and the process of a callback.
 
-A process is a context variable, so that everything that a process starts is its own without
-any code for it. The loop drops the callbacks of a dead process and keeps those of a paused one.
+A process is a context variable, so everything that it starts belongs to it without further code.
+The loop drops the callbacks of a dead process and keeps those of a paused one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ T = TypeVar("T")
 RUNNING: Final = 0
 PAUSED: Final = 1
 DEAD: Final = 2
-# How often a coroutine may await something more in its `finally`.
+# Maximum number of awaits in a coroutine's `finally`.
 _LAST_WORDS: Final = 20
 
 
 class Killed(BaseException):
-    """The process ends in the middle of what it does: nothing of it may catch this."""
+    """Ends a process in the middle of its work. No code of the process may catch this."""
 
 
 class Process:
-    """`index` is its place in the order of starts: never an address, so that seeds repeat."""
+    """A process. `index` is its number in the order of starts, never an address, so that seeds
+    repeat."""
 
     def __init__(self, name: str, index: int) -> None:
         self.name = name
@@ -33,10 +34,10 @@ class Process:
         self.state = RUNNING
         self.context: Context = copy_context()
         self.context.run(CURRENT.set, self)
-        # Callbacks that fell due while it was paused, in their order.
+        # Callbacks that fell due during a pause, in order.
         self.held: list[asyncio.Handle] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        # Called when it dies: its connections, its open files.
+        # Callbacks for its death: its connections, its open files.
         self.on_death: list[Callable[[], None]] = []
 
     @property
@@ -48,8 +49,8 @@ class Process:
         return loop.create_task(work, context=self.context.copy())
 
     async def run(self, work: Coroutine[Any, Any, Any]) -> bool:
-        """Run `work` in this process from outside: whether it came to its end before the process
-        died. Raises what it raises."""
+        """Run `work` in this process. Return True if it ended before the process died. Raises the
+        exceptions of `work`."""
         ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def died() -> None:
@@ -66,7 +67,7 @@ class Process:
                 ended.set_result(error is None)
 
         self.on_death.append(died)
-        # In no process's context, so that it is heard of even when the process is dead.
+        # Outside the process's context, so that the callback also runs if the process is dead.
         self.start(work).add_done_callback(done, context=Context())
         try:
             return await ended
@@ -75,20 +76,20 @@ class Process:
                 self.on_death.remove(died)
 
     def die(self) -> None:
-        """Nothing of it runs any more; what it held of the world is let go."""
+        """Kill the process: nothing of it runs any more, and its resources are released."""
         if self.state == DEAD:
             return
         self.state = DEAD
         self.held.clear()
         for task in self.tasks:
-            # It will never end, and that is how it should be.
+            # It never ends, as intended.
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # not in typeshed
         releases, self.on_death = self.on_death, []
         for release in releases:
             release()
 
     def bury(self) -> None:
-        """Do now what its coroutines would do when they are collected, without a listener."""
+        """Close its coroutines now, as garbage collection would, with exceptions ignored."""
         self.die()
         for task in self.tasks:
             work = task.get_coro()
@@ -96,7 +97,7 @@ class Process:
                 try:
                     work.close()
                 except BaseException:
-                    continue  # it awaits something while it is closed
+                    continue  # it awaits something during its close
                 break
         self.tasks.clear()
 

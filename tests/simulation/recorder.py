@@ -1,4 +1,4 @@
-"""Records what clients do while they do it, also of clients that die in the middle."""
+"""Records the operations of clients, also of clients that die during one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.simulation.process import Process
 
 
 class Attempt:
-    """One operation under way. `in_doubt` is set when its effect can no longer be ruled out: the
-    record was sent, or the commit."""
+    """One operation in progress. `in_doubt` is set once an effect is possible: the record or the
+    commit was sent."""
 
     def __init__(self, recorder: Recorder, process: Process, *, is_transaction: bool) -> None:
         self._recorder = recorder
@@ -40,7 +40,7 @@ class Attempt:
         process.on_death.append(self.abandon)
 
     def send(self, key: Key, value: Value) -> int:
-        """The index of the step, for `acked`."""
+        """Record a send. Return the index of the step for `acked`."""
         self.steps.append(Send(key, value))
         return len(self.steps) - 1
 
@@ -74,15 +74,15 @@ class Attempt:
         )
 
     def failed(self) -> None:
-        """It did not work: what is known of its effect depends on how far it came."""
+        """End a failed operation. Its outcome is FAIL, or INFO if it is in doubt."""
         self.end(Outcome.INFO if self.in_doubt else Outcome.FAIL)
 
     def outlive(self) -> None:
-        """What becomes of it is decided later, and not by the process that began it."""
+        """Keep the operation open after the death of its process: its outcome is decided later."""
         self._process.on_death.remove(self.abandon)
 
     def abandon(self) -> None:
-        """The process that did it is dead."""
+        """End the operation of a dead process."""
         self.failed()
 
 

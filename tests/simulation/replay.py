@@ -1,5 +1,5 @@
-"""Frames of clients that arrive a second time, over another connection and later: what a network
-may do to a client that has given up and tries again elsewhere (KAFKA-17754)."""
+"""Frames of clients that arrive a second time, later and over another connection: a network may do
+this to a client that closes a connection and retries on another (KAFKA-17754)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _HEAD: Final = struct.Struct(">ihh")
 
-# From which version on a repetition at any time must change nothing (KIP-890 part 2). Before, a
-# late EndTxn may end the next transaction: known, and why there is part 2.
+# A repetition must have no effect from these versions on (KIP-890 part 2). Before, a late EndTxn
+# may end the next transaction: a known exposure, and the reason for part 2.
 SAFE_FROM: Final[dict[int, int]] = {
     ApiKey.PRODUCE: 3,
     ApiKey.ADD_PARTITIONS_TO_TXN: 0,
@@ -32,20 +32,21 @@ SAFE_FROM: Final[dict[int, int]] = {
 
 
 def _is_of_part_2(frame: bytes, version: int) -> bool:
-    """Whether a Produce says which transaction it is of, and joins it by itself. Any other that
-    overtakes the one before it, or comes when a power loss has taken that, is taken for the first
-    of its producer, where the partition knows nothing of it: in Kafka too."""
+    """Return True if a Produce names its transaction and joins it itself. Any other Produce can
+    overtake the one before it, or arrive after a power loss has removed that one. If the partition
+    then has no state of the producer, it accepts the batch as the producer's first: Kafka does,
+    too."""
     client_id_size = int.from_bytes(frame[12:14], "big", signed=True)
     transactional_id_at = 14 + max(client_id_size, 0) + 1
     return version >= 12 and frame[transactional_id_at] != 0
 
 
 class _Deaf(asyncio.Protocol):
-    """Sends one frame, and hears no answer."""
+    """Sends one frame, and ignores the response."""
 
 
 class Replay:
-    """The net's watcher: every write of every client passes here."""
+    """Watches the network: it sees every write of every client."""
 
     def __init__(self, world: World, probability: float, after_us: tuple[int, int]) -> None:
         self._world = world
@@ -70,7 +71,8 @@ class Replay:
             position = end
 
     def _send_later(self, original: Pipe, frame: bytes, key: ApiKey, must_follow: bool) -> None:
-        """`must_follow`: the one before it, which has to be there still when it comes."""
+        """Send a copy of a frame later. `must_follow`: only if the frames before it have arrived
+        and no power loss followed."""
         delay_us = self._rng.randint(*self._after_us)
         self._world.inflicted[f"replayed {key.name}"] += 1
         mark, disk = original.sent, self._world.node.disk

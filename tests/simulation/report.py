@@ -1,4 +1,4 @@
-"""What is said of seeds: one that failed, and all of them together."""
+"""Printed reports of a seed that failed, and of a whole run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Figures:
     seeds: int = 0
     vacuous: int = 0
     transactions: int = 0
-    # Of the world that had the fewest, None before the first one.
+    # The fewest transactions of any world; None before the first world.
     fewest: int | None = None
     committed: int = 0
     simulated_s: float = 0.0

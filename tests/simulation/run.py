@@ -1,4 +1,4 @@
-"""One seed from start to verdict."""
+"""One seed from the start to its verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ FEW_COMMITS: Final = 10
 
 @dataclass(slots=True)
 class Verdict:
-    """`trace` is equal for equal runs. `seconds` of CPU, `simulated_s` of the world."""
+    """The result of a seed. `trace` is equal for equal runs. `seconds` are CPU time, `simulated_s`
+    the time of the world."""
 
     seed: int
     trace: int = 0
@@ -47,7 +48,7 @@ class Verdict:
 
     @property
     def is_vacuous(self) -> bool:
-        """So little was committed that the seed says nothing."""
+        """Return True if too little was committed to prove anything."""
         return self.committed < FEW_COMMITS
 
 
@@ -62,7 +63,7 @@ def faults_of(seed: int) -> list[Fault]:
 
 
 def run_seed(seed: int, *, without: Collection[int] = (), kind: type[World] = World) -> Verdict:
-    """`without`: numbers of faults that are left out."""
+    """Run a seed. `without`: numbers of faults to leave out."""
     faults = [fault for fault in faults_of(seed) if fault.number not in without]
     return run_world(seed, options_of(seed), faults, kind=kind)
 
@@ -70,7 +71,7 @@ def run_seed(seed: int, *, without: Collection[int] = (), kind: type[World] = Wo
 def run_world(
     seed: int, options: Options, faults: list[Fault], *, kind: type[World] = World
 ) -> Verdict:
-    """A world that a test has built: the seed draws the rest."""
+    """Run a world that a test has built. The seed draws the rest."""
     loop = SimLoop(seed, options.scheduling, step_us=options.step_us)
     capture = LogCapture(lambda: loop.now_us)
     started = time.process_time()

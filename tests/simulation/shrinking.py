@@ -1,4 +1,4 @@
-"""Fewer faults, the same kind of failure: what is left of the list tells what happened."""
+"""Find a shorter list of faults with the same kind of failure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 from tests.simulation.run import Verdict, faults_of, run_seed
 
-# A sentence without a name is known by so many of its first words.
+# A violation without a name is identified by its first words.
 _WORDS = 4
 
 
 def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[int]:
-    """The numbers of faults that can be left out of a world that failed, all of them together, so
-    that it still fails in one of the ways in which it did (delta debugging with pieces of halving
-    size)."""
+    """Return the numbers of faults that can be left out, all together, so that the world still
+    fails in one of the same ways (delta debugging with pieces of halving size)."""
     wanted = kinds_of(failed)
     left = [fault.number for fault in faults_of(failed.seed)]
     without: list[int] = []
@@ -36,12 +35,13 @@ def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[i
 
 
 def kinds_of(verdict: Verdict) -> set[str]:
-    """What has failed, without the places and numbers of one run."""
+    """Return the kinds of violations, without the places and numbers of one run."""
     return {_kind(violation) for violation in verdict.violations}
 
 
 def _kind(violation: str) -> str:
-    """An invariant's number, an anomaly's name, an exception's type, or how a sentence begins."""
+    """Return an invariant's number, an anomaly's name, an exception's type, or the first words of a
+    sentence."""
     lines = violation.strip().splitlines()
     line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
     invariant = re.search(r"\bI\d+\b", line)

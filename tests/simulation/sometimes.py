@@ -1,5 +1,5 @@
-"""Rare states that the swarm must meet, each by a name: one that is never met says that the swarm
-does not look there any more."""
+"""Rare states that the swarm must meet, each with a name. If one is never met, the swarm does not
+test it any more."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-# After so many seeds each of STATES must have been met.
+# After this many seeds each of STATES must have been met.
 ENOUGH_SEEDS: Final = 2_000
 
 STATES: Final = (
-    # What the broker held when it was killed (C-points of the crash matrix among them).
+    # In the broker's memory when it was killed (C-points of the crash matrix among them).
     "killed with a transaction open",
     "killed with some markers written",
     "killed before EMPTY was committed",
@@ -49,7 +49,7 @@ STATES: Final = (
     "torn end cut off",
     "rebuilt metadata",
     "rebuilt leader-epoch-checkpoint",
-    # What was undecided when the broker's memory was compared with its files.
+    # Undecided when the broker's memory was compared with its files.
     "a shard has loaded after the start",
     "after a start: a transaction is Ongoing",
     "after a start: a transaction is PrepareAbort",
@@ -90,14 +90,14 @@ STATES: Final = (
     "log not compacted",
     "log compaction refused by the disk",
     "log of many segments",
-    # Transactions, as the broker tells of them.
+    # Transactions in the broker's log events.
     "transaction aborted: newer instance",
     "transaction aborted: timed out",
     "producer refused: newer instance",
     "producer refused: timed out",
     "connection closed: idle",
     "connection closed: the broker stops",
-    # Transactions, as clients met them.
+    # Transactions in the clients' operations.
     "transactional id taken over",
     "commit outcome unknown",
     "commit refused, abortable",
@@ -129,7 +129,7 @@ STATES: Final = (
     "client met COORDINATOR_NOT_AVAILABLE",
     "client met NETWORK_EXCEPTION",
     "client met REQUEST_TIMED_OUT",
-    # What is in the logs at the end.
+    # In the logs at the end.
     "two transactions open in one partition",
     "committed and aborted transaction interleaved",
     "committed transaction over several segments",
@@ -139,14 +139,14 @@ STATES: Final = (
     "marker of a later coordinator",
     "marker without data",
     "producer epoch above ten",
-    # What transactions do not promise, and so may happen.
+    # Allowed, because transactions do not promise otherwise.
     "allowed G0",
     "allowed int-send-skip",
 )
 
 
 class Sometimes:
-    """`met(name)` in passing; names that are not in STATES are counted, and need not come back."""
+    """Counts states. `met(name)` also counts names outside STATES, which no run has to meet."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

@@ -1,5 +1,5 @@
-"""Worlds whose transactional ids are about to run out of epochs; `--seeds n --first 1000000` has
-more of them."""
+"""Worlds with transactional ids that run out of epochs; `--seeds n --first 1000000` runs more of
+them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.report import failure_lines
 from tests.simulation.run import run_seed
 
 WORLDS = 4
-# Until producer ids have rotated in both ways.
+# Maximum number of worlds until producer ids have rotated in both ways.
 AT_MOST = 40
 ROTATIONS = {"producer id rotated at a decision", "producer id rotated by InitProducerId"}
 

@@ -1,8 +1,8 @@
-"""The crash matrix of one broker: points C0 to C14 x commit and abort x
-transaction versions 1 and 2 x kill, power loss, pause x what the client does then.
+"""The crash matrix of one broker: points C0 to C14 x commit and abort x transaction versions 1 and
+2 x kill, power loss, pause x the client's behavior after it.
 
-Every cell: one outcome everywhere, the one that the client got; nothing promised is lost; all
-invariants; LSO = HW; a new transaction of the same id succeeds.
+In every cell there is one outcome everywhere, the one that the client got; no promised record is
+lost; all invariants hold; LSO = HW; a new transaction of the same id succeeds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def play(cell: Cell) -> None:
 
 
 def check_state_found(cell: Cell) -> None:
-    """What the next process found on the disk is what the table allows."""
+    """Check that the next process found one of the states that the table allows."""
     if cell.fault.is_promised and not cell.fault.pause_ms:
         (last,) = cell.found
         assert last.state is not None
@@ -88,8 +88,9 @@ def check_nothing_is_held_back(world: World) -> None:
 
 
 def abort_hanging(cell: Cell) -> None:
-    """Where the end of the coordinator's log is lost, records may be left that no coordinator knows
-    of: an operator aborts them, as `kafka-transactions abort` does (KIP-664)."""
+    """Abort hanging transactions as an operator does with `kafka-transactions abort` (KIP-664). If
+    the end of the coordinator's log is lost, the coordinator may not know a transaction with
+    records."""
     cell.rest(TIMEOUT_MS + 2_000)
     for partition in cell.world.partitions.values():
         for transaction in partition._log.producers.ongoing_transactions():
@@ -109,7 +110,7 @@ def abort_hanging(cell: Cell) -> None:
 
 
 def take_over(cell: Cell) -> None:
-    """A newer instance with the id gets a working producer."""
+    """Check that a newer instance with the id gets a working producer."""
     world = cell.world
     for _ in range(40):
         response = world.init()
@@ -134,7 +135,7 @@ def take_over(cell: Cell) -> None:
 
 
 def check_outcome(cell: Cell) -> None:
-    """One outcome on all partitions and for the offsets, and it is the one that was answered."""
+    """Check that all partitions and the offsets have one outcome, the same as in the response."""
     if not cell.fault.is_promised:
         return
     values = {partition: cell.world.read(partition) for partition in DATA}
@@ -153,7 +154,7 @@ def check_outcome(cell: Cell) -> None:
     if ONGOING not in cell.point.survivors:
         assert outcome == cell.committed
     elif cell.client is not Client.RETRIES and PREPARED not in cell.point.survivors:
-        # A process that stood still goes on with what it had begun: C5 is decided then.
+        # A process that was paused finishes its request: C5 is decided then.
         assert not outcome or cell.fault.pause_ms
     live = cell.world.transactions.owner("t")[1].get("t")
     assert live is not None
@@ -161,8 +162,7 @@ def check_outcome(cell: Cell) -> None:
 
 
 def check_zombie(cell: Cell) -> None:
-    """The first instance comes back once more: it is refused everywhere, and nothing changes (Z2 to
-    Z5)."""
+    """Check that the first instance is refused everywhere and changes nothing (Z2 to Z5)."""
     world = cell.world
     before = {path: bytes(node.data) for path, node in world.files.nodes.items()}
     responses: list[Any] = []

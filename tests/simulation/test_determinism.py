@@ -1,4 +1,4 @@
-"""One seed is one course of events, in every process and on every supported Python."""
+"""A seed gives the same events in every process and on every supported Python."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 12, 30, 37)
-# Simulated time is months away.
+# Simulated time may be months away from real time.
 REAL_MS = 3_600_000
 
 
 @cache
 def here() -> list[str]:
-    """Of this process."""
+    """Return the traces of this process."""
     return [f"{run_seed(seed).trace:012x}" for seed in SEEDS]
 
 
 def traces(python: str, hash_seed: str) -> list[str]:
-    """Of a fresh interpreter."""
+    """Return the traces of a fresh interpreter."""
     program = (
         "from tests.simulation.run import run_seed\n"
         f"for seed in {SEEDS}: print(f'{{run_seed(seed).trace:012x}}')"
@@ -59,7 +59,8 @@ def test_the_same_seed_is_the_same_trace_on_every_python(version: str, tmp_path:
 
 
 def test_clients_in_other_threads_change_nothing() -> None:
-    """Those that Spark's tests leave behind, for one: they draw, and look at the clock."""
+    """Spark's tests, for example, leave clients in other threads, which draw random numbers and
+    read the clock."""
     ended = threading.Event()
 
     def go_on() -> None:

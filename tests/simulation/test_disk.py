@@ -1,4 +1,4 @@
-"""What a sync promises, and what it does not."""
+"""The promises of a sync, and their limits."""
 
 from __future__ import annotations
 

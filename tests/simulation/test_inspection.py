@@ -1,5 +1,5 @@
-"""Brokers that load too little, each by one change: what they do wrong is seen when they come up,
-and not only, or not at all, when everything has come to rest."""
+"""Brokers that load too little, each by one change: an inspection after the start finds what a
+check at the end finds later or never."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oncelog_server.transaction.shard import TransactionShard
 from tests.simulation import world
 from tests.simulation.run import run_seed
 
-# Some of them crash with a transaction open. World 4 is short and shows every defect below.
+# Seeds with crashes during open transactions. World 4 is short and shows every defect below.
 SHORT = 4
 SEEDS = (SHORT, *(seed for seed in range(40) if seed != SHORT))
 
@@ -26,7 +26,7 @@ def nothing(_: world.World) -> None:
 
 
 def at_rest(seed: int) -> list[str]:
-    """The violations of a world that is looked at in the end alone."""
+    """Return the violations of a world that is only checked at its end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(world, "inspect_start", nothing)
         patch.setattr(world, "inspect_loaded", nothing)
@@ -35,7 +35,7 @@ def at_rest(seed: int) -> list[str]:
 
 
 def seen(invariant: str) -> Iterator[tuple[int, list[str]]]:
-    """Seeds whose first violation is one of `invariant` after a start."""
+    """Return the seeds with an `invariant` violation after a start as their first violation."""
     for seed in SEEDS:
         found = run_seed(seed).violations
         if found and f"after a start: {invariant}" in found[0]:

@@ -1,4 +1,4 @@
-"""Of a world that failed, what is left after shrinking is what it takes to fail like that."""
+"""After shrinking, the faults that are left are those that the failure needs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from tests.simulation.run import Verdict, faults_of
 from tests.simulation.shrinking import kinds_of, shrink
 
-# Enough of them to be distinct.
+# Enough seeds for several different failures.
 SEED = next(seed for seed in range(1_000) if len(faults_of(seed)) >= 8)
 FAULTS = [fault.number for fault in faults_of(SEED)]
 Run = Callable[..., Verdict]
 
 
 def failing(rule: Callable[[set[int]], list[str]]) -> Run:
-    """A world whose violations follow from the faults that are left."""
+    """Return a fake world with violations that follow from the faults that are left."""
 
     def run(seed: int, *, without: Collection[int] = ()) -> Verdict:
         return Verdict(seed, violations=rule(set(FAULTS) - set(without)))
@@ -40,7 +40,7 @@ def test_without_any_fault_it_fails_as_well() -> None:
 
 
 def test_another_failure_is_not_taken_for_it() -> None:
-    """With less it fails too, but at something else."""
+    """With fewer faults the world fails too, but in another way."""
     needed = FAULTS[2]
     run = failing(lambda left: ["I3 in-0: gap at 7" if needed in left else "I9 in-1: lost 3"])
     assert left_by(run) == [needed]

@@ -1,4 +1,5 @@
-"""Worlds that are built, not drawn: each shows that what it is about has really happened."""
+"""Worlds that are built, not drawn: each test first shows that its situation has really
+occurred."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def check(verdict: Verdict) -> None:
 def test_a_world_of_one_writer_is_as_large_as_promised() -> None:
     verdict = run_world(SEED, ONE_WRITER, [])
     check(verdict)
-    # The writer has gone on beyond what its options ask of it.
+    # The writer has continued beyond its own quota.
     assert verdict.transactions >= LEAST_TRANSACTIONS > FEW
 
 
@@ -88,14 +89,14 @@ def test_a_world_that_is_too_small_has_failed(monkeypatch: pytest.MonkeyPatch) -
     assert any(f", {verdict.transactions} at least" in line for line in figures.lines())
 
 
-# --- what an inspection may meet
+# --- situations for an inspection
 
 
 SLOW_US = 500_000
 
 
 class Resigning(World):
-    """In the end a coordinator resigns while a record of it is being synced."""
+    """A world in which a coordinator resigns while a record of it is being synced."""
 
     async def live(self, faults: list[Fault]) -> None:
         await super().live(faults)
@@ -113,7 +114,7 @@ class Resigning(World):
         process.context.run(partition.resign)
         inspect_running(self)
         await asyncio.sleep(2 * SLOW_US / 1e6)
-        # The record is committed now, and the coordinator has not heard of it.
+        # The record is committed now, and the resigned coordinator does not know it.
         assert partition.high_watermark == partition.log_end_offset
         found = shard.get("late")
         assert found is None or not found.is_listed
@@ -128,11 +129,11 @@ def test_a_coordinator_that_has_resigned_is_not_compared_with_its_log() -> None:
     assert verdict.inflicted["resigned"] == 1
 
 
-# --- frames that come a second time
+# --- frames that arrive twice
 
 
 class Surroundings:
-    """As much of a world as the repetition of frames has to do with, on a network of its own."""
+    """The part of a world that the repetition of frames needs, with a network of its own."""
 
     def __init__(self, loop: SimLoop) -> None:
         self.net = loop.network = SimNet(loop, Random(SEED))
@@ -158,8 +159,8 @@ class Hearing(asyncio.Protocol):
 
 
 def frames_heard(transactional_id: str | None, *, power_losses: int) -> int:
-    """How often the broker gets a frame of Produce v12, where so many power losses come between
-    the frame and its repetition."""
+    """Return how often the broker gets a frame of Produce v12, with this number of power losses
+    between the frame and its repetition."""
     Hearing.heard = b""
     request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=1_000)
     _, parts = Requests("client").send(request, 12)
@@ -203,5 +204,6 @@ async def _connection(loop: SimLoop) -> tuple[asyncio.Transport, asyncio.BasePro
 def test_a_frame_of_before_KIP_890_part_2_does_not_come_again_over_a_power_loss(
     transactional_id: str | None, power_losses: int, heard: int
 ) -> None:
-    """The power loss may have taken the batch before it, of which it is no repetition then."""
+    """A power loss may have removed the batch before the frame, so that the frame is no
+    repetition."""
     assert frames_heard(transactional_id, power_losses=power_losses) == heard

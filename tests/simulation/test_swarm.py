@@ -1,4 +1,4 @@
-"""A few worlds in each run of the tests; `make simulate SEEDS=n` for more."""
+"""A few worlds in each test run; `make simulate SEEDS=n` runs more."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_nothing_is_lost_torn_or_doubled(first: int) -> None:
         assert not verdict.failed, "\n".join(failure_lines(verdict))
         committed += verdict.committed
         inflicted += verdict.inflicted.total()
-    # Whatever the seeds draw, so much has happened in them.
+    # Minimum figures of these worlds, whatever the seeds draw.
     assert committed >= EACH * FEW_COMMITS
     assert inflicted >= EACH

@@ -1,9 +1,9 @@
-"""The cluster's transaction.version goes from 2 to 0 and back while all clients work (V2m).
+"""The cluster's transaction.version changes from 2 to 0 and back while all clients work (V2m).
 
-There is no request for it yet: the record that it would write is changed in the metadata store,
-from where the broker reports it to every client that connects. A client has the protocol of the
-version at the beginning of its transaction; transactions of both kinds are open meanwhile, and
-broker and network fail as in every other world. The judgement is that of all worlds, too.
+No request changes it yet, so the test changes the record in the metadata store; the broker reports
+it to every client that connects. A client uses the version at the beginning of its transaction, so
+transactions of both versions are open at the same time. Broker and network fail, and the result is
+checked, as in every other world.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tests.simulation.world import World
 WORLDS = 18
 EACH = 6
 FLIPS_US = range(150_000, 3_000_000, 200_000)
-# What the worlds must have met.
+# States that the worlds must meet.
 OPEN = "a transaction of the other kind was open when the version became"
 BOTH = "an id has had transactions of both kinds"
 
 
 class Flipping(World):
-    """Whose version changes a few times a second."""
+    """A world that changes its transaction.version a few times a second."""
 
     async def live(self, faults: list[Fault]) -> None:
         for number, at_us in enumerate(FLIPS_US):
@@ -43,7 +43,8 @@ class Flipping(World):
         await super().live(faults)
 
     def flip(self, level: int) -> None:
-        """And break every connection: a client that connects gets the version."""
+        """Change the version, and break every connection: a client learns the version when it
+        connects."""
         if self.is_healed:
             return
         with suppress(BrokenBatch):  # a file may be torn while the broker is down
@@ -54,7 +55,7 @@ class Flipping(World):
             self.net.reset(link)
 
     def look(self, level: int) -> None:
-        """What is there of transactions of both kinds."""
+        """Count the transactions of both versions."""
         for (topic, _), log in logs_on(self.node.disk).items():
             if topic != TRANSACTION_STATE:
                 continue

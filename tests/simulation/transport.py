@@ -1,4 +1,4 @@
-"""One end of a simulated connection, as asyncio's protocols know transports."""
+"""One end of a simulated connection, as a transport of asyncio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ HIGH_WATER: Final = 64 << 10
 
 
 class SimTransport(asyncio.Transport):
-    """`context` is that of the process at this end. Call `open` once both ends exist."""
+    """A transport. `context` is that of the process at this end. Call `open` once both ends
+    exist."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class SimTransport(asyncio.Transport):
         self._write_paused = False
         self._lost = False
         self._high_water = HIGH_WATER
-        # Sees every write of this end before it leaves.
+        # Gets every write of this end before it is sent.
         self.watcher: Watcher | None = None
 
     def open(self) -> None:
@@ -62,7 +63,7 @@ class SimTransport(asyncio.Transport):
         self.incoming.arm()
 
     def feed(self, data: bytes) -> bytes:
-        """Give bytes to the protocol; those it did not take."""
+        """Give bytes to the protocol. Return those that it did not take."""
         protocol = self.protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             rest = memoryview(data)
@@ -86,7 +87,7 @@ class SimTransport(asyncio.Transport):
 
     @property
     def peer_has_closed(self) -> bool:
-        """What POLLRDHUP tells: the end of the stream has come, read or not."""
+        """Return True if the end of the stream has arrived, read or not (as POLLRDHUP tells)."""
         return self.incoming.arrived_end
 
     # Writing.
@@ -107,7 +108,7 @@ class SimTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def drained(self) -> None:
-        """The other end has read something."""
+        """Continue to write after the other end has read something."""
         if self._write_paused and self.outgoing.size <= self._high_water // 4:
             self._loop.call_soon(self._resume_writing, context=self.context)
 
@@ -125,7 +126,7 @@ class SimTransport(asyncio.Transport):
     def can_write_eof(self) -> bool:
         return False
 
-    # The end.
+    # Closing.
 
     def is_closing(self) -> bool:
         return self._closing
@@ -140,14 +141,14 @@ class SimTransport(asyncio.Transport):
         self.reset(None)
 
     def reset(self, error: Exception | None) -> None:
-        """Close without waiting; the other end finds out by what arrives next."""
+        """Close without waiting. The other end notices it at the next arrival."""
         if not self._closing:
             self._closing = True
             self.outgoing.end()
             self._loop.call_soon(self._lose, error, context=self.context)
 
     def break_off(self) -> None:
-        """The network, or the other process, has ended it: as by a RST."""
+        """End the connection for the network or the other process, as a RST does."""
         if not self._closing:
             self._closing = True
             error = ConnectionResetError("Connection reset by peer")

@@ -1,4 +1,4 @@
-"""One seed's world: a broker, its clients, what goes wrong, and in the end the judgement."""
+"""The world of one seed: a broker, its clients, its faults, and the judgement at the end."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ KINDS: dict[str, type[Client]] = {
 
 
 class World:
-    """`settle` must follow `live`: see `judgement`."""
+    """A world. Call `settle` after `live`: see `judgement`."""
 
     def __init__(self, seed: int, options: Options, loop: SimLoop, capture: LogCapture) -> None:
         self.seed = seed
@@ -79,9 +79,9 @@ class World:
         self.promises = Promises()
         self.amounts: dict[int, int] = {}
         self.ledger = Ledger()
-        # Of each copy: the partition and offset of what it was made from.
+        # Copied value -> the partition and offset of its source.
         self.copied_from: dict[int, tuple[int, int]] = {}
-        # Names of topics that were deleted and made again.
+        # Names of topics that were deleted and created again.
         self.recreated: set[str] = set()
         self.clients: list[Client] = []
         self.is_late = False
@@ -111,10 +111,10 @@ class World:
         if options.replaying:
             self.net.watch = Replay(self, options.replaying, options.replay_after_us)
 
-    # What its inhabitants ask for.
+    # Methods for the world's parts.
 
     def rng(self, name: str) -> Random:
-        """One for each purpose: what one draws changes nothing for the others."""
+        """Return a generator for one purpose: its draws do not change those of other purposes."""
         return Random(f"{self.seed}/{name}")
 
     def new_process(self, name: str) -> Process:
@@ -123,7 +123,7 @@ class World:
         return process
 
     def bury(self) -> None:
-        """After the end: every process that is left is dead, and nothing is said about it."""
+        """Kill all processes that are left, without any report."""
         for process in self._processes:
             process.bury()
 
@@ -160,8 +160,8 @@ class World:
         return all(client.ended for client in self.clients if isinstance(client, Feeder))
 
     async def check_left(self, process: Process) -> None:
-        """A process that has ended cleanly has left nothing behind: no task, no timer (I19)."""
-        # A turn for what was cancelled, and for files on their way out.
+        """Check that a process that ended cleanly has left no task and no timer (I19)."""
+        # One turn for cancelled tasks, and for files that are still being closed.
         await asyncio.sleep(1.0)
         if process.is_dead:
             return
@@ -183,7 +183,7 @@ class World:
         for wrong in not_durable(list(broker.partitions), directories, self.node.disk):
             self.violate(wrong)
 
-    # Its course.
+    # The run.
 
     @property
     def is_restarting(self) -> bool:
@@ -196,7 +196,7 @@ class World:
         self._work.append(self.loop.create_task(work, context=self.context.copy()))
 
     def restart_after(self, delay_us: int) -> None:
-        """The broker is down, or about to be: start it again."""
+        """The broker is down, or about to be: start it again after a while."""
         if not self._restarting:
             self._restarting = True
             self.background(self._restart(delay_us))
@@ -208,7 +208,7 @@ class World:
 
     async def _restart(self, delay_us: int, *, stop: bool = False) -> None:
         if stop:
-            # A paused one cannot stop.
+            # A paused broker cannot stop.
             self.node.resume()
             await self.stop()
         await asyncio.sleep(delay_us / 1e6)
@@ -216,7 +216,7 @@ class World:
         self._restarting = False
 
     async def stop(self) -> None:
-        """Cleanly, and then the process ends."""
+        """Stop the broker cleanly, then end its process."""
         await self.node.stop()
         self._is_stopping = True
         self.node.kill()
@@ -228,8 +228,8 @@ class World:
                 if await self.node.start():
                     break
             except Exception as error:
-                # A disk that fails is a reason not to start; anything else is looked at by the
-                # judgement, as the broker will not be up then.
+                # A broker may refuse to start on a failing disk. Any other reason is a violation
+                # that the judgement finds, as the broker is not up then.
                 self.sometimes.met("start refused")
                 self._last_refusal = repr(error)
                 if self.is_healed and attempt > 20:
@@ -242,7 +242,7 @@ class World:
         self.node.watch_loads(self._shard_loaded)
 
     def _shard_loaded(self) -> None:
-        """Once for all that load in this turn, between two events of the broker."""
+        """Note loaded shards once a turn, between two events of the broker."""
         if not self._looks_at_loads:
             self._looks_at_loads = True
             self.after(0, self._inspect_loaded)
@@ -253,7 +253,7 @@ class World:
             inspect_loaded(self)
 
     async def live(self, faults: list[Fault]) -> None:
-        """From the first start to the end of the last client, all faults between."""
+        """Run the world from the first start to the end of the last client, with all faults."""
         assert await self.node.start()
         await self._create_topics()
         self._make_clients()
@@ -271,7 +271,7 @@ class World:
         self.after(EVERY_US, self._inspect)
         horizon_us = self.options.periods * self.options.period_us
         self.after(horizon_us + 2_000_000, self.heal)
-        # Clients that are still at it then have had their time.
+        # Clients that still work then have exceeded their time.
         self.after(horizon_us + 12_000_000, lambda: setattr(self, "is_late", True))
         try:
             async with asyncio.timeout(horizon_us / 1e6 + 60):
@@ -311,7 +311,7 @@ class World:
                 self.clients.append(KINDS[kind](self, f"{kind}-{number}"))
 
     def heal(self) -> None:
-        """Nothing goes wrong any more; what failed is started again."""
+        """End all faults, and start what has failed."""
         if self.is_healed:
             return
         self.healing.set()
@@ -332,7 +332,7 @@ class World:
             self.stop_and_restart(1_000)
 
     async def healed(self) -> None:
-        """Until the broker is up for good."""
+        """Wait until the broker is up for good."""
         for _ in range(2_000):
             for task in self._work:
                 if task.done() and (error := task.exception()) is not None:
@@ -365,7 +365,7 @@ def _settings(options: Options) -> Settings:
         oncelog_flush_on_ack=options.flush_on_ack,
         log_segment_bytes=options.segment_bytes,
         transaction_state_log_segment_bytes=max(options.segment_bytes, 300),
-        # A group's metadata must fit into one.
+        # A group's metadata must fit into a segment.
         offsets_topic_segment_bytes=max(options.segment_bytes, 2_000),
         log_index_interval_bytes=options.index_interval_bytes,
         transaction_state_log_num_partitions=options.transaction_partitions,

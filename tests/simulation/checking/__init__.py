@@ -1,6 +1,6 @@
-"""What must hold, judged from the protocol alone: nothing here imports the server, the client or
+"""The checkers. They judge by the protocol alone, and import neither the server nor the client nor
 their codecs.
 
-`history` and `anomalies` judge what clients saw, `logs`, `invariants` and `decisions` what is in
-the files, `promises` and `live` whether answers and the running broker agree with them.
+`history` and `anomalies` judge what clients saw. `logs`, `invariants` and `decisions` judge the
+files. `promises` and `live` compare responses and the running broker with them.
 """

@@ -1,4 +1,4 @@
-"""The anomalies of jepsen.tests.kafka, and whether they may be."""
+"""The anomalies of jepsen.tests.kafka, and whether transactions allow them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.checking.version_order import VersionOrder
 
 
 def check_history(history: History) -> list[Anomaly]:
-    """Everything that is found; an error is what is not `allowed`."""
+    """Return every anomaly. Those that are not `allowed` are errors."""
     order = VersionOrder(history)
     return [
         *_reads(order),
@@ -28,7 +28,7 @@ def check_history(history: History) -> list[Anomaly]:
 
 
 def _reads(order: VersionOrder) -> Iterator[Anomaly]:
-    """Aborted reads, reads before the commit, and values out of nothing."""
+    """Find aborted reads, reads before the commit, and values that no client sent."""
     for operation in order.operations:
         own = {(send.key, send.value) for send in operation.sends}
         for key, offset, value in operation.polled():
@@ -67,7 +67,8 @@ def _lost_writes(order: VersionOrder) -> Iterator[Anomaly]:
 
 
 def _unseen(history: History, order: VersionOrder) -> Iterator[Anomaly]:
-    """To be asked once every key was read to its end: until then values are only not seen yet."""
+    """Find acknowledged values that were never read. Only keys that were read to their end
+    count."""
     for (key, value), writer in order.writers.items():
         if (
             key in history.complete
@@ -78,7 +79,7 @@ def _unseen(history: History, order: VersionOrder) -> Iterator[Anomaly]:
 
 
 def _steps_inside(order: VersionOrder) -> Iterator[Anomaly]:
-    """Order of polls and of sends inside one operation."""
+    """Find wrong orders of polls and sends inside one operation."""
     for operation in order.operations:
         last: dict[Key, int] = {}
         for key, _, value in operation.polled():
@@ -112,7 +113,7 @@ def _poll_step(
 
 
 def _steps_between(history: History, order: VersionOrder) -> Iterator[Anomaly]:
-    """Order of the polls and sends of one process from one operation to its next."""
+    """Find wrong orders of polls and sends of one process across operations."""
     position: dict[int, dict[Key, int]] = {}
     subscribed: set[int] = set()
     sent: dict[tuple[int, Key], int] = {}
@@ -153,7 +154,8 @@ def _first_polls(
 
 
 def _consumed_again(history: History) -> Iterator[Anomaly]:
-    """A committed group must not get a record twice; a process that only subscribes may."""
+    """Find records that a committed group got twice. A process that only subscribes may get records
+    twice."""
     subscribed: set[int] = set()
     consumed: set[tuple[int, Key, int]] = set()
     for event in history.events:

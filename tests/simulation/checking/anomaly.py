@@ -1,4 +1,4 @@
-"""One thing that a history shows and a log without faults would not."""
+"""An observation that a log without faults would not allow."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Anomaly(NamedTuple):
-    """`allowed`: not an error, by the promise of transactions (no isolation of writes, positions of
-    a group move with its members)."""
+    """`allowed`: not an error, because transactions do not promise it (writes are not isolated,
+    positions of a group move with its members)."""
 
     name: str
     what: str

@@ -1,4 +1,4 @@
-"""Record batches read from bytes, slowly and by the letter of the format (KIP-98, magic 2).
+"""A slow, literal reader of record batches (KIP-98, magic 2).
 
 All integers are big-endian; varints are zigzag. Compression: none and gzip.
 """
@@ -17,7 +17,7 @@ ABORT, COMMIT = 0, 1
 
 
 class BrokenBatch(ValueError):
-    """Bytes that are no batch, at a position in a file."""
+    """Invalid bytes in place of a batch, at a position in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class Batch:
 
     @property
     def marker(self) -> tuple[bool, int] | None:
-        """Whether it commits, and the coordinator epoch; None for anything but a marker."""
+        """Return whether the marker commits, and its coordinator epoch. Return None for any other
+        batch."""
         if not self.is_control:
             return None
         (record,) = self.records
@@ -78,7 +79,7 @@ class Batch:
 
 
 def read_batches(data: bytes) -> list[Batch]:
-    """All batches of a `.log` file. Raises BrokenBatch for anything that is not a whole one."""
+    """Return all batches of a `.log` file. Raises BrokenBatch if one is incomplete or invalid."""
     batches = []
     position = 0
     while position < len(data):

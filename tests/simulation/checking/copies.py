@@ -1,4 +1,4 @@
-"""I13: a loop of copying in transactions moves every record once, whatever became of its runs."""
+"""I13: a transactional copy loop copies every record once, whatever happened to its runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def check_copies(
     outputs: Iterable[tuple[P, int]],
     committed: Mapping[P, int],
 ) -> list[Violation]:
-    """`inputs`: the offsets of the records of each input partition. `outputs`: of each committed
-    copy, the partition and offset it was made from. `committed`: the group's offsets."""
+    """Check the copies. `inputs`: the offsets of each input partition's records. `outputs`: the
+    source partition and offset of each committed copy. `committed`: the group's offsets."""
     made = Counter(outputs)
     found = []
     for partition, offsets in inputs.items():

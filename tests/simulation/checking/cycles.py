@@ -1,7 +1,8 @@
 """Cycles of dependencies between operations (G0, G1c).
 
-ww: writer of a version to the writer of the next one. wr: writer of a value to each of its readers.
-Sessions: an operation to the next of its process, and to all that were invoked after it completed.
+ww: from the writer of a version to the writer of the next one. wr: from the writer of a value to
+each of its readers. Session and time: from an operation to the next of its process, and to all that
+began after its end.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Graph = dict[int, set[int]]
 
 
 def find_cycles(order: VersionOrder) -> Iterator[Anomaly]:
-    """One anomaly for each strongly connected component."""
+    """Return one anomaly for each strongly connected component."""
     operations = order.operations
     numbers = {id(operation): number for number, operation in enumerate(operations)}
     ww = _graph(_write_write(order), numbers)
@@ -27,7 +28,7 @@ def find_cycles(order: VersionOrder) -> Iterator[Anomaly]:
     for component in components(ww):
         yield Anomaly("G0", shown(component), allowed=True)
     for component in components(_union(wr, sessions)):
-        # Time alone has no cycle: there is a write-read edge in it.
+        # Edges of time alone form no cycle, so the cycle has a write-read edge.
         yield Anomaly("G1c", f"write-read and time only: {shown(component)}")
     for component in components(_union(ww, wr)):
         yield Anomaly("G1c", f"with inferred write-write edges: {shown(component)}", allowed=True)
@@ -84,8 +85,8 @@ def _process_order(operations: list[Operation]) -> Iterator[tuple[Operation, Ope
 
 
 def _real_time(operations: list[Operation]) -> Iterator[tuple[Operation, Operation]]:
-    """The edges from the newest operations that were complete when another began: what they imply
-    is not repeated."""
+    """Return an edge from each of the newest operations that had ended when another began. Edges
+    that follow from these are left out."""
     happened = [operation for operation in operations if operation.outcome is Outcome.OK]
     moments = [(op.invoked, 0, n) for n, op in enumerate(happened)]
     moments += [(op.completed, 1, n) for n, op in enumerate(happened)]
@@ -102,7 +103,8 @@ def _real_time(operations: list[Operation]) -> Iterator[tuple[Operation, Operati
 
 
 def components(graph: Graph) -> list[list[int]]:
-    """Strongly connected components of more than one node (Tarjan's, without recursion)."""
+    """Return the strongly connected components of more than one node (Tarjan's algorithm, without
+    recursion)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

@@ -1,5 +1,5 @@
-"""What must hold between `__transaction_state` and the markers in the partitions (I5 to I8, I10,
-I11), and in the life of each transactional id."""
+"""Checks between `__transaction_state` and the markers in the partitions (I5 to I8, I10, I11), and
+of the history of each transactional id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.simulation.checking.violations import Violation
 
 PREPARES = {PREPARE_COMMIT: True, PREPARE_ABORT: False}
 COMPLETES = {COMPLETE_COMMIT: True, COMPLETE_ABORT: False}
-# KIP-98, with the empty abort of KIP-890. None: no record yet, or a tombstone.
+# The transitions of KIP-98, with KIP-890's empty abort. None: no record yet, or a tombstone.
 FOLLOWING: dict[int | None, set[int | None]] = {
     None: {None, EMPTY},
     EMPTY: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
@@ -36,13 +36,13 @@ FOLLOWING: dict[int | None, set[int | None]] = {
     PREPARE_ABORT: {COMPLETE_ABORT},
     COMPLETE_COMMIT: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
     COMPLETE_ABORT: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
-    # It has moved to the log of its group's coordinator, and may come back (KIP-447, early draft).
+    # The id has moved to the log of its group's coordinator, and may return (KIP-447, early draft).
     DEAD: {None, EMPTY},
 }
 
 
 class Decision(NamedTuple):
-    """A PREPARE record: its decision, its producer, and whether COMPLETE followed."""
+    """A PREPARE record: the decision, the producer, and True if COMPLETE followed."""
 
     prepared: Transition
     committed: bool
@@ -50,12 +50,12 @@ class Decision(NamedTuple):
 
     @property
     def marker(self) -> tuple[int, int]:
-        """Producer id and epoch of the markers."""
+        """Return the producer id and epoch of the markers."""
         return self.prepared.producer_id, self.prepared.epoch
 
 
 class Life:
-    """All records of one transactional id in one partition of the log, in their order."""
+    """All records of one transactional id in one partition of the log, in order."""
 
     def __init__(
         self, partition: int, transactional_id: str, transitions: list[Transition]
@@ -72,7 +72,8 @@ class Life:
                 yield Decision(transition, committed, followed)
 
     def registered(self) -> Iterator[tuple[int, int, frozenset[TopicPartition]]]:
-        """Producer id, epoch and partitions of each of its transactions, at their largest."""
+        """Return the producer id, the epoch and the partitions of each transaction, at its greatest
+        extent."""
         last: Transition | None = None
         for transition in self.transitions:
             if last is not None and last.state == ONGOING and transition.state != ONGOING:
@@ -83,7 +84,8 @@ class Life:
 
 
 def lives_of(logs: Mapping[TopicPartition, PartitionLog]) -> tuple[list[Life], bool]:
-    """By partition and transactional id, and whether records may be missing (compaction)."""
+    """Return the lives by partition and transactional id, and True if records may be missing
+    (compaction)."""
     found: defaultdict[tuple[int, str], list[Transition]] = defaultdict(list)
     partial = False
     for (topic, index), log in sorted(logs.items()):
@@ -95,7 +97,7 @@ def lives_of(logs: Mapping[TopicPartition, PartitionLog]) -> tuple[list[Life], b
 
 
 def check_lives(lives: list[Life], *, partial: bool) -> Iterator[Violation]:
-    """I7, I10, I11 and the order of states in the log of the coordinator alone."""
+    """Check I7, I10, I11 and the order of states in the coordinator's log alone."""
     owners: dict[int, str] = {}
     for life in lives:
         for transition in life.transitions:
@@ -135,7 +137,7 @@ def _name(state: int | None) -> str:
 
 
 class Marker(NamedTuple):
-    """`effective`: it ended a transaction with records in this partition."""
+    """A marker. `effective`: it ended a transaction with records in this partition."""
 
     offset: int
     committed: bool
@@ -144,7 +146,7 @@ class Marker(NamedTuple):
 
 
 def markers_of(log: PartitionLog) -> dict[tuple[int, int], list[Marker]]:
-    """By producer id and epoch, in the order of the log."""
+    """Return the markers by producer id and epoch, in the order of the log."""
     ends = {transaction.last for transaction in log.whole.transactions}
     found: defaultdict[tuple[int, int], list[Marker]] = defaultdict(list)
     for batch in log.batches:
@@ -163,7 +165,7 @@ def check_markers(
     recreated: frozenset[TopicPartition],
     by_operator: frozenset[tuple[int, int]],
 ) -> Iterator[Violation]:
-    """I5, I6, I7: every marker has its decision before it, every decision its markers.
+    """Check I5, I6, I7: every marker has an earlier decision, and every decision has its markers.
 
     `by_operator`: producer ids and epochs that WriteTxnMarkers has ended without a coordinator.
     """
@@ -179,12 +181,12 @@ def check_markers(
         written = markers_of(log)
         for producer in sorted(written.keys() | decided[key].keys()):
             decisions = decided[key].get(producer, [])
-            # Of many transactions of one epoch, compaction may have left the last decision alone.
+            # Compaction may have left only the last of several decisions of one epoch.
             if producer in by_operator or (
                 partial and len(decisions) < len(written.get(producer, ()))
             ):
                 continue
-            # Of a log without its beginning, the first markers may be gone.
+            # If the start of the log is deleted, the first markers may be missing.
             cut = partial or is_partial(log)
             yield from _match(log.name, producer, written.get(producer, []), decisions, cut)
 
@@ -196,11 +198,11 @@ def _match(
     decisions: list[Decision],
     cut: bool,
 ) -> Iterator[Violation]:
-    """Every decision is written once or more, in order; an effective marker begins the next one.
+    """Match markers to decisions. Each decision has one marker or more, in order; an effective
+    marker belongs to the next decision.
 
-    Decisions of one epoch (before KIP-890) differ only in their order, so all ways
-    to read the markers are followed at the same time: `places` are the decisions the last marker
-    can be of.
+    Decisions of one epoch (before KIP-890) differ only in their order. So all possible matches are
+    followed at the same time: `places` are the decisions that the last marker may belong to.
     """
     places = set(range(-1, len(decisions))) if cut else {-1}
     for marker in markers:
@@ -234,7 +236,7 @@ def check_registered(
     partial: bool,
     recreated: frozenset[TopicPartition],
 ) -> Iterator[Violation]:
-    """No records of a transaction whose partition was not added (KIP-890)."""
+    """Check that every transaction's partition was added to it (KIP-890)."""
     registered: defaultdict[tuple[TopicPartition, int, int], int] = defaultdict(int)
     for life in lives:
         for producer_id, epoch, partitions in life.registered():

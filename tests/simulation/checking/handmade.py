@@ -1,4 +1,4 @@
-"""Files written by hand, by the letter of the formats, for the checkers' own tests."""
+"""Files written by hand, literally by the formats, for tests of the checkers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def batch(
 
 
 class Hand:
-    """Appends to partitions; offsets count by themselves."""
+    """Appends to partitions, and assigns the offsets."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, bytearray] = {}
@@ -111,7 +111,7 @@ class Hand:
         leader_epoch: int = 0,
         log: int = 0,
     ) -> int:
-        """A record in a partition of `__transaction_state`, version 1."""
+        """Return a record of `__transaction_state`, version 1."""
         key = b"\0\0" + struct.pack(">h", len(name)) + name.encode()
         value = None
         if state is not None:
@@ -128,7 +128,7 @@ class Hand:
         return self.append(f"{TXN}-{log}", [(key, value)], leader_epoch=leader_epoch)
 
     def offset(self, producer: tuple[int, int] | None, offset: int | None) -> int:
-        """A committed offset of group g for in-0."""
+        """Return a committed offset of group g for partition in-0."""
         key = b"\0\1" + b"\0\1g" + b"\0\2in" + struct.pack(">i", 0)
         value = None
         if offset is not None:
@@ -147,8 +147,8 @@ class Hand:
         )
 
     def snapshot(self, where: str, offset: int, *entries: tuple[int, ...]) -> None:
-        """Entries: producer id, epoch, last sequence, last offset, delta, time, coordinator epoch,
-        open since."""
+        """Return a snapshot. The fields of an entry: producer id, epoch, last sequence, last
+        offset, delta, time, coordinator epoch, first offset of the open transaction."""
         body = struct.pack(">i", len(entries))
         body += b"".join(struct.pack(">qhiqiqiq", *entry) for entry in entries)
         content = struct.pack(">hI", 1, crc32c(body)) + body

@@ -1,7 +1,7 @@
-"""What clients did and saw, in the words of jepsen.tests.kafka: operations of sends and polls.
+"""The operations of clients, in the terms of jepsen.tests.kafka: each has sends and polls.
 
-A key is a topic-partition such as "a-0"; the values sent to one key are all different. Times are
-microseconds of the simulation.
+A key is a topic-partition such as "a-0"; the values sent to one key are all different. Times are in
+us of the simulation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GroupKey: TypeAlias = tuple[str, Key]
 
 
 class Outcome(Enum):
-    """What is known of an operation's effect.
+    """The outcome of an operation, as far as its client knows it.
 
     After a commit was sent, only PRODUCER_FENCED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED and
     INVALID_PRODUCER_ID_MAPPING can be FAIL: everything else that is not success is INFO.
@@ -31,7 +31,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`offset`: as the broker answered, None if it did not."""
+    """A sent value. `offset` is from the broker's response, None without one."""
 
     key: Key
     value: Value
@@ -40,7 +40,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one poll returned: by key, (offset, value) in the order they came."""
+    """The records of one poll: by key, (offset, value) in the order of arrival."""
 
     records: Mapping[Key, tuple[tuple[int, Value], ...]]
 
@@ -52,9 +52,9 @@ MicroOperation: TypeAlias = Send | Poll
 class Operation:
     """One send, one poll, or one transaction of several of them.
 
-    `group_offsets`: what it committed, by group and input key. `rebalanced`: keys that the process
-    lost or got meanwhile. `rewound`: False if the process went on after a failure without going
-    back to its last committed position.
+    `group_offsets`: the committed offsets, by group and input key. `rebalanced`: keys that the
+    process lost or got meanwhile. `rewound`: False if the process continued after a failure without
+    a return to its last committed position.
     """
 
     process: Process
@@ -76,7 +76,7 @@ class Operation:
         return tuple(step for step in self.steps if isinstance(step, Poll))
 
     def polled(self) -> Iterator[tuple[Key, int, Value]]:
-        """Key, offset and value of all its polls, in order."""
+        """Return key, offset and value of all polled records, in order."""
         for poll in self.polls:
             for key, records in poll.records.items():
                 for offset, value in records:
@@ -85,8 +85,8 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The process reads these keys from now on. `subscribed`: the group decides which. `from_start`
-    restarts the keys it had before too."""
+    """The process reads these keys from now on. `subscribed`: the group assigns them. With
+    `from_start` it also restarts keys that it had before."""
 
     process: Process
     keys: frozenset[Key]
@@ -98,8 +98,8 @@ class Assigned:
 class History:
     """Events in the order in which operations completed.
 
-    `complete`: keys that were read to their end after everything was healed. `final_offsets`: what
-    the groups had committed then.
+    `complete`: keys that were read to their end after the faults. `final_offsets`: the committed
+    offsets of the groups at that time.
     """
 
     events: list[Operation | Assigned] = field(default_factory=list)

@@ -1,5 +1,5 @@
-"""Records of `__transaction_state` and `__consumer_offsets`, read by the letter of Kafka's
-definitions (TransactionLogValue v0-1, OffsetCommitKey/Value)."""
+"""Records of `__transaction_state` and `__consumer_offsets`, read literally by Kafka's definitions
+(TransactionLogValue v0-1, OffsetCommitKey/Value)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ STATE_NAMES = (
 
 
 class Transition(NamedTuple):
-    """One record of a transactional id. `state` is None for a tombstone; ids and epochs that are
-    not there are -1. Times in ms since 1970."""
+    """One record of a transactional id. `state` is None for a tombstone; missing ids and epochs are
+    -1. Times are in ms since 1970."""
 
     transactional_id: str
     offset: int
@@ -37,14 +37,15 @@ class Transition(NamedTuple):
 
     @property
     def owner(self) -> tuple[int, int]:
-        """The producer id and epoch that requests must carry now (KIP-939: those of the keeper)."""
+        """Return the producer id and epoch that requests must have now. If the transaction is kept
+        prepared (KIP-939), these are the keeper's."""
         if self.next_epoch >= 0:
             return self.next_producer_id, self.next_epoch
         return self.producer_id, self.epoch
 
 
 class Cursor:
-    """Reads forward; `compact`: strings and arrays of the flexible versions."""
+    """A forward reader. `compact`: strings and arrays of the flexible versions."""
 
     def __init__(self, data: bytes, at: int, *, compact: bool = False) -> None:
         self.data = data
@@ -66,7 +67,7 @@ class Cursor:
             shift += 7
 
     def count(self) -> int:
-        """Of an array; 0 for null."""
+        """Return the length of an array; 0 for null."""
         return max(self.varint() - 1 if self.compact else self.number("i"), 0)
 
     def text(self) -> str:
@@ -86,7 +87,7 @@ class Cursor:
 
 
 def read_transitions(log: PartitionLog) -> list[Transition]:
-    """Every record of a transactional id; other kinds of records are passed over."""
+    """Return every record of a transactional id. Other kinds of records are skipped."""
     return [
         transition_of(record.key, record.value, record.offset, batch.leader_epoch)
         for batch in log.batches
@@ -137,14 +138,15 @@ GroupOffset = tuple[str, str, int]
 
 
 class GroupOffsets(NamedTuple):
-    """Committed offsets and the producers with undecided ones, by (group, topic, partition)."""
+    """Committed offsets, and producers with pending ones, by (group, topic, partition)."""
 
     committed: dict[GroupOffset, int]
     pending: dict[GroupOffset, set[int]]
 
 
 def replay_offsets(logs: list[PartitionLog]) -> GroupOffsets:
-    """KAFKA-5247: where a plain commit and a transaction meet, the higher record offset wins."""
+    """Replay offset records. Of a plain commit and a transaction's, the higher record offset wins
+    (KAFKA-5247)."""
     committed: dict[GroupOffset, tuple[int, int]] = {}
     staged: dict[int, dict[GroupOffset, tuple[int, int]]] = {}
     for log in logs:

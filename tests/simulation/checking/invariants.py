@@ -1,4 +1,4 @@
-"""All invariants of the files at once: what the simulator calls."""
+"""All checks of the files in one call, for the simulator."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def check_files(
     recreated: frozenset[TopicPartition] = frozenset(),
     by_operator: frozenset[tuple[int, int]] = frozenset(),
 ) -> list[Violation]:
-    """I3 to I7, I10, I11, I14, I15 as far as the files alone tell. `logs`: see `partitions_in`.
+    """Check I3 to I7, I10, I11, I14 and I15 in the files alone. `logs`: see `partitions_in`.
 
-    `lossy`: acknowledged records were lost by a power failure that no setting covers, so
-    that logs no longer agree with each other. `forgetful`: idle producers may have expired.
-    `recreated`: partitions of topics that were deleted and made again. `by_operator`: producer ids
-    and epochs that an operator ended by WriteTxnMarkers.
+    `lossy`: a power failure lost acknowledged records that no setting protects, so logs may
+    disagree with each other. `forgetful`: idle producers may have expired. `recreated`: partitions
+    of topics that were deleted and created again. `by_operator`: producer ids and epochs that an
+    operator ended by WriteTxnMarkers.
     """
     found: list[Violation] = []
     for _, log in sorted(logs.items()):
@@ -50,9 +50,10 @@ def check_files(
 
 
 def check_settled(logs: Logs, *, open_allowed: frozenset[int] = frozenset()) -> list[Violation]:
-    """After everything was healed and had its time: nothing is undecided, nothing is owed (I8).
+    """Check, some time after the last fault, that nothing is undecided and no marker is missing
+    (I8).
 
-    `open_allowed`: producers that are in two-phase commit and have no timeout.
+    `open_allowed`: producers in two-phase commit, which have no timeout.
     """
     found = []
     for life in lives_of(logs)[0]:
@@ -69,5 +70,5 @@ def check_settled(logs: Logs, *, open_allowed: frozenset[int] = frozenset()) -> 
 
 
 def group_logs(logs: Logs) -> list[PartitionLog]:
-    """The partitions of `__consumer_offsets`."""
+    """Return the partitions of `__consumer_offsets`."""
     return [log for (topic, _), log in sorted(logs.items()) if topic == CONSUMER_OFFSETS]

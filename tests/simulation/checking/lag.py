@@ -1,4 +1,4 @@
-"""Figures of a history, not verdicts: how far behind readers were, and how much was unseen."""
+"""Figures of a history, without a verdict: the lag of readers, and the number of unseen values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.simulation.checking.version_order import VersionOrder
 
 
 def realtime_lag(history: History) -> dict[Key, int]:
-    """By key, the longest time between the moment at which what a reader had got was provably not
-    the newest any more (an operation that shows something newer had completed) and a later poll
-    that still did not go further; us."""
+    """Return the longest lag for each key, in us. A reader's position becomes stale when an
+    operation completes that shows a newer version. The lag is the time from then until a later poll
+    that still returns nothing newer."""
     order = VersionOrder(history)
     shown = _shown(history, order)
     position: dict[tuple[int, Key], int] = {}
@@ -36,14 +36,14 @@ def realtime_lag(history: History) -> dict[Key, int]:
 
 
 class _Frontier:
-    """When it became known that a key has a version of at least some rank."""
+    """The times at which each rank of a key's versions, or a higher one, became known."""
 
     def __init__(self) -> None:
         self.ranks: list[int] = []
         self.times: list[int] = []
 
     def add(self, rank: int, time: int) -> None:
-        """In the order of times."""
+        """Add a rank. Call this in the order of times."""
         if not self.ranks or rank > self.ranks[-1]:
             self.ranks.append(rank)
             self.times.append(time)
@@ -67,8 +67,8 @@ def _shown(history: History, order: VersionOrder) -> defaultdict[Key, _Frontier]
 
 
 def unseen_over_time(history: History) -> list[tuple[int, int]]:
-    """After each operation: the time, and how many acknowledged values no reader has polled. The
-    last one must be 0."""
+    """Return a pair for each operation: its end, and the number of acknowledged values that no
+    reader has polled. The last number must be 0."""
     unseen: set[tuple[Key, int]] = set()
     seen: set[tuple[Key, int]] = set()
     series = []

@@ -1,4 +1,4 @@
-"""The running broker's view, as plain values, beside what its files say."""
+"""The running broker's memory as plain values, compared with its files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from tests.simulation.checking.violations import Violation
 
 @dataclass(frozen=True, slots=True)
 class LivePartition:
-    """What a broker holds of a partition. `aborted`: what it answers for the whole log, if asked.
+    """A partition in the broker's memory. `aborted`: the transactions that it returns for the whole
+    log; None if it was not asked.
 
-    `producers` by producer id. `aborted_by_segment`: rows by base offset, of the segments whose
-    rows are in memory.
+    `producers` by producer id. `aborted_by_segment`: rows by base offset, of the segments with rows
+    in memory.
     """
 
     log_start_offset: int
@@ -38,7 +39,7 @@ class LivePartition:
 
 @dataclass(frozen=True, slots=True)
 class LiveTransaction:
-    """A transactional id in the coordinator's memory. `state`: the number on disk (KIP-98)."""
+    """A transactional id in the coordinator's memory. `state` is the number on disk (KIP-98)."""
 
     producer_id: int
     epoch: int
@@ -48,9 +49,9 @@ class LiveTransaction:
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """`transactions` by partition of the coordinator's log and transactional id; `group_offsets`
-    and `pending_offsets` by (group, topic, partition), the latter are those that OffsetFetch
-    answers with UNSTABLE_OFFSET_COMMIT. None: not asked."""
+    """A broker's memory. `transactions` by partition of the coordinator's log and transactional id;
+    `group_offsets` and `pending_offsets` by (group, topic, partition). Pending offsets are those
+    for which OffsetFetch returns UNSTABLE_OFFSET_COMMIT. None: not read."""
 
     partitions: Mapping[TopicPartition, LivePartition] = field(default_factory=dict)
     transactions: Mapping[tuple[int, str], LiveTransaction] | None = None
@@ -61,10 +62,10 @@ class LiveBroker:
 def check_live(
     logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker, *, settled: bool = False
 ) -> list[Violation]:
-    """I2, I12, I14 and I15 of what is in memory, and the coordinator's replay.
+    """Check I2, I12, I14 and I15 in memory, and the coordinator's replay.
 
-    The files must be as the broker sees them: with the page cache. Where a high watermark lags, the
-    coordinator's memory is compared with what is below it. `settled`: LSO = HW = LEO is due.
+    The files must include the page cache, as the broker sees them. If a high watermark lags, the
+    coordinator's memory is compared with the records below it. `settled`: LSO = HW = LEO must hold.
     """
     found: list[Violation] = []
     for key, live in sorted(broker.partitions.items()):
@@ -109,7 +110,7 @@ def _check_offsets(log: PartitionLog, live: LivePartition, settled: bool) -> Ite
 def _check_transactions(
     logs: Mapping[TopicPartition, PartitionLog], broker: LiveBroker
 ) -> Iterator[Violation]:
-    """Live state is replayed state."""
+    """Check that the live state is the replayed state."""
     if broker.transactions is None:
         return
     replayed: dict[tuple[int, str], Transition] = {}

@@ -1,5 +1,5 @@
-"""What is in the files of a data directory, partition by partition, and what a scan from the first
-record to the last says of producers and transactions."""
+"""The files of a data directory by partition, and the state of producers and transactions that a
+scan over all records gives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class AbortedRow(NamedTuple):
-    """A row of a `.txnindex` (KIP-98): LSO is that right after the abort."""
+    """A row of a `.txnindex` (KIP-98). Its LSO is the one right after the abort."""
 
     producer_id: int
     first_offset: int
@@ -34,7 +34,7 @@ class AbortedRow(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer id's state in one partition; -1 for what is not there."""
+    """A producer id's state in one partition; -1 for missing values."""
 
     epoch: int = -1
     coordinator_epoch: int = -1
@@ -44,7 +44,8 @@ class Producer(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A transaction with records here: `last` is the offset of its marker, None while open."""
+    """A transaction with records in this partition. `last` is the offset of its marker, None while
+    it is open."""
 
     producer_id: int
     epoch: int
@@ -55,7 +56,7 @@ class Transaction(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """What the batches say, one after the other. `transactions` in the order of their ends, open
+    """The state after a scan of the batches. `transactions` are in the order of their ends, open
     ones last."""
 
     producers: dict[int, Producer] = field(default_factory=dict)
@@ -66,8 +67,8 @@ class Scan:
 
 @dataclass
 class PartitionLog:
-    """The files of one partition by base offset. `log_start` and `high_watermark`: None for the
-    first offset and the end."""
+    """The files of one partition by base offset. If `log_start` is None it is the first offset; if
+    `high_watermark` is None it is the end."""
 
     topic: str
     partition: int
@@ -87,7 +88,7 @@ class PartitionLog:
 
     @cached_property
     def segments(self) -> dict[int, list[Batch]]:
-        """Raises BrokenBatch."""
+        """Return the batches of each segment. Raises BrokenBatch."""
         return {base: read_batches(self.logs[base]) for base in sorted(self.logs)}
 
     @cached_property
@@ -96,7 +97,7 @@ class PartitionLog:
 
     @property
     def start(self) -> int:
-        """Where the scan begins: the log's first offset that is still in a file."""
+        """Return the first offset that is still in a file."""
         return min(self.logs, default=0)
 
     @property
@@ -105,8 +106,8 @@ class PartitionLog:
 
     @property
     def end(self) -> int:
-        """Where the last batch ends, or where the last segment begins that has none: what was
-        before it may be lost, or compacted away."""
+        """Return the end of the last batch, or the base offset of the last segment if that is
+        higher: batches before it may be lost or compacted away."""
         last = max(self.logs, default=0)
         return max(self.batches[-1].last_offset + 1, last) if self.batches else last
 
@@ -116,7 +117,7 @@ class PartitionLog:
 
     @cached_property
     def is_partial(self) -> bool:
-        """Whether offsets are missing: from the front, or between."""
+        """Return True if offsets are missing at the start or between batches."""
         expected = self.start
         for batch in self.batches:
             if batch.base_offset != expected or len(batch.records) != batch.delta + 1:
@@ -129,7 +130,7 @@ class PartitionLog:
         return scan(self.batches, self.end)
 
     def stable_end(self) -> int:
-        """The last stable offset, by the definition (I2)."""
+        """Return the last stable offset, literally by its definition (I2)."""
         limit = self.committed_end
         unstable = [
             transaction.first
@@ -139,7 +140,8 @@ class PartitionLog:
         return max(min([limit, *unstable]), min(self.visible_start, limit))
 
     def committed_records(self, end: int | None = None) -> list[Record]:
-        """What a read_committed reader must get from the start up to `end` (the LSO)."""
+        """Return the records that a read_committed reader must get from the start up to `end` (the
+        LSO)."""
         end = self.stable_end() if end is None else end
         visible = []
         for batch in self.batches:
@@ -161,7 +163,7 @@ class PartitionLog:
 
 
 def scan(batches: list[Batch], end_offset: int) -> Scan:
-    """State after these batches; nothing is refused here, only followed."""
+    """Return the state after these batches. The scan refuses nothing."""
     found = Scan(end_offset=end_offset)
     opened: dict[int, tuple[int, int]] = {}
     for batch in batches:
@@ -198,7 +200,7 @@ def scan(batches: list[Batch], end_offset: int) -> Scan:
 
 
 def read_rows(data: bytes) -> list[AbortedRow]:
-    """A `.txnindex` file. Raises ValueError for one that is none."""
+    """Read a `.txnindex` file. Raises ValueError for an invalid file."""
     if len(data) % _ROW.size:
         raise ValueError(f"{len(data)} bytes")
     rows = [_ROW.unpack_from(data, at) for at in range(0, len(data), _ROW.size)]
@@ -208,7 +210,7 @@ def read_rows(data: bytes) -> list[AbortedRow]:
 
 
 def read_snapshot(data: bytes) -> dict[int, Producer]:
-    """A `.snapshot` file by producer id. Raises ValueError for one that is none."""
+    """Read a `.snapshot` file by producer id. Raises ValueError for an invalid file."""
     version, crc, count = struct.unpack_from(">hIi", data)
     if version != 1 or crc32c(data[6:]) != crc or len(data) != 10 + count * _ENTRY.size:
         raise ValueError(f"version {version}, {count} entries, {len(data)} bytes")
@@ -222,8 +224,8 @@ def read_snapshot(data: bytes) -> dict[int, Producer]:
 
 
 def partitions_in(files: Mapping[str, bytes]) -> dict[TopicPartition, PartitionLog]:
-    """`files`: path -> content of a whole data directory; what is set aside, deleted or temporary
-    is passed over."""
+    """Return the partitions. `files`: path -> content of a whole data directory; stray, deleted and
+    temporary files are skipped."""
     found: dict[TopicPartition, PartitionLog] = {}
     for path, content in sorted(files.items()):
         match = _FILE.fullmatch(path)

@@ -1,4 +1,4 @@
-"""What must hold in the files of one partition (I3, I4, I11, I14, I15)."""
+"""Checks of one partition's files (I3, I4, I11, I14, I15)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.simulation.checking.violations import Violation
 
 
 def check_partition(log: PartitionLog, *, forgetful: bool = False) -> list[Violation]:
-    """`forgetful`: producers may have expired here, so that sequences may begin anywhere."""
+    """Check a partition. `forgetful`: producers may have expired, so sequences may begin
+    anywhere."""
     try:
         found = [*_order(log), *_epochs(log), *_transactions(log)]
         if not log.is_internal:
@@ -28,7 +29,8 @@ def check_partition(log: PartitionLog, *, forgetful: bool = False) -> list[Viola
 
 
 def is_partial(log: PartitionLog) -> bool:
-    """Whether some records are gone: retention from the front, compaction from between."""
+    """Return True if records are missing: from the start by retention, or in between by
+    compaction."""
     return log.is_partial
 
 
@@ -46,7 +48,7 @@ def _order(log: PartitionLog) -> Iterator[Violation]:
 
 
 def _sequences(log: PartitionLog, anywhere: bool) -> Iterator[Violation]:
-    """I3: each sequence once, without gaps, and from 0 in every epoch."""
+    """I3: each sequence number is there once, without gaps, and from 0 in every epoch."""
     ended: dict[tuple[int, int], int] = {}
     taken: set[tuple[int, int, int]] = set()
     for batch in log.batches:
@@ -64,7 +66,7 @@ def _sequences(log: PartitionLog, anywhere: bool) -> Iterator[Violation]:
 
 
 def _epochs(log: PartitionLog) -> Iterator[Violation]:
-    """I11, and the second half of I4: nothing of a producer comes after a higher epoch of it."""
+    """I11, and the second half of I4: after a producer's higher epoch no record has a lower one."""
     epochs: dict[int, int] = {}
     coordinators: dict[int, int] = {}
     for batch in log.batches:
@@ -100,7 +102,7 @@ def _transactions(log: PartitionLog) -> Iterator[Violation]:
 
 
 def _rows(log: PartitionLog) -> Iterator[Violation]:
-    """I14: in the file of the segment that holds the marker."""
+    """I14: the rows are in the file of the segment with the marker."""
     bases = sorted(log.segments)
     for n, base in enumerate(bases):
         end = bases[n + 1] if n + 1 < len(bases) else log.end
@@ -115,8 +117,8 @@ def _rows(log: PartitionLog) -> Iterator[Violation]:
 
 
 def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: bool) -> bool:
-    """Where records are gone, a row may begin earlier, and there may be some of which nothing is
-    left: that hides nothing from a reader."""
+    """Compare rows. If records are missing, a row may begin earlier, and rows without records may
+    be left. Neither hides anything from a reader."""
     if not partial:
         return found == expected
     covering = {
@@ -134,14 +136,15 @@ def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: 
 def _snapshots(log: PartitionLog) -> Iterator[Violation]:
     for offset, data in sorted(log.snapshots.items()):
         if offset > log.end:
-            continue  # from before a crash that cut the log: no reader may use it
+            continue  # from before a crash that truncated the log: no reader may use it
         try:
             found = read_snapshot(data)
         except ValueError as error:
             yield Violation("I15", log.name, f"snapshot {offset}: {error}")
             continue
         if is_partial(log):
-            continue  # what it tells of may have been compacted away since, markers and all
+            # records before the snapshot may have been compacted away since, markers included
+            continue
         before = scan([b for b in log.batches if b.last_offset < offset], offset)
         for wrong in compare_producers(found, before.producers, partial=is_partial(log)):
             yield Violation("I15", log.name, f"snapshot {offset}: {wrong}")
@@ -150,7 +153,7 @@ def _snapshots(log: PartitionLog) -> Iterator[Violation]:
 def compare_producers(
     found: dict[int, Producer], expected: dict[int, Producer], *, partial: bool
 ) -> Iterator[str]:
-    """Idle producers may have expired; those with an open transaction never."""
+    """Compare producers. Idle ones may have expired, those with an open transaction never."""
     for producer_id, wanted in sorted(expected.items()):
         held = found.get(producer_id)
         if held is None:

@@ -1,7 +1,6 @@
-"""The responses that clients got, beside what the logs say now (I1, I7, I9, I10, I13).
+"""The responses of clients, compared with the logs (I1, I7, I9, I10, I13).
 
-Promises outlive every crash that the configured durability covers; they are forgotten by calling
-`forget` for the others.
+The configured durability covers some crashes. After any other crash call `forget`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Logs = Mapping[TopicPartition, PartitionLog]
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Produce was answered: acks=all, a batch of `count` records begins at `offset`."""
+    """A successful Produce with acks=all: a batch of `count` records begins at `offset`."""
 
     partition: TopicPartition
     producer_id: int
@@ -32,7 +31,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """EndTxn of the transaction of this producer id and epoch was answered with NONE."""
+    """A successful EndTxn of the transaction of this producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -42,8 +41,8 @@ class Ended:
 
 @dataclass
 class Promises:
-    """Everything answered so far. `handed`: to which client instance a producer id and epoch
-    went."""
+    """All successful responses so far. `handed`: the client instance that got each producer id and
+    epoch."""
 
     appended: list[Appended] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
@@ -52,8 +51,8 @@ class Promises:
     found: list[Violation] = field(default_factory=list)
 
     def hands(self, producer_id: int, epoch: int, instance: str) -> None:
-        """InitProducerId was answered. `instance`: one life of one client; retries of it may get
-        the same."""
+        """Record a response to InitProducerId. `instance`: one life of one client; its retries may
+        get the same epoch."""
         owner = self.handed.setdefault((producer_id, epoch), instance)
         if owner != instance:
             what = f"({producer_id}, {epoch}) went to {owner} and to {instance}"
@@ -62,7 +61,8 @@ class Promises:
             self.found.append(Violation("I10", instance, f"epoch {epoch} is none for a producer"))
 
     def forget(self) -> None:
-        """After a loss that was not promised to be survived. What was handed out stays so."""
+        """Forget the records after a loss that no setting excludes. Assigned producer ids and
+        epochs stay."""
         self.appended.clear()
         self.ended.clear()
         self.registered.clear()
@@ -73,7 +73,7 @@ class Promises:
         for life in known:
             lives[life.transactional_id].append(life)
         found = [*self.found, *self._appends_are_there(logs)]
-        if partial:  # compaction has taken the records that would tell
+        if partial:  # compaction has removed the records that would show it
             return found
         found += self._partitions_are_registered(lives)
         for ended in self.ended:
@@ -109,7 +109,8 @@ class Promises:
 
 
 def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
-    """I7, I9: an end that was answered is decided in the log, and so."""
+    """I7, I9: return True if the log has the decision of a successful EndTxn, with the same
+    result."""
     producer = (ended.producer_id, ended.epoch)
     results: Counter[bool] = Counter()
     for life in lives:
@@ -126,7 +127,8 @@ def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
 def check_reads(
     reads: Mapping[TopicPartition, Iterable[tuple[int, bytes | None]]], logs: Logs
 ) -> list[Violation]:
-    """I1: what read_committed readers got, as (offset, value), is committed and as written."""
+    """I1: check that what read_committed readers got, as (offset, value), is committed and
+    unchanged."""
     found = []
     for key, records in sorted(reads.items()):
         log = logs[key]

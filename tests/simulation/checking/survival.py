@@ -1,4 +1,4 @@
-"""What a crash must not lose: everything below the high watermark that was durable (I9)."""
+"""After a crash, every durable record below the high watermark must still be there (I9)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ Logs = Mapping[TopicPartition, PartitionLog]
 
 
 def check_survival(before: Logs, after: Logs) -> list[Violation]:
-    """`before`: the files at the crash, with their high watermarks; committed batches must be in
-    `after` byte for byte. Not for logs that are compacted or deleted meanwhile."""
+    """Compare the files at a crash with those after it. `before` has high watermarks; committed
+    batches must be in `after` byte for byte. Not for logs that are compacted or deleted
+    meanwhile."""
     found = []
     for key, old in sorted(before.items()):
         new = after.get(key)

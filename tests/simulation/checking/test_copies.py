@@ -1,4 +1,4 @@
-"""A copy that is missing, doubled, too early or of nothing is found."""
+"""A missing, a doubled and an early copy, and a copy of no record, are found."""
 
 from __future__ import annotations
 

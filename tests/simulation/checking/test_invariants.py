@@ -1,4 +1,4 @@
-"""Each violation that files can show is found in files made by hand, and none in sound ones."""
+"""Each violation that files can show is found in files written by hand, and none in sound files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def found(hand: Hand) -> set[str]:
 
 
 def begun(*partitions: tuple[str, int], hand: Hand | None = None) -> Hand:
-    """A transaction with a record in each of these partitions."""
+    """Begin a transaction with a record in each of these partitions."""
     hand = hand or Hand()
     hand.state("t", EMPTY, PRODUCER)
     hand.state("t", ONGOING, PRODUCER, *partitions)
@@ -46,7 +46,7 @@ def begun(*partitions: tuple[str, int], hand: Hand | None = None) -> Hand:
 
 
 def ended(hand: Hand, *partitions: tuple[str, int], committed: bool = True) -> Hand:
-    """As KIP-890 ends it: the decision bumps the epoch."""
+    """End a transaction as KIP-890 does: the decision bumps the epoch."""
     hand.state("t", PREPARE_COMMIT if committed else PREPARE_ABORT, BUMPED, *partitions)
     for topic, partition in partitions:
         offset = hand.marker(f"{topic}-{partition}", BUMPED, committed)
@@ -72,7 +72,7 @@ def test_before_kip_890_two_transactions_of_one_epoch_violate_nothing(committed:
         hand.data("a-0", PRODUCER, turn)
         hand.state("t", PREPARE_COMMIT if committed else PREPARE_ABORT, PRODUCER, A)
         hand.marker("a-0", PRODUCER, committed)
-        hand.marker("a-0", PRODUCER, committed)  # its answer was lost
+        hand.marker("a-0", PRODUCER, committed)  # the response was lost
         hand.state("t", COMPLETE_COMMIT if committed else COMPLETE_ABORT, PRODUCER)
     if not committed:
         hand.rows("a-0", (7, 0, 1, 2), (7, 3, 4, 5))
@@ -345,7 +345,7 @@ def test_i12_offsets_are_those_of_the_replay() -> None:
     key = ("g", "in", 0)
     open_ = LiveBroker(group_offsets={}, pending_offsets=frozenset([key]))
     assert check_live(hand.partitions(), open_) == []
-    hand.offset(None, 7)  # later than the transaction's, so it wins
+    hand.offset(None, 7)  # at a higher offset than the transaction's, so it wins
     ended(hand, G)
     logs = hand.partitions()
     assert check_live(logs, LiveBroker(group_offsets={key: 7}, pending_offsets=frozenset())) == []

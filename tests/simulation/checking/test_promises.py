@@ -1,4 +1,4 @@
-"""A response that the logs contradict is found."""
+"""A response that contradicts the logs is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions of which one part is visible and another is not."""
+"""Transactions with one visible and one invisible part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.checking.version_order import VersionOrder
 
 
 def find_torn_transactions(history: History, order: VersionOrder) -> Iterator[Anomaly]:
-    """By values, and by the offsets that its groups had committed in the end."""
+    """Find torn transactions by their values, and by the final offsets of their groups."""
     for operation in order.operations:
         if operation.is_transaction:
             yield from _torn_values(operation, history, order)
@@ -19,7 +19,7 @@ def find_torn_transactions(history: History, order: VersionOrder) -> Iterator[An
 
 
 def _is_missing(key: str, value: int, history: History, order: VersionOrder) -> bool:
-    """Whether readers have passed the place of that value, and none has read it."""
+    """Return True if readers have passed the value's place and no reader has read it."""
     if (key, value) in order.readers:
         return False
     ranks = order.indexes.get((key, value))
@@ -36,7 +36,8 @@ def _torn_values(operation: Operation, history: History, order: VersionOrder) ->
 
 
 def _torn_offsets(group_key: GroupKey, offset: int, order: VersionOrder) -> Iterator[Anomaly]:
-    """Offsets of one group and key only grow here, as in every loop of copying."""
+    """Find offsets that were not committed with their transaction. The offsets of a group and key
+    only grow, as in every copy loop."""
     declared = [op for op in order.operations if group_key in op.group_offsets]
     group = f"{group_key[0]} at {group_key[1]} is {offset}"
     writers = [op for op in declared if op.group_offsets[group_key] == offset]

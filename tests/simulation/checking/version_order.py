@@ -1,4 +1,4 @@
-"""The writer and the readers of each value, and the order of the values of each key."""
+"""The writer and the readers of each value, and the order of each key's values."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ KeyValue = tuple[Key, Value]
 
 
 class VersionOrder:
-    """`index` of a value: the rank of its offset among those of its key that hold a visible value.
+    """The order of versions. The `index` of a value is the rank of its offset among the key's
+    offsets with a visible value.
 
-    Visible are values of all polls, also of failed operations (a reader must see what is safe
-    whatever becomes of it), and sends of operations that have certainly happened.
+    Values of all polls are visible, also of failed operations (a reader must never see an unsafe
+    value, whatever becomes of its operation). So are sends of operations that have certainly
+    happened.
     """
 
     def __init__(self, history: History) -> None:
         self.operations = history.operations
         self.writers: dict[KeyValue, Operation] = {}
-        # Read by an operation that is OK, and by any at all.
+        # Readers with outcome OK; below, the values that any reader has read.
         self.readers: defaultdict[KeyValue, list[Operation]] = defaultdict(list)
         self.seen: set[KeyValue] = set()
         offsets: defaultdict[Key, dict[int, dict[Value, None]]] = defaultdict(dict)
@@ -43,14 +45,15 @@ class VersionOrder:
         }
 
     def must_have_committed(self, operation: Operation) -> bool:
-        """Whether it is OK, or unknown with a value that an OK operation has read."""
+        """Return True if the outcome is OK, or INFO and an operation with outcome OK has read one
+        of the values."""
         if operation.outcome is Outcome.INFO:
             return any((send.key, send.value) in self.readers for send in operation.sends)
         return operation.outcome is Outcome.OK
 
     @cached_property
     def indexes(self) -> dict[KeyValue, list[int]]:
-        """The ranks of each value: more than one for a duplicate."""
+        """Return the ranks of each value: more than one for a duplicate."""
         found: defaultdict[KeyValue, list[int]] = defaultdict(list)
         for key, by_offset in self.by_offset.items():
             for rank, values in enumerate(by_offset.values()):
@@ -60,7 +63,8 @@ class VersionOrder:
 
     @cached_property
     def bounds(self) -> dict[Key, int]:
-        """How far each key has been read by OK operations: the highest first rank of a value."""
+        """Return how far operations with outcome OK have read each key: the highest first rank of a
+        value."""
         bounds: dict[Key, int] = {}
         for key, value in self.readers:
             bounds[key] = max(bounds.get(key, -1), self.indexes[key, value][0])

@@ -1,4 +1,4 @@
-"""How a checker says that something does not hold."""
+"""A violation that a checker reports."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What clients do in a simulated world, and write down of it."""
+"""The clients of a simulated world, and their records of what they do."""

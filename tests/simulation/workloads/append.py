@@ -25,12 +25,12 @@ class Append(TransactionalClient):
 
     @property
     def has_done_enough(self) -> bool:
-        """Every world has such a client: it goes on until the whole world has had enough, so that
-        few clients, or clients that died early, make no small worlds."""
+        """Return True once the whole world has enough transactions. Every world has such a client,
+        so that a world with few clients, or with clients that died early, is not too small."""
         return super().has_done_enough and self.world.recorder.transactions >= LEAST_TRANSACTIONS
 
     async def work(self) -> None:
-        self._consumer = None  # that of a process that was killed is not ours
+        self._consumer = None  # the consumer of a killed process is not this process's
         producer = await self.open_producer()
         consumer = Consumer(
             BROKER, **self.settings(isolation_level="read_committed", auto_offset_reset="earliest")
@@ -50,7 +50,7 @@ class Append(TransactionalClient):
             await self.close(producer)
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
-        # Its consumer stands on no group: it goes on where it is, also after an abort.
+        # The consumer has no group: it continues at its position, also after an abort.
         attempt.rewound = False
         for _ in range(self.rng.randint(1, 4)):
             if self._consumer is not None and self.rng.random() < 0.3:

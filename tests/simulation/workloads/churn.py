@@ -1,5 +1,5 @@
-"""W6: topics that come and go, and change, under transactions that write to them. What
-such a transaction writes elsewhere is as atomic as ever; it ends although a partition is gone."""
+"""W6: topics are created, changed and deleted during transactions that write to them. Records in
+other partitions stay atomic, and the transaction ends although a partition is deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.simulation.workloads.transactional import TransactionalClient
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# How the second attempt at a request without a response is recorded.
+# How the second attempt of a request without a response is recorded.
 DONE_BEFORE: Final = frozenset(
     {
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -61,7 +61,7 @@ class Churn(TransactionalClient):
 
     @property
     def topic(self) -> str:
-        """One name again and again, each time another topic."""
+        """Return the topic's name. Each topic has the same name and is a new topic."""
         return f"{self.name}-{self.done % 2}"
 
     @property
@@ -89,7 +89,7 @@ class Churn(TransactionalClient):
             await self.admin.delete_topics([self.topic])
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
-        """Record only what goes to shared partitions: no reader reads the other topic."""
+        """Record only values in shared partitions: no reader reads the other topic."""
         ticket = await producer.send(self.topic, b"gone", partition=0)
         ticket.add_done_callback(lambda done: done.cancelled() or done.exception())
         for _ in range(self.rng.randint(1, 2)):
@@ -104,7 +104,7 @@ class Churn(TransactionalClient):
 
 @contextmanager
 def done_before() -> Iterator[None]:
-    """Passes over what an earlier attempt, of which no answer came, has done already."""
+    """Ignore the error of work that an earlier attempt without a response has done."""
     try:
         yield
     except KafkaError as error:

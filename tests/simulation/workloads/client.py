@@ -1,4 +1,4 @@
-"""A client's life: it works until its quota is done, and starts again after it was killed."""
+"""A client: it works until its quota is done, and starts again after it was killed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 BROKER: Final = "broker:9092"
-# A client that gives up on a call asks again after this long.
+# Pause before a client repeats a call that failed.
 PAUSE_S: Final = 0.03
 
 
 class Client(ABC):
-    """`done` of `quota` operations; both outlive the process, all else does not."""
+    """A client. `done` of `quota` operations: only these two survive the process."""
 
     kind: ClassVar[str]
 
@@ -46,7 +46,7 @@ class Client(ABC):
         return self.done >= self.quota or self.world.is_late
 
     async def live(self) -> None:
-        """Runs outside of all processes: starts this client's processes one after the other."""
+        """Start this client's processes one after the other. Runs outside of all processes."""
         await asyncio.sleep(self.rng.random() * 0.05)
         while not self.ended:
             self.process = self.world.new_process(self.name)
@@ -59,7 +59,7 @@ class Client(ABC):
                 await asyncio.sleep(self.rng.random() * 0.3)
 
     async def run(self) -> None:
-        """One life. Errors of the client library are part of it, others are defects."""
+        """Run one process. Errors of the client library end it, other exceptions are defects."""
         while not self.is_done:
             try:
                 await self.work()
@@ -69,10 +69,10 @@ class Client(ABC):
 
     @abstractmethod
     async def work(self) -> None:
-        """Until done, or until something failed that needs a new start. Raises KafkaError."""
+        """Work until the quota is done or a failure needs a new process. Raises KafkaError."""
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Of every client: timeouts that fit small worlds."""
+        """Return the settings of every client: timeouts that fit small worlds."""
         return {
             "client_id": self.name,
             "request_timeout_ms": 800,
@@ -90,6 +90,6 @@ class Client(ABC):
         return self.settings(max_block_ms=2_500, delivery_timeout_ms=2_000, **more)
 
     async def idle(self, most_ms: int) -> None:
-        """Now and then, for a while."""
+        """Sometimes pause for a while."""
         if self.rng.random() < 0.3:
             await asyncio.sleep(self.rng.random() * most_ms / 1000)

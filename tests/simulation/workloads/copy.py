@@ -1,4 +1,4 @@
-"""W2: members of one group copy a topic, offsets and outputs in one transaction."""
+"""W2: members of one group copy a topic, with offsets and outputs in one transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP = "copiers"
 
 
 class _Moved(RebalanceListener):
-    """Which keys came or went."""
+    """A listener that notes lost and new keys."""
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
@@ -104,7 +104,7 @@ class Copy(TransactionalClient):
         self._moved.keys.clear()
         offsets: dict[TopicPartition, int] = {}
         for record in self._records:
-            # A value of its own for each attempt, so that histories can tell them apart.
+            # A different value for each attempt, so that histories can distinguish attempts.
             value = self.world.recorder.next_value()
             self.world.copied_from[value] = (record.partition, record.offset)
             await self.send(producer, attempt, "out", record.partition, value)

@@ -1,6 +1,6 @@
-"""W8: batches of many producers that one decision commits, as Spark's sink writes them. The number
-of the next batch is a group offset in the same decision: the next driver after a crash reads there
-the outcome of the last one."""
+"""W8: batches of several producers with one commit decision, as Spark's sink writes them. The
+number of the next batch is a group offset in the same decision. After a crash the next driver reads
+the outcome of the last batch there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.simulation.workloads.transactional import TransactionalClient
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# The partition whose group offset counts batches; no reader reads it.
+# The group offset of this partition counts batches; no reader reads it.
 COUNTED: Final = TopicPartition("in", 0)
 OFFSETS: Final = "__consumer_offsets"
 MEMBERS: Final = 3
@@ -40,14 +40,14 @@ ASKED_AGAIN: Final = 4
 
 @dataclass(slots=True)
 class Batch:
-    """The attempt at one batch that may have been decided."""
+    """The attempt of a batch with an unknown decision."""
 
     number: int
     attempt: Attempt
 
 
 class GroupCommit(TransactionalClient):
-    """`generation`, `decided` and `pending` are what the driver knows over its crashes."""
+    """A driver. `generation`, `decided` and `pending` survive its crashes."""
 
     kind = "group-commit"
 
@@ -74,7 +74,7 @@ class GroupCommit(TransactionalClient):
             await admin.close()
 
     async def take_over(self, admin: Admin) -> TransactionMember:
-        """A generation of its own: what older ones had undecided is aborted when this is over."""
+        """Begin a new generation. This aborts the undecided transactions of older ones."""
         self.generation += 1
         return await self.initialize(admin, f"{self.name}-parent")
 
@@ -87,12 +87,13 @@ class GroupCommit(TransactionalClient):
         return TransactionGroup(self.name, self.generation)
 
     async def look(self, admin: Admin) -> None:
-        """What became of the last batch. Only after the fence is it final."""
+        """Find the outcome of the last batch. It is final only after the fence."""
         try:
             offsets = await admin.list_group_offsets(self.name, [COUNTED], require_stable=True)
         except RetriableError:
             if self.world.options.is_lossy:
-                # The coordinator of the transactions may have forgotten what the group's knows of.
+                # The transaction coordinator may have forgotten a transaction with pending offsets
+                # in the group.
                 numbers = range(self.world.options.offsets_partitions)
                 await abort_hanging(admin, [TopicPartition(OFFSETS, number) for number in numbers])
             raise
@@ -109,7 +110,8 @@ class GroupCommit(TransactionalClient):
         self.decided = found
 
     async def batch(self, admin: Admin, parent: TransactionMember) -> None:
-        """One. Raises KafkaError where a new generation has to find out how things stand."""
+        """Write and decide one batch. Raises KafkaError if a new generation must find out the
+        outcome."""
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
         try:
@@ -151,7 +153,8 @@ class GroupCommit(TransactionalClient):
         raise KafkaError("the group commit is not answered")
 
     async def member(self, admin: Admin, number: int, attempt: Attempt) -> TransactionMember | None:
-        """A task: adopts what the driver has initialized, writes, leaves its transaction open."""
+        """Run one task: adopt the producer that the driver has initialized, write, and leave the
+        transaction open."""
         name = f"{self.name}-{number}"
         given = await self.initialize(admin, name)
         producer = Producer(BROKER, **self.producer_settings(transactional_id=name))

@@ -1,4 +1,5 @@
-"""W3: transfers between accounts: each takes from one partition what it gives to another."""
+"""W3: transfers between accounts. Each transaction takes an amount from one partition and gives it
+to another."""
 
 from __future__ import annotations
 

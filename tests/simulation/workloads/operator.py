@@ -1,4 +1,4 @@
-"""What an operator does after a power loss that took back what had been acknowledged."""
+"""An operator's work after a power loss that removed acknowledged records."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ UNDECIDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 async def abort_hanging(admin: Admin, partitions: list[TopicPartition]) -> int:
-    """Abort what is open in these partitions and no coordinator knows of, as `kafka-transactions
-    find-hanging` and `abort` do (KIP-664); how many there were."""
+    """Abort transactions in these partitions that no coordinator knows, as `kafka-transactions
+    find-hanging` and `abort` do (KIP-664). Return their number."""
     producers = await admin.describe_producers(partitions)
     known = {
         list_transaction.producer_id

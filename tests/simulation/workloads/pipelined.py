@@ -1,5 +1,5 @@
-"""W5: transactions of many batches in flight, written on the wire, in both protocol versions; ids
-that others take over."""
+"""W5: transactions with many batches in flight, as raw requests, in both protocol versions; other
+clients take over their ids."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Pipelined(Client):
             producer.close()
 
     async def transaction(self, producer: RawProducer) -> bool:
-        """Whether the producer can go on with the next one as it is."""
+        """Run a transaction. Return True if the producer can continue without a new epoch."""
         identity = (producer.producer_id, producer.epoch)
         self.world.promises.hands(*identity, f"process {self.me.index}")
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
@@ -63,12 +63,13 @@ class Pipelined(Client):
         self.world.promises.ended.append(Ended(self.transactional_id, *identity, commit))
         attempt.end(Outcome.OK if commit else Outcome.FAIL)
         if not written and not self.v2:
-            # The sequences have a gap: only a new epoch begins them anew (KIP-360).
+            # The sequences have a gap: only a new epoch resets them (KIP-360).
             await producer.init(self.world.options.transaction_timeout_ms, bump=True)
         return True
 
     def register(self, producer: RawProducer, partition: tuple[str, int]) -> None:
-        """It is in the transaction: the broker has said so, or has taken a batch for it."""
+        """Note that a partition is in the transaction: the broker has confirmed it, or has accepted
+        a batch for it."""
         identity = (self.transactional_id, producer.producer_id, producer.epoch)
         self.world.promises.registered.append((*identity, partition))
 
@@ -77,7 +78,7 @@ class Pipelined(Client):
         self.world.sometimes.met(f"end refused {known.name}")
 
     async def write(self, producer: RawProducer, attempt: Attempt) -> bool:
-        """Whether all was written. Raises KafkaError."""
+        """Write the batches. Return True if all were written. Raises KafkaError."""
         partitions = self.rng.sample(
             self.world.shared_partitions, self.rng.randint(1, len(self.world.shared_partitions))
         )
@@ -117,7 +118,7 @@ class Pipelined(Client):
         return whole
 
     def compare(self, row: Any, offset: int | None) -> None:
-        """A repeated batch is answered with its first place (R1)."""
+        """Check that a repeated batch gets its first offset (R1)."""
         if row.error_code == ErrorCode.NONE and offset is not None and row.base_offset >= 0:
             self.world.sometimes.met("duplicate answered with its first offset")
             if row.base_offset != offset:
@@ -134,7 +135,7 @@ class PipelinedV1(Pipelined):
 
 
 class Hijack(Pipelined):
-    """Takes the transactional ids of others, writes a little, and goes."""
+    """A client that takes over other clients' transactional ids, writes a little, and ends."""
 
     kind = "hijack"
 

@@ -1,4 +1,4 @@
-"""Idempotent sends without transactions, to the partitions that transactions use."""
+"""Idempotent sends without transactions, to partitions that transactions use."""
 
 from __future__ import annotations
 

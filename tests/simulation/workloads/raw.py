@@ -1,5 +1,5 @@
-"""A transactional producer written on the wire messages: V1 (AddPartitionsToTxn, EndTxn up to 4)
-or V2 (KIP-890 part 2), many batches in flight, and retries of its own."""
+"""A transactional producer of raw requests: V1 (AddPartitionsToTxn, EndTxn up to 4) or V2 (KIP-890
+part 2), with many batches in flight and its own retries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from oncelog_protocol.records.record import NewRecord
 
 R = TypeVar("R")
 
-# Worth another attempt after a while, nothing has happened.
+# The request had no effect and is retried after a pause.
 RETRIED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -49,7 +49,7 @@ class RawBatch:
 
 
 class RawProducer:
-    """One connection, one transactional id. Every call raises KafkaError."""
+    """A producer with one connection and one transactional id. Every call raises KafkaError."""
 
     def __init__(self, config: ClientConfig, transactional_id: str, *, v2: bool) -> None:
         self.transactional_id = transactional_id
@@ -70,7 +70,8 @@ class RawProducer:
             self._connection.close()
 
     async def _ask(self, request: object, response: type[R], newest: int, *, again: bool) -> R:
-        """`again`: also after a broken connection or a timeout; what is asked can be repeated."""
+        """Send a request until its outcome is known. `again`: also retry after a broken connection
+        or a timeout, because a repetition is safe."""
         for attempt in range(ATTEMPTS):
             try:
                 connection = await self.connection()
@@ -87,7 +88,8 @@ class RawProducer:
         raise error_for(code)
 
     async def init(self, timeout_ms: int, *, bump: bool = False) -> None:
-        """`bump`: by the current id and epoch (KIP-360), else as a new producer."""
+        """Get a producer id and epoch. `bump`: the next epoch of the current id (KIP-360),
+        otherwise as a new instance."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -104,7 +106,7 @@ class RawProducer:
             self.sequences.clear()
 
     async def add(self, partitions: list[tuple[str, int]]) -> None:
-        """V1 only."""
+        """Add a partition to the transaction (V1 only)."""
         topics: dict[str, list[int]] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, []).append(partition)
@@ -128,7 +130,7 @@ class RawProducer:
         return RawBatch(topic, partition, values, sequence)
 
     async def produce(self, batch: RawBatch, now_ms: int) -> asyncio.Future[Any]:
-        """Send a batch; the future gets the answer for its partition by `outcome`."""
+        """Send a batch. `outcome` reads the result from the future."""
         records = build_batch(
             [NewRecord(now_ms, None, b"%d" % value) for value in batch.values],
             producer_id=self.producer_id,
@@ -151,7 +153,7 @@ class RawProducer:
         return connection.start(request, versions=range(13 if self.v2 else 12))
 
     async def end(self, *, commit: bool) -> int:
-        """The error code of the answer. In V2 it may be repeated, in V1 it may not."""
+        """Return the error code of EndTxn. Retried in V2; in V1 a repetition is not safe."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,

@@ -1,4 +1,4 @@
-"""Readers of committed records that start again from the beginning now and then."""
+"""Readers of committed records. Now and then they start again at the beginning."""
 
 from __future__ import annotations
 

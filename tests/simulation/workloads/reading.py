@@ -1,4 +1,4 @@
-"""Records as histories know them."""
+"""Records in the form of a history."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""W4: a compacted table: the latest committed value of every key survives, whatever the log cleaner
-and crashes do."""
+"""W4: a compacted table. The latest committed value of every key survives compaction and
+crashes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = 5
 
 @dataclass(slots=True)
 class Write:
-    """`value` None deletes. `offset` None: not acknowledged."""
+    """A write to the table. `value` None deletes the key. `offset` None: not acknowledged."""
 
     key: str
     value: int | None
@@ -33,15 +33,15 @@ class Write:
 
 @dataclass(slots=True)
 class Ledger:
-    """All that was ever written to the table."""
+    """All writes to the table."""
 
     writes: list[Write] = field(default_factory=list)
 
     def violations(
         self, table: Iterable[tuple[int, str, int | None]], keys: set[str]
     ) -> Iterator[str]:
-        """`table`: (offset, key, value) of what a read_committed reader gets of a partition, in
-        order; `keys` are those that belong there."""
+        """Return violations. `table`: (offset, key, value) of a read_committed reader's records of
+        one partition, in order; `keys` are the keys of this partition."""
         outcomes = {
             write.value: write.attempt.outcome for write in self.writes if write.value is not None
         }

@@ -1,4 +1,4 @@
-"""Clients that work in transactions of our own producer."""
+"""Clients with transactions of our own producer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.client import BROKER, PAUSE_S, Client
 
 ABORT_PROBABILITY = 0.15
-# How often a commit whose outcome is unknown is asked about again.
+# Maximum number of attempts to find out an unknown outcome.
 COMMIT_ATTEMPTS = 4
 
 
 class TransactionalClient(Client):
-    """`fill` puts records into a transaction, everything around it is here."""
+    """A transactional client. `fill` adds records to a transaction; everything else is here."""
 
     transactional_id: str
 
@@ -43,10 +43,10 @@ class TransactionalClient(Client):
 
     @abstractmethod
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
-        """Raises KafkaError."""
+        """Add records. Raises KafkaError."""
 
     async def after_abort(self) -> None:
-        """Go back to what is committed."""
+        """Return to the last committed position."""
 
     async def send(
         self, producer: Producer, attempt: Attempt, topic: str, partition: int, value: int
@@ -56,7 +56,8 @@ class TransactionalClient(Client):
         ticket.add_done_callback(lambda done: _acked(attempt, step, done))
 
     async def transaction(self, producer: Producer) -> bool:
-        """One; whether the producer can go on. Raises KafkaError where it cannot even begin."""
+        """Run one transaction. Return True if the producer can continue. Raises KafkaError if it
+        cannot begin."""
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
         try:
@@ -85,8 +86,7 @@ class TransactionalClient(Client):
                     break
                 continue
             except AbortableError:
-                # Not committed, and what the broker answers now cannot be changed by a late commit:
-                # none is on its way.
+                # Not committed, and no commit is in flight that could change this later.
                 attempt.in_doubt = False
                 self.world.sometimes.met("commit refused, abortable")
                 raise
@@ -108,7 +108,7 @@ class TransactionalClient(Client):
             usable = True
             break
         attempt.failed()
-        await asyncio.sleep(PAUSE_S)  # what is wrong may be wrong for a while
+        await asyncio.sleep(PAUSE_S)  # the cause may last for a while
         await self.after_abort()
         return usable
 

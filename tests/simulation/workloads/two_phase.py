@@ -1,5 +1,5 @@
-"""W7: transactions with an external decision (KIP-939). A database keeps the decision, and the next
-process after a crash carries it out."""
+"""W7: transactions with an external decision (KIP-939). A database stores the decision, and after a
+crash the next process carries it out."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ COMMIT_PROBABILITY = 0.8
 
 @dataclass(slots=True)
 class Decided:
-    """A prepared transaction whose end is certain, but perhaps not carried out."""
+    """A prepared transaction with a certain outcome, but perhaps not ended yet."""
 
     attempt: Attempt
     commits: bool
 
 
 class TwoPhase(TransactionalClient):
-    """`stored` and `decided` are the database: they outlive every process."""
+    """A two-phase client. `stored` and `decided` are in the database: they survive every
+    process."""
 
     kind = "two-phase"
 
@@ -37,10 +38,10 @@ class TwoPhase(TransactionalClient):
         self.transactional_id = name
         self.stored = PreparedTxnState()
         self.decided: Decided | None = None
-        # Whether a transaction may be open: it has no timeout, so a client must end it.
+        # True if a transaction may be open. It has no timeout, so a client must end it.
         self.may_be_open = False
-        # Where a power loss may take back an end that was acknowledged, it is open again: a client
-        # looks once more when no power will fail any more.
+        # A power loss may undo an acknowledged end, so that the transaction is open again. Then a
+        # client looks once more, after the last power loss.
         self.must_look = world.options.is_lossy
 
     @property
@@ -71,7 +72,7 @@ class TwoPhase(TransactionalClient):
             await self.close(producer)
 
     async def transaction(self, producer: Producer) -> bool:
-        """Raises KafkaError wherever a new producer has to find out how things stand."""
+        """Run one transaction. Raises KafkaError if a new producer must find out its outcome."""
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
         self.may_be_open = True
@@ -85,7 +86,7 @@ class TwoPhase(TransactionalClient):
             self.may_be_open = False
             return True
         except BaseException:
-            # No decision exists for it: the next process aborts it.
+            # There is no decision: the next process aborts the transaction.
             attempt.failed()
             raise
         attempt.outlive()
