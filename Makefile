@@ -5,6 +5,7 @@ ROUNDS ?= 2
 KILLS ?= 0
 SEEDS ?= 1000
 V ?= 4.2.1
+WORKERS ?= 4
 BIN := .venv/bin
 READY := .venv/.ready
 RUN := .venv-run/.ready
@@ -12,6 +13,10 @@ CONNECTOR := .venv-connector/.ready
 UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
+
+# Python keeps what it compiles. Without that every broker and every command of a test compiles the
+# sources again for half a second, and pytest rewrites 500 files of tests in each of its processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run check types layers quick quick-tests test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
@@ -46,9 +51,11 @@ quick-tests: $(READY)
 	ONCELOG_EXAMPLES=quick $(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
 	    tests/server tests/protocol tests/client/core tests/client/io
 
-# Three at a time: on two cores one of them always waits for a timeout or for a process to start.
+# Four at a time: on two cores two of them wait for a timeout or for a process to start. Each file
+# runs in one process, and `tests/lanes.py` orders the files. xdist would begin with the files that
+# have the most tests and end with a few that take minutes.
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --ignore tests/spark/connector
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/spark/connector
 
 demo: $(READY)  ## 69,659 purchases through Spark, killed on the way, and a picture of it (Java 17)
 	$(BIN)/python -m examples.purchases_spark
