@@ -94,7 +94,7 @@ simulate: $(READY)  ## SEEDS=1000 worlds with faults drawn from their number, or
 mutants: $(READY)  ## 56 named defects, one at a time, and which test finds each; ONLY="M3 M7"
 	$(BIN)/python -m tests.mutants $(if $(ONLY),--only "$(ONLY)")
 
-mutate: $(READY)  ## 150 defects made by rule, and which test finds each; N=20 SEED=7 MODULES="partition"
+mutate: $(READY)  ## 150 defects made by rule, and which test finds each; N=20 SEED=7 MODULES="log client/core"
 	$(BIN)/python -m tests.mutants.mutate $(if $(N),--number $(N)) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(MODULES),--modules "$(MODULES)")
 

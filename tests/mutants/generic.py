@@ -2,7 +2,7 @@
 source, one at a time.
 
 What stands in annotations, decorators, options of classes and texts is left alone: it decides
-nothing, or how quickly.
+nothing, or how quickly. So is what only a type checker or a program's start reads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tests.mutants.mutant import Mutant
 
@@ -27,6 +27,10 @@ _EXTREMES: Final = {"min": "max", "max": "min"}
 _CONSTANTS: Final = {"bool": ("True", "False"), "int": ("0",), "str": ('""',)}
 _DROPPED: Final = ast.Continue | ast.Break | ast.Raise | ast.AugAssign | ast.Delete
 _LEFT_ALONE: Final = {"annotation", "returns", "decorator_list"}
+# Conditions that are false wherever a test imports a module.
+_NEVER: Final = {"TYPE_CHECKING", "__name__ == '__main__'"}
+
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Edit(NamedTuple):
@@ -65,11 +69,13 @@ def _spliced(source: str, edit: Edit) -> str:
     return (before + edit.text.encode() + after).decode()
 
 
-def _edits(node: ast.AST, function: ast.FunctionDef | None) -> Iterator[Edit]:
+def _edits(node: ast.AST, function: _Function | None) -> Iterator[Edit]:
     """Of `node` and all within, which is in `function`."""
     if isinstance(node, ast.JoinedStr | ast.Assert):
         return
-    if isinstance(node, ast.FunctionDef):
+    if isinstance(node, ast.If) and ast.unparse(node.test) in _NEVER:
+        return
+    if isinstance(node, _Function):
         function = node
     yield from _of_condition(node)
     yield from _of_value(node)
@@ -90,6 +96,8 @@ def _of_condition(node: ast.AST) -> Iterator[Edit]:
         tests = [node.test]
     elif isinstance(node, ast.comprehension):
         tests = node.ifs
+    elif isinstance(node, ast.match_case) and node.guard is not None:
+        tests = [node.guard]
     for test in tests:
         yield Edit("condition negated", test, f"not ({ast.unparse(test)})")
     if isinstance(node, ast.BoolOp):
@@ -131,7 +139,7 @@ def _whole_number(node: ast.Constant | ast.UnaryOp) -> int | None:
     return None if number is None else -number
 
 
-def _of_statement(node: ast.AST, function: ast.FunctionDef | None) -> Iterator[Edit]:
+def _of_statement(node: ast.AST, function: _Function | None) -> Iterator[Edit]:
     if isinstance(node, _DROPPED):
         yield Edit("statement dropped", node, "pass")
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

@@ -26,10 +26,18 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.trial import copy_sources, first_failure, killer
 
 SERVER: Final = "server/oncelog_server"
+# Where the modules of a core are: by the first part of its name, else in the server.
+_FOLDERS: Final = {"protocol": "protocol/oncelog_protocol", "client": "client/oncelog_client"}
 REQUIRED: Final = 0.95
 _MEMORY: Final = 4 * 2**30
 _SWARM: Final = "tests/simulation/test_swarm.py::test_nothing_is_lost_torn_or_doubled"
 _ALL_OF_IT: Final = ("tests/exploration", f"{_SWARM}[0]", f"{_SWARM}[10]")
+# What uses most of the server's modules, and what uses a client's against a broker.
+_USERS: Final = ("tests/server/handlers", "tests/server/test_replica_manager.py")
+_CLIENTS: Final = (
+    "tests/client/test_against_broker.py",
+    "tests/client/test_transactions_against_broker.py",
+)
 
 
 class Core(NamedTuple):
@@ -62,6 +70,32 @@ CORES: Final[dict[str, Core]] = {
         ),
     ),
     "replica": Core(("tests/server/replica",), ("tests/server/partition",)),
+    "log": Core(
+        ("tests/server/log",),
+        ("tests/server/partition", "tests/server/inspection", *_ALL_OF_IT),
+    ),
+    "group": Core(
+        ("tests/server/group",),
+        ("tests/server/coordinator", "tests/server/handlers", *_ALL_OF_IT),
+    ),
+    **{
+        name: Core((f"tests/server/{name}",), (*_USERS, *_ALL_OF_IT))
+        for name in ("cluster", "coordinator", "fetching", "metadata", "producing", "settings")
+    },
+    **{
+        name: Core((f"tests/server/{name}",), _USERS)
+        for name in ("cleaning", "links", "metrics", "network", "operating_system", "requests")
+    },
+    "data_directory": Core(
+        ("tests/server/data_directory",),
+        ("tests/server/test_background_duties.py", "tests/faults/test_ownership.py"),
+    ),
+    "protocol": Core(
+        ("tests/protocol",),
+        ("tests/server/log", "tests/server/handlers", "tests/client/core", "tests/client/io"),
+    ),
+    "client/core": Core(("tests/client/core",), ("tests/client/io",)),
+    "client/io": Core(("tests/client/io",), ("tests/client/core", *_CLIENTS)),
 }
 
 
@@ -94,15 +128,26 @@ def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
 
 
 def mutants_in(root: Path, module: str) -> list[Mutant]:
-    """Of all files of a core, or of one: `partition`, `partition/waiting.py`."""
-    path = root / SERVER / module
+    """Of all files of a core, or of one: `partition`, `partition/waiting.py`, `client/core`."""
+    path = root / source_of(module)
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     found: list[Mutant] = []
     for file in files:
-        tests = near_tests(root, CORES[module.split("/")[0]], file.stem)
         name = file.relative_to(root).as_posix()
+        tests = near_tests(root, core_of(name), file.stem)
         found += mutants_of(name, file.read_text(encoding="utf-8"), tests)
     return found
+
+
+def source_of(module: str) -> str:
+    """Return the path of a module, or of a folder of them."""
+    first, _, rest = module.partition("/")
+    return f"{_FOLDERS[first]}/{rest}".rstrip("/") if first in _FOLDERS else f"{SERVER}/{module}"
+
+
+def core_of(file: str) -> Core:
+    """Return the core that a source file is in."""
+    return next(core for name, core in CORES.items() if file.startswith(f"{source_of(name)}/"))
 
 
 def near_tests(root: Path, core: Core, stem: str) -> tuple[str, ...]:
@@ -120,7 +165,7 @@ def drawn_from(every: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
 
 
 def wider_tests(mutant: Mutant) -> tuple[str, ...]:
-    return CORES[mutant.file.removeprefix(f"{SERVER}/").split("/")[0]].wider
+    return core_of(mutant.file).wider
 
 
 def all_tests(mutants: Sequence[Mutant]) -> list[str]:

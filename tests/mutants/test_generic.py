@@ -9,7 +9,15 @@ import pytest
 
 from tests.mutants.excused import EXCUSED, difference
 from tests.mutants.generic import diff_of, mutants_of
-from tests.mutants.mutate import CORES, all_tests, drawn_from, mutants_in, run
+from tests.mutants.mutate import (
+    CORES,
+    all_tests,
+    core_of,
+    drawn_from,
+    mutants_in,
+    run,
+    source_of,
+)
 from tests.mutants.trial import ROOT
 
 KINDS = {
@@ -39,6 +47,17 @@ def test_each_kind_changes_the_source(kind: str) -> None:
     assert found[becomes].old == source
 
 
+def test_a_coroutine_is_changed_as_a_function_is() -> None:
+    source = "async def f() -> bool:\n    a.b = c\n    return d\n"
+    kinds = [mutant.what for mutant in mutants_of("a.py", source)]
+    assert kinds == ["assignment dropped", "return of a constant", "return of a constant"]
+
+
+def test_the_guard_of_a_case_is_a_condition() -> None:
+    (negated,) = mutants_of("a.py", "match a:\n    case b if c:\n        d\n")
+    assert negated.new == "match a:\n    case b if not (c):\n        d\n"
+
+
 def test_a_change_within_lines_of_more_than_ascii_keeps_the_rest() -> None:
     source = 'x = ["é", 7,\n     y]\nz = 1\n'
     (up, down, *_) = mutants_of("a.py", source)
@@ -54,6 +73,8 @@ def test_a_change_within_lines_of_more_than_ascii_keeps_the_rest() -> None:
         "class A(B, frozen=True):\n    b\n",
         'x = f"{a + 1}"\n',
         'def f():\n    """Text."""\n    return None\n',
+        "if TYPE_CHECKING:\n    x = 1\n",
+        "if __name__ == '__main__':\n    main(1)\n",
     ],
 )
 def test_what_decides_nothing_is_left_alone(source: str) -> None:
@@ -68,6 +89,24 @@ def test_every_mutant_of_a_core_is_python_and_no_two_are_alike(core: str) -> Non
     assert all((ROOT / test.split("[")[0].split("::")[0]).exists() for test in all_tests(found))
 
 
+def test_a_core_is_named_as_its_folder_is_below_its_package() -> None:
+    assert source_of("log/cleaner") == "server/oncelog_server/log/cleaner"
+    assert source_of("protocol") == "protocol/oncelog_protocol"
+    assert source_of("client/core/batching.py") == "client/oncelog_client/core/batching.py"
+
+
+@pytest.mark.parametrize(
+    ("file", "core"),
+    [
+        ("server/oncelog_server/log/cleaner/log.py", "log"),
+        ("protocol/oncelog_protocol/records/batch.py", "protocol"),
+        ("client/oncelog_client/io/cluster.py", "client/io"),
+    ],
+)
+def test_a_file_is_tried_against_the_tests_of_its_own_core(file: str, core: str) -> None:
+    assert core_of(file) is CORES[core]
+
+
 def test_a_seed_draws_the_same_mutants_again() -> None:
     every = mutants_in(ROOT, "partition")
     assert drawn_from(every, 20, 1) == drawn_from(every, 20, 1) != drawn_from(every, 20, 2)
@@ -76,7 +115,9 @@ def test_a_seed_draws_the_same_mutants_again() -> None:
 
 def test_every_excuse_is_of_a_mutant_that_there_is() -> None:
     all_of = {
-        (mutant.file, *difference(mutant)) for core in CORES for mutant in mutants_in(ROOT, core)
+        (file, *difference(mutant))
+        for file in {excuse.file for excuse in EXCUSED}
+        for mutant in mutants_of(file, (ROOT / file).read_text(encoding="utf-8"))
     }
     assert [excuse for excuse in EXCUSED if excuse[:3] not in all_of] == []
 

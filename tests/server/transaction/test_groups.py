@@ -48,6 +48,15 @@ def test_the_newest_generation_of_any_id_is_the_groups() -> None:
     assert groups.others(NEW, "b") == [("a", OLD)]
 
 
+def test_a_shard_that_another_broker_leads_knows_no_generation() -> None:
+    groups = loaded(to_record("a", OLD), to_record("b", NEW))
+    for record in groups.removal(["b"]):
+        groups.replay(record)
+    assert groups.newest_generation("g") == 2
+    groups.on_unloaded()
+    assert groups.newest_generation("g") == -1
+
+
 def test_generations_on_their_way_are_the_coordinators_that_has_the_shard() -> None:
     groups = TransactionGroups()
     groups.expect(OLD)

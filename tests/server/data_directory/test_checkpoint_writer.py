@@ -1,0 +1,89 @@
+"""Checkpoints that cannot be written leave the old ones, and every caller hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from oncelog_server.data_directory.checkpoint_writer import CheckpointWriter
+from oncelog_server.deferred import Deferred
+from oncelog_server.slices import Slices, Steps
+from oncelog_server.storage.files import StorageError
+from tests.server.manual_timers import ManualTimers
+from tests.server.storage.memory_files import MemoryFiles
+
+NAMES = ("first", "second")
+
+
+class Writer:
+    """A writer of two checkpoints with the same content."""
+
+    def __init__(self) -> None:
+        self.files = MemoryFiles()
+        self.content = b"old"
+        self.defect: Exception | None = None
+        timers = ManualTimers(0)
+        slices = Slices(timers, lambda: timers.now_ms, steps_per_slice=100)
+        self.writer = CheckpointWriter(self.files, self.collect, slices)
+
+    def collect(self) -> Steps[Mapping[str, bytes]]:
+        yield
+        if self.defect is not None:
+            raise self.defect
+        return dict.fromkeys(NAMES, self.content)
+
+    def written(self) -> Deferred[StorageError | None]:
+        done = self.writer.write()
+        self.files.settle()
+        return done
+
+    @property
+    def kept(self) -> list[bytes]:
+        return [bytes(self.files.nodes[name].data) for name in NAMES]
+
+    @property
+    def left_over(self) -> int:
+        """The bytes that are on disk besides the checkpoints."""
+        return sum(len(node.data) for path, node in self.files.nodes.items() if path not in NAMES)
+
+
+def refuse_append(files: MemoryFiles) -> None:
+    files.fail_append(2)
+
+
+def refuse_sync(files: MemoryFiles) -> None:
+    files.fail_sync()
+
+
+@pytest.mark.parametrize("refuse", [refuse_append, refuse_sync])
+def test_a_refused_write_leaves_the_old_checkpoints_and_takes_no_space(
+    refuse: Callable[[MemoryFiles], None],
+) -> None:
+    scene = Writer()
+    assert scene.written().value is None
+    scene.content = b"new"
+    refuse(scene.files)
+    assert isinstance(scene.written().value, StorageError)
+    assert (scene.kept, scene.left_over) == ([b"old"] * 2, 0)
+    assert scene.written().value is None
+    assert (scene.kept, scene.left_over) == ([b"new"] * 2, 0)
+
+
+def test_names_that_cannot_be_made_durable_are_an_error_of_the_disk() -> None:
+    scene = Writer()
+    done = scene.writer.write()
+    scene.files.pending.pop(0)()
+    scene.files.fail_sync()
+    scene.files.settle()
+    assert isinstance(done.value, StorageError)
+
+
+def test_the_next_write_begins_after_a_defect() -> None:
+    scene = Writer()
+    scene.defect = ValueError("a defect")
+    with pytest.raises(ValueError, match="a defect"):
+        scene.written()
+    scene.defect = None
+    assert scene.written().value is None
+    assert scene.kept == [b"old"] * 2
