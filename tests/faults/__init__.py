@@ -1,1 +1,1 @@
-"""The real process under damage: bytes, disks, descriptors, clients and signals that go wrong."""
+"""The real process under faults of bytes, disks, descriptors, clients and signals."""

@@ -1,4 +1,4 @@
-"""Requests with one array blown up: every array of every API, made from the tables of messages."""
+"""Requests with one very long array: every array of every API, from the message tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def all_arrays() -> Iterator[tuple[type[Any], Path]]:
 
 
 def bomb(cls: type[Any], path: Path, count: int) -> Any:
-    """A request with `count` elements in the array at `path`; the arrays on the path have one
+    """Return a request with `count` elements in the array at `path`. Arrays on the path have one
     element."""
     version = api_of(cls).latest
     message = cls()
@@ -64,7 +64,7 @@ def _element(kind: FieldType | type, number: int, version: int) -> Any:
 
 
 def _name(message: Any, number: int, version: int) -> None:
-    """Different strings and numbers in each element, so that none counts as a repetition."""
+    """Return a different value for each element, so that none is a duplicate."""
     for field in _fields(type(message), version):
         if isinstance(field.type, Primitive) and field.type.name == "string":
             setattr(message, field.name, f"n{number}")

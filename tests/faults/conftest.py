@@ -1,4 +1,4 @@
-"""A broker of one test's own."""
+"""A broker for a single test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data directories as a whole: every name, byte and time in them, and what metadata they have."""
+"""Data directories as a whole: every name, byte and time in them, and their metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COPY = "oncelog-metadata.txt"
 
 
 class Print(NamedTuple):
-    """One file or directory: enough to see that it was not touched."""
+    """Enough of a file or directory to see that it is unchanged."""
 
     digest: str
     mode: int
@@ -22,7 +22,7 @@ class Print(NamedTuple):
 
 
 def fingerprint(folder: Path) -> dict[str, Print]:
-    """By the names below `folder`, and "." for itself."""
+    """Return a print of every name below `folder`, with "." for itself."""
     found = {}
     for path in (folder, *folder.rglob("*")):
         status = path.lstat()
@@ -33,12 +33,12 @@ def fingerprint(folder: Path) -> dict[str, Print]:
 
 
 def store_files(broker: Oncelog) -> list[Path]:
-    """The metadata store with its log, and without its copy."""
+    """Return the files of the metadata store with its log, without its copy."""
     return sorted(broker.data.glob(f"{STORE}*"))
 
 
 def lose_store(broker: Oncelog, *, copy: bool = False) -> None:
-    """Remove it, with its `copy` if that is to go too."""
+    """Remove the metadata store, and its copy if `copy` is set."""
     for path in store_files(broker):
         path.unlink()
     if copy:
@@ -46,7 +46,7 @@ def lose_store(broker: Oncelog, *, copy: bool = False) -> None:
 
 
 def save_metadata(broker: Oncelog, place: Path) -> None:
-    """As a person copies it by hand."""
+    """Copy the metadata as an operator does by hand."""
     place.mkdir()
     for path in (*store_files(broker), broker.data / COPY):
         shutil.copy2(path, place)

@@ -1,4 +1,4 @@
-"""A disk that is full for some kinds of files and has room for the others, under a real broker."""
+"""A disk under a real broker that is full for some kinds of files and has space for the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ SETTINGS = {"oncelog.metrics.port": "0", "oncelog.metrics.host": "127.0.0.1"}
 
 
 class FullFor:
-    """`fill` takes regular expressions of paths below the data directory."""
+    """A control file for the disk. `fill` takes regular expressions for paths below the data
+    directory."""
 
     def __init__(self, control: Path) -> None:
         self._control = control
@@ -28,7 +29,7 @@ class FullFor:
 
 
 def broker_with_full_disk(directory: Path, settings: dict[str, str]) -> tuple[Oncelog, FullFor]:
-    """A broker that is not started, and its disk."""
+    """Return a broker that is not started, and its disk."""
     control = directory / "full"
     broker = Oncelog(
         directory,
@@ -40,7 +41,7 @@ def broker_with_full_disk(directory: Path, settings: dict[str, str]) -> tuple[On
 
 
 def offline_count(broker: Oncelog) -> int:
-    """Return a value of /metrics."""
+    """Return the number of offline partitions in /metrics."""
     address = metrics_address(broker)
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as response:
         page = response.read().decode()
@@ -49,7 +50,7 @@ def offline_count(broker: Oncelog) -> int:
 
 
 def metrics_address(broker: Oncelog) -> str:
-    """Where this start of the broker serves metrics."""
+    """Return the address of /metrics of this broker process."""
     return str([event["address"] for event in events(broker) if event["event"] == "metrics"][-1])
 
 

@@ -1,5 +1,5 @@
-"""How long a broker keeps a client waiting by what it computes meanwhile: other processes of the
-machine do not count."""
+"""How long a broker keeps a client waiting, as CPU time: other processes of the machine do not
+count."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from tests.harness.wire import Wire
 
 
 def cpu_ms(broker: Oncelog) -> float:
-    """Of the broker's own thread, since its start."""
+    """Return the CPU time of the broker's main thread since its start."""
     return int(Path(f"/proc/{broker.pid}/schedstat").read_text().split()[0]) / 1e6
 
 
 def bytes_read(broker: Oncelog) -> int:
-    """Of all read calls of the broker since its start, from files and from pipes: a count that is
-    the same on a busy machine."""
+    """Return the broker's CPU time until a small request gets its response."""
     lines = Path(f"/proc/{broker.pid}/io").read_text().splitlines()
     return int(dict(line.split(": ") for line in lines)["rchar"])
 

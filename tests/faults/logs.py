@@ -14,7 +14,7 @@ from tests.harness.writing import produce, records
 
 
 def write(wire: Wire, topic: str, count: int, size: int = 400) -> list[int]:
-    """Batches of one record, and the position of each in a log of one segment."""
+    """Write batches of one record. Return the position of each in a log of one segment."""
     positions, position = [], 0
     for number in range(count):
         data = build_batch(records(1, b"%d" % number * size))
@@ -34,7 +34,8 @@ def wait_for_recovery_point(broker: Oncelog, topic: str, offset: int) -> None:
 
 
 def assert_offline(broker: Oncelog, topic: str) -> None:
-    """Return 56 for all requests, while every other partition is served."""
+    """Check that every request to the topic gets KAFKA_STORAGE_ERROR, while other partitions are
+    served."""
     with Wire(broker.address) as wire:
         storage_error = ErrorCode.KAFKA_STORAGE_ERROR
         assert produce(wire, topic, build_batch(records())).error_code == storage_error

@@ -1,4 +1,4 @@
-"""Damage of a broker's metadata while it does not run."""
+"""Damage to a broker's metadata while it is down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.driving import damage
 
 
 def empty_store(store: Path, keep: tuple[str, ...]) -> None:
-    """Delete all records but some, as a transaction of the broker does."""
+    """Delete all but some records, as a transaction of the broker does."""
 
     async def empty() -> None:
         opened = await SqliteStore.open(store)
@@ -50,7 +50,7 @@ LOSSES: dict[str, Callable[[Oncelog], None]] = {
     "meta.properties is empty": _clear("meta.properties"),
     "all metadata is gone": _lose_all,
 }
-# After a kill all pages are in sqlite's log, too.
+# After a kill sqlite's log has all pages, too.
 DAMAGES: dict[str, Callable[[Oncelog], None]] = {
     "the store is empty": _clear(STORE),
     "the store is cut off": lambda broker: _truncate(broker.data / STORE),

@@ -1,8 +1,8 @@
 """Random data directories that lose their metadata, are recovered, and are compared with the
 originals.
 
-`python -m tests.faults.recoveries --folders 50` does it for so many seeds; with `--from-torture`
-the directories are those that kills of the broker leave in the torture.
+`python -m tests.faults.recoveries --folders 50` does this for 50 seeds. With `--from-torture` the
+directories are copies from the torture, taken at kills of the broker.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ AGED = "the metadata is older than the logs"
 
 
 def run(*arguments: str) -> Result:
-    """`oncelog storage` in this process; a traceback of its own fails the test."""
+    """Run `oncelog storage` in this process. An unexpected exception fails the test."""
     result = CliRunner().invoke(storage, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -68,7 +68,7 @@ def run(*arguments: str) -> Result:
 
 
 def recover(broker: Oncelog) -> str:
-    """The plan, which changes nothing; then the recovery. Return the output of both streams."""
+    """Run the plan, check that it changes nothing, and recover. Return the output of both."""
     before = fingerprint(broker.data)
     planned = run("recover", "--data", str(broker.data), "--verbose")
     assert planned.exit_code == 0, planned.output
@@ -80,13 +80,13 @@ def recover(broker: Oncelog) -> str:
 
 
 def recorded(broker: Oncelog) -> Snapshot:
-    """The records of a broker, as its text copy has them."""
+    """Return a broker's records from its text copy."""
     return decode_copy((broker.data / METADATA_COPY).read_bytes())
 
 
 @dataclass
 class State:
-    """All that clients and operators can see."""
+    """All state that clients and operators can see."""
 
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -160,7 +160,7 @@ def _transactions(wire: Wire) -> dict[str, tuple[str, int, int]]:
 
 
 class Workload:
-    """Steps of one seed against a broker that runs."""
+    """Random steps against a running broker."""
 
     def __init__(self, broker: Oncelog, rng: random.Random) -> None:
         self._broker = broker
@@ -193,7 +193,8 @@ class Workload:
 
     def _create(self, wire: Wire) -> None:
         self._made += 1
-        # As long as a name may be, sometimes: its folder's name is cut when it is put aside.
+        # Sometimes a name of maximum length: its directory's name is shortened when it becomes a
+        # stray.
         name = f"t{self._made}" + "-long" * (48 if self._rng.random() < 0.2 else 0)
         self._topics[name] = self._rng.randrange(1, 5)
         own: dict[str, object] = {"retention_ms": self._rng.randrange(10**9, 10**10)}
@@ -255,7 +256,8 @@ class Workload:
 
 
 def random_folder(directory: Path, seed: int) -> str:
-    """One folder, one loss, one recovery; all is as it was. Return the output of the recovery."""
+    """Create a directory, lose metadata, recover, and check that the state is the same. Return the
+    output of the recovery."""
     rng = random.Random(seed)
     broker = Oncelog(directory, QUICK)
     try:
@@ -286,7 +288,7 @@ def random_folder(directory: Path, seed: int) -> str:
         broker.kill()
 
 
-# Nothing happens by itself between two looks at a broker.
+# Nothing in the broker changes by itself between two reads of its state.
 STILL: Mapping[str, str] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
     "log.cleaner.enable": "false",
@@ -294,8 +296,8 @@ STILL: Mapping[str, str] = {
 
 
 def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bool) -> None:
-    """One that a kill left: what the broker says of it, a loss of its metadata, the recovery, and
-    the same once more. `older`: metadata from before."""
+    """Recover a directory from a kill: read the broker's state, lose its metadata, recover, and
+    compare the state. `older`: metadata from before."""
     broker = Oncelog(directory, STILL)
     try:
         broker.start()
@@ -326,7 +328,7 @@ def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bo
 def folders_of_the_torture(
     directory: Path, count: int, seed: int, tell: Callable[[str], None]
 ) -> Iterator[str]:
-    """What was lost, of each of `count` folders that came back as they were."""
+    """Yield the loss of each of `count` directories after its recovery."""
     rng = random.Random(seed)
     aged = directory / "aged"
     for number, place in enumerate(photographs(directory, count, seed, tell)):
@@ -334,14 +336,15 @@ def folders_of_the_torture(
         if number == 0:
             save_metadata(broker, aged)
         lost = rng.choice([*LOSSES, *DAMAGES, AGED])
-        # After a kill sqlite's log has all pages that the damage takes.
+        # After a kill sqlite's log has all pages that the damage removes from the file.
         killed = lost not in DAMAGES and rng.random() < 0.5
         folder_of_the_torture(place, aged, lost, killed=killed)
         yield lost
 
 
 def _check_kept_settings(before: State, after: State) -> None:
-    """Settings that are lost are such that nothing is deleted; then they are no difference."""
+    """Check that lost settings are replaced by settings that delete nothing, then ignore them in
+    the comparison."""
     for name, settings in after.settings.items():
         if not name.startswith("__"):
             assert settings == {"retention.ms": "-1", "retention.bytes": "-1"}, name

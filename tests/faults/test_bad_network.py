@@ -1,5 +1,5 @@
-"""A network that doubles requests, or delivers them late and in another order across connections,
-under transactions of a client of today (V2); and a client of yesterday that has hung up."""
+"""A network that duplicates requests, or delivers them late and in another order across
+connections, during transactions of current clients (V2); and an old client that has hung up."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.harness.writing import Identity, batch, end_transaction, new_identity
 
 PARTITIONS = range(3)
 TRANSACTIONS = 60
-# Of each of so many writers, where every other request or answer takes its time.
+# The transactions of each writer, and the number of writers, if requests and responses are delayed.
 LATE_TRANSACTIONS, LATE_WRITERS = 9, 6
 LATEST_S = 2.0
 SEED = 7
-# Asked over many connections at once, these find their way back to no one.
+# Not delayed: a client needs these responses before it can send anything else.
 LEFT_ALONE = {ApiKey.API_VERSIONS, ApiKey.METADATA}
 
 
@@ -58,8 +58,8 @@ def broker(tmp_path: Path, proxy: Proxy) -> Iterator[Oncelog]:
 
 
 class Writer:
-    """Transactions of one record in each partition, every third aborted. What is in `committed` is
-    certain, what is in `unknown` may be there."""
+    """A writer of transactions with one record in each partition; every third is aborted. Values in
+    `committed` are certain, values in `unknown` may be in the log."""
 
     def __init__(self, address: str, name: str, transactions: int) -> None:
         self._address = address
@@ -78,7 +78,7 @@ class Writer:
                         number += 1
                         await self._write(producer, number)
             except KafkaError:
-                continue  # fenced by a doubled InitProducerId: the next instance goes on
+                continue  # fenced by a duplicate of InitProducerId: the next instance continues
 
     async def _write(self, producer: Producer, number: int) -> None:
         value = f"{self._name}-{number}".encode()
@@ -97,14 +97,14 @@ class Writer:
 async def write_all(
     address: str, *, writers: int = 3, transactions: int = TRANSACTIONS
 ) -> list[Writer]:
-    """So many writers at once."""
+    """Run this number of writers at once."""
     writers_ = [Writer(address, f"writer-{number}", transactions) for number in range(writers)]
     await asyncio.gather(*(writer.run() for writer in writers_))
     return writers_
 
 
 def check(broker: Oncelog, writers: list[Writer]) -> None:
-    """All or nothing, once, in order; nothing is left undecided."""
+    """Check that transactions are complete or absent, without duplicates, in order, and decided."""
     with Wire(broker.address) as wire:
         for partition in PARTITIONS:
             wait_for_decision(wire, partition)
@@ -126,7 +126,7 @@ def wait_for_decision(wire: Wire, partition: int) -> None:
 
 
 def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy: Proxy) -> None:
-    """One in twenty, whatever it asks for, and the first of those that it is about."""
+    """One in twenty requests of any API is duplicated, and the first Produce and EndTxn."""
     randomness = random.Random(SEED)
     doubled: list[Frame] = []
     certain = {ApiKey.PRODUCE, ApiKey.END_TXN}
@@ -150,8 +150,8 @@ def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy
 
 
 def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy: Proxy) -> None:
-    """One in ten comes up to two seconds late; answers as well. Others that were sent after it are
-    there before it."""
+    """One in ten requests and responses is delayed by up to two seconds, so that later ones
+    overtake it."""
     randomness = random.Random(SEED)
     late: list[tuple[Frame, float]] = []
 
@@ -176,14 +176,15 @@ def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy:
 
 
 def overtaken(proxy: Proxy, late: Frame) -> bool:
-    """Whether others have sent something while this one was held."""
+    """Return True if other connections have sent something while this frame was delayed."""
     following = proxy.frames[proxy.frames.index(late) + 1 :][:10]
     return any(frame.connection != late.connection for frame in following)
 
 
 def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> None:
-    """KAFKA-17754 as it happens: the broker pauses, an old client gives up its EndTxn, decides anew
-    on another connection and begins the next transaction; then the broker wakes up."""
+    """The real case of KAFKA-17754: the broker pauses, and an old client closes the connection of
+    its EndTxn, decides again on another connection and begins the next transaction. Then the broker
+    resumes."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = new_identity(wire, "t")
@@ -199,7 +200,7 @@ def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> 
         given_up.send(_ending(producer), 3)
         given_up.socket.close()
         broker._running().send_signal(signal.SIGCONT)
-        # Had it been heard, the transaction would be over now.
+        # If the EndTxn had been served, the transaction would be over now.
         assert last_stable_offset(wire, "t") == 0
         ended = end_transaction(wire, producer, commit=False, version=3)
         assert ended.error_code == ErrorCode.NONE

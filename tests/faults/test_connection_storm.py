@@ -1,5 +1,5 @@
-"""Ten thousand connections that do nothing, as many that come and go, and limits that hold while
-they do (scenario H65)."""
+"""Ten thousand idle connections, as many short ones, and limits that hold meanwhile (scenario
+H65)."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and
 ADDRESSES = [f"127.0.1.{number}" for number in range(1, 101)]
 OF_EACH = 100
 IDLE = len(ADDRESSES) * OF_EACH
-# Beyond those, for clients that work and for connections that are tried.
+# More than the idle ones, for clients that work and for connections that are tested.
 SPARE = 100
-# Two seconds of 5,000; how many of them are on their way at once.
+# Two seconds of 5,000 connects, and the number of connections at a time.
 STORM, AT_ONCE = 10_000, 200
 LIMITS = {
     "max.connections": str(IDLE + SPARE),
     "max.connections.per.ip": str(OF_EACH),
     "max.connections.per.ip.overrides": f"127.0.0.1:{IDLE},127.0.0.2:{IDLE}",
-    # If the backlog is full, the kernel lets a client wait for a second.
+    # If the backlog is full, the kernel delays a client by a second.
     "socket.listen.backlog.size": "4096",
 }
-# ApiVersions v0, and what an idle connection takes.
+# An ApiVersions v0 request, and the memory of an idle connection.
 SMALL = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 KIB_EACH = 24
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Oncelog]:
-    """With as many descriptors as this machine gives, and room for the test's own side."""
+    """A broker with the maximum number of descriptors, and enough descriptors for this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = IDLE + 3_000
     assert hard == resource.RLIM_INFINITY or hard >= wanted, f"only {hard} descriptors"
@@ -65,7 +65,7 @@ def connection(broker: Oncelog, address: str) -> socket.socket:
 
 
 def is_served(connection: socket.socket) -> bool:
-    """False where it has been closed."""
+    """Return False if the connection was closed."""
     with suppress(ConnectionError):
         connection.sendall(SMALL)
         return bool(connection.recv(1))
@@ -99,7 +99,8 @@ def test_h65_idle_connections_and_a_storm_of_new_ones_hold_up_no_client(broker: 
 
 
 def storm(broker: Oncelog, wire: Wire) -> None:
-    """From one address and as fast as this process can: every other one hangs up by a reset."""
+    """Connect from one address as fast as this process can. Every other connection ends by a
+    reset."""
     going: deque[socket.socket] = deque()
     reset = struct.pack("ii", 1, 0)
     for number in range(STORM):
@@ -121,13 +122,14 @@ def storm(broker: Oncelog, wire: Wire) -> None:
 
 
 def full(broker: Oncelog, wire: Wire) -> None:
-    """With the idle ones there is room for so many, from any client; open connections stay open."""
+    """Check that with the idle connections there is room for exactly `SPARE` more, and that open
+    ones stay open."""
     wait_until(lambda: served(broker) == SPARE - 1, "those of the storm are gone")
     works(wire)
 
 
 def served(broker: Oncelog) -> int:
-    """How many more are let in."""
+    """Return the number of further connections that are accepted."""
     with ExitStack() as stack:
         crowd = [stack.enter_context(connection(broker, "127.0.0.2")) for _ in range(SPARE + 20)]
         return sum(map(is_served, crowd))

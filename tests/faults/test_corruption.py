@@ -1,5 +1,5 @@
-"""A byte that changed while the broker was down: rebuilt, or refused by name; no other partition
-suffers (scenarios S2-S8)."""
+"""A byte that changed while the broker was down: the file is rebuilt, or refused with its name; no
+other partition suffers (scenarios S2-S8)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ from tests.harness.writing import (
 )
 
 SEGMENT_BYTES = 4_000
-# How the files of a partition are found; the last of its kind is that of the active segment.
+# The pattern for each kind of file of a partition. The last file of a kind belongs to the active
+# segment.
 KINDS = {
     "index": "*.index",
     "timeindex": "*.timeindex",
@@ -60,7 +61,7 @@ KINDS = {
 
 
 def fill(wire: Wire, topic: str, producer: Identity) -> Identity:
-    """Several segments, with transactions of both ends in them, and a producer that goes on."""
+    """Write several segments with committed and aborted transactions, and an open one."""
     for number in range(12):
         sent = produce(wire, topic, batch(producer, 0, 3, b"%d" % number * 400), producer=producer)
         assert sent.error_code == ErrorCode.NONE, ErrorCode(sent.error_code)
@@ -70,14 +71,14 @@ def fill(wire: Wire, topic: str, producer: Identity) -> Identity:
 
 
 def files(broker: Oncelog, topic: str, pattern: str) -> list[Path]:
-    """Those of partition 0 that are not empty, oldest first."""
+    """Return the non-empty files of partition 0, oldest first."""
     found = sorted((broker.data / f"{topic}-0").glob(pattern))
     return [path for path in found if path.stat().st_size]
 
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """A broker that met damaged files at its start."""
+    """A broker that found damaged files at its start."""
 
     broker: Oncelog
     before: dict[str, View]
@@ -97,7 +98,8 @@ class Restarted:
 def restarted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Restarted]:
-    """One topic for each kind of file beside the logs, all damaged in one stop."""
+    """A broker with one topic for each kind of file beside the log, each damaged during the same
+    stop."""
     broker = Oncelog(tmp_path_factory.mktemp("corruption"), QUICK)
     broker.start()
     topics = list(KINDS)
@@ -123,7 +125,7 @@ def restarted(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_s7_a_damaged_file_beside_the_log_is_rebuilt(restarted: Restarted, kind: str) -> None:
-    """Clients see what they saw before; an open transaction still holds readers back (S5, S7)."""
+    """Clients see the same as before, and an open transaction still holds readers back (S5, S7)."""
     before = restarted.before[kind]
     assert before.committed != before.values
     assert before.stable < before.end[2]
@@ -132,7 +134,7 @@ def test_s7_a_damaged_file_beside_the_log_is_rebuilt(restarted: Restarted, kind:
 
 
 def test_s4_s6_producers_are_known_though_their_snapshots_are_damaged(restarted: Restarted) -> None:
-    """What the open transaction's producer sends again is a duplicate, not a new record."""
+    """A repeated batch of the open transaction's producer is a duplicate, not a new record."""
     with Wire(restarted.broker.address) as wire:
         producer = Identity(*_producer_of_last_batch(wire, "snapshot"), "open")
         end = end_offset(wire, "snapshot")
@@ -151,7 +153,7 @@ def _producer_of_last_batch(wire: Wire, topic: str) -> tuple[int, int]:
 
 
 def assert_said(broker: Oncelog, path: Path, position: int) -> None:
-    """A line in the log names the file and the position."""
+    """Check that a log event names the file and the position."""
     logged = [
         event for event in events(broker)
         if str(event.get("file", "")).endswith(f"{path.parent.name}/{path.name}")
@@ -161,7 +163,7 @@ def assert_said(broker: Oncelog, path: Path, position: int) -> None:
 
 
 def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog) -> None:
-    """After a kill, and again at the starts after it: nothing is cut, no other log suffers."""
+    """After a kill, and at the starts after it, nothing is truncated and no other log suffers."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound", flush_messages=1)
         positions = write(wire, "bad", 5)
@@ -182,7 +184,8 @@ def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog
 def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coordinator(
     broker: Oncelog,
 ) -> None:
-    """Its commit marker cannot be written yet; the epoch it will have is not the records'."""
+    """Its commit marker cannot be written yet, and the marker's epoch differs from that of the
+    records. So an abort would be possible, and is refused."""
     with Wire(broker.address) as wire:
         create(wire, "bad", flush_messages=1)
         positions = write(wire, "bad", 5)
@@ -213,7 +216,7 @@ def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coord
 def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
     broker: Oncelog,
 ) -> None:
-    """As Kafka does; valid batches behind the cut are worth a word."""
+    """As in Kafka. A log event says whether valid batches followed the cut."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound")
         positions = write(wire, "bad", 5)
@@ -230,7 +233,8 @@ def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
 
 @pytest.mark.parametrize("at", ["the last segment", "an older segment"])
 def test_s3c_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelog, at: str) -> None:
-    """The broker that trusts its files finds it when it walks there, and names the place."""
+    """The broker trusts its files after a clean stop. It finds the damage when it reads there, and
+    logs the position."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound", internal_segment_bytes=SEGMENT_BYTES)
         positions = write(wire, "bad", 16)
@@ -250,7 +254,7 @@ def test_s3c_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelo
 
 
 def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broker: Oncelog) -> None:
-    """S3c: as in Kafka, the reader checks. The batch goes out as it is, not shortened."""
+    """S3c: as in Kafka, the reader checks the CRC. The batch is sent whole and unchanged."""
     with Wire(broker.address) as wire:
         create(wire, "bad")
         positions = write(wire, "bad", 3)
@@ -266,8 +270,9 @@ def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broke
 def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
     tmp_path: Path, internal: str
 ) -> None:
-    """Half of its state would be worse than nothing: it sends 15 or 16, which clients retry,
-    and a log event names the file. All others are served, and what was committed is read."""
+    """Half of its state would be worse than none: the coordinator responds with 15 or 16, which
+    clients retry, and a log event names the file. Other requests are served, and committed records
+    can be read."""
     settings = merged(QUICK, {"oncelog.flush.on.ack": "true"})
     broker = Oncelog(tmp_path, settings | {"log.flush.offset.checkpoint.interval.ms": "50"})
     broker.start()
@@ -309,8 +314,9 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
 
 
 def assert_nothing_hangs(broker: Oncelog, wire: Wire, producer: Identity) -> None:
-    """The transaction that is open in "open" is one of a coordinator that cannot be asked. It may
-    be about to commit, so it is not reported as hanging, and not aborted."""
+    """Check the commands for hanging transactions. The coordinator of the open transaction in
+    "open" cannot be asked. The transaction may be about to commit, so it is neither reported as
+    hanging nor aborted."""
     before = end_offset(wire, "open")
     for version in range(3):
         listed = wire.call(ListTransactionsRequest(), version)
@@ -334,7 +340,7 @@ def assert_nothing_hangs(broker: Oncelog, wire: Wire, producer: Identity) -> Non
 
 
 def commit_offset(wire: Wire) -> ErrorCode:
-    """OffsetCommit of a group without members."""
+    """Send OffsetCommit for a group without members."""
     place = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topic = OffsetCommitRequestTopic(name="t", partitions=[place])
     response = wire.call(OffsetCommitRequest(group_id="g", topics=[topic]), 8)

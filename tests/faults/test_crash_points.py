@@ -1,5 +1,6 @@
-"""The crash matrix's kill column with real processes: the broker dies at each step of a transaction
-over three partitions and a group's offsets, a client goes on with its successor."""
+"""The kill column of the crash matrix with real processes: the broker dies at each step of a
+transaction over three partitions and a group's offsets, and the client continues after the
+restart."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ from tests.harness.writing import (
 PARTITIONS = range(3)
 OFFSET = 42
 TOPIC = "t"
-# Cells of the crash matrix, and where the broker dies.
+# Cells of the crash matrix, and the fail point of each.
 CELLS = [
     ("C0", "before-add-partitions"),
     ("C0", "before-add-partitions:3"),
@@ -65,7 +66,7 @@ CELLS = [
     ("", "after-offsets-marker"),
 ]
 ONLY_VERSION_1 = [("C2", "answer-add-partitions"), ("C2", "answer-add-offsets")]
-# With everything acknowledged synced first: between an fsync and the requests that wait for it.
+# With flush.on.ack: between an fsync and the responses that wait for it.
 SYNCED = [
     ("C2", "synced-add-partitions"),
     ("C4", "synced-data:3"),
@@ -76,7 +77,7 @@ SYNCED = [
 
 
 def write(dying: Dying, producer: Identity, sequence: int, value: bytes, version: int) -> None:
-    """One record in each partition, and an offset, in one transaction that is not ended yet."""
+    """Write one record to each partition, and an offset, in a transaction that stays open."""
     for partition in PARTITIONS:
         write_one(
             dying, producer, partition, bytes(batch(producer, sequence, value=value)), version
@@ -89,7 +90,7 @@ def write(dying: Dying, producer: Identity, sequence: int, value: bytes, version
 
 
 def write_one(dying: Dying, producer: Identity, partition: int, data: bytes, version: int) -> None:
-    """A client of version 1 adds the partition before."""
+    """Write a record. A client of version 1 first adds the partition."""
     if version == 1:
         added = dying.insist(lambda wire: add_partitions(wire, producer, (TOPIC, partition)))
         assert added == [ErrorCode.NONE]
@@ -107,7 +108,7 @@ def write_one(dying: Dying, producer: Identity, partition: int, data: bytes, ver
 
 
 def end(dying: Dying, producer: Identity, version: int, *, commit: bool) -> Identity:
-    """Return the producer that goes on after the end of the transaction."""
+    """Return the producer with its identity after the end of the transaction."""
     number = 5 if version == 2 else 4
     response = dying.insist(
         lambda wire: end_transaction(wire, producer, commit=commit, version=number)
@@ -119,7 +120,8 @@ def end(dying: Dying, producer: Identity, version: int, *, commit: bool) -> Iden
 
 
 def check(wire: Wire, visible: list[bytes]) -> None:
-    """Every partition is decided up to its end, and holds these committed records once each."""
+    """Check that every partition is decided up to its end, and has these committed records once
+    each."""
     for partition in PARTITIONS:
         wait_for_decision(wire, partition)
         assert values(wire, TOPIC, partition=partition) == visible
@@ -133,7 +135,7 @@ def wait_for_decision(wire: Wire, partition: int) -> None:
 
 
 def survive(dying: Dying, version: int, *, commit: bool) -> None:
-    """A transaction over the broker's death, and one after it."""
+    """Run a transaction during which the broker dies, and one after it."""
     dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
     dying.insist(lambda wire: find_coordinator(wire, TOPIC, key_type=0))
     producer = dying.insist(lambda wire: new_identity(wire, TOPIC))
@@ -144,7 +146,8 @@ def survive(dying: Dying, version: int, *, commit: bool) -> None:
     check(dying.wire, expected)
     group = committed_offset(dying.wire, TOPIC, stable=True)
     assert group == (OFFSET if commit else -1, 0)
-    # Version 1 keeps its epoch and so counts on; version 2 begins anew with a new one.
+    # Version 1 keeps its epoch and continues its sequences; version 2 has a new epoch and starts at
+    # 0.
     write(dying, heir, 1 if version == 1 else 0, b"second", version)
     end(dying, heir, version, commit=True)
     check(dying.wire, [*expected, b"second"])
@@ -152,8 +155,8 @@ def survive(dying: Dying, version: int, *, commit: bool) -> None:
 
 
 def parameters(version: int) -> list[tuple[str, str]]:
-    """The cells of a client of this version. Version 1 adds its partitions itself; what a torn or
-    an offsets record is does not depend on it."""
+    """Return the cells of a client of this version. Version 1 adds its partitions itself. For a
+    torn record and for an offsets record the version makes no difference."""
     if version == 2:
         return CELLS
     return [cell for cell in CELLS if cell[0] and "torn" not in cell[1]] + ONLY_VERSION_1
@@ -167,8 +170,8 @@ def parameters(version: int) -> list[tuple[str, str]]:
 def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
     tmp_path: Path, version: int, cell: str, point: str, commit: bool
 ) -> None:
-    """Whichever step it died at: the retry gets the result that was asked for, on all partitions,
-    once; the group's offset with it; nothing is left undecided and the id can go on."""
+    """After a death at any step the retry gets the requested result, once and on all partitions,
+    with the group's offset. Nothing is left undecided, and the id can be used again."""
     assert cell in FAIL_POINTS[point.partition(":")[0]].cell
     with Dying(Oncelog(tmp_path, QUICK), point) as dying:
         survive(dying, version, commit=commit)

@@ -1,5 +1,5 @@
-"""Clients that mean no good, many at once, while others work: they get nothing but what they sent
-memory for, and leave nothing behind."""
+"""Crowds of hostile clients beside working ones: memory is spent only on bytes that arrive, and
+nothing is left behind."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ SEED = 11
 CROWD = 40
 SILENT = 200
 LARGEST_FRAME = 104_857_600
-# One minute of 200 a second.
+# One minute at 200 a second.
 RECONNECTS = 12_000
 PER_ADDRESS = 300
 RSS_GROWTH = 64 << 20
-# A working client must not wait longer for any one response, while the machine has the crowd.
+# Maximum time of a response to a working client, while the crowd keeps the machine busy.
 PATIENCE_S = 3.0
-# ApiVersions v0, correlation id 1, no client id; and Metadata v12 for all topics.
+# ApiVersions v0, with correlation id 1 and no client id; Metadata v12 for all topics.
 SMALL = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 METADATA = struct.pack(">ihhihBBBBBB", 16, 3, 12, 1, -1, 0, 0, 1, 1, 0, 0)
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    # If the backlog is full, the kernel lets a client wait for a second.
+    # If the backlog is full, the kernel delays a client by a second.
     settings = {
         "max.connections.per.ip": str(PER_ADDRESS),
         "socket.listen.backlog.size": "4096",
@@ -55,20 +55,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 
 @pytest.fixture
 def wire(broker: Oncelog) -> Iterator[Wire]:
-    """A client that works."""
+    """The connection of a working client."""
     with Wire(broker.address) as wire:
         yield wire
 
 
 @pytest.fixture
 def before(broker: Oncelog, wire: Wire) -> Taken:
-    """What the broker takes while only `wire` is there."""
+    """The resources of the broker while only `wire` is connected."""
     works(wire)
     return taken(broker.pid)
 
 
 def works(wire: Wire, times: int = 20) -> None:
-    """Produce is answered, and soon."""
+    """Check that Produce gets its response in time."""
     for _ in range(times):
         began = time.monotonic()
         assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
@@ -76,7 +76,7 @@ def works(wire: Wire, times: int = 20) -> None:
 
 
 def back_to(broker: Oncelog, before: Taken) -> None:
-    """Descriptors return to what they were, memory nearly."""
+    """Check that descriptors are back to the former number, and memory nearly."""
     wait_until(
         lambda: taken(broker.pid).descriptors <= before.descriptors, "descriptors are given back"
     )
@@ -85,13 +85,13 @@ def back_to(broker: Oncelog, before: Taken) -> None:
 
 @pytest.fixture
 def crowd(broker: Oncelog) -> Iterator[list[socket.socket]]:
-    """Bare connections, closed at the end at the latest."""
+    """Plain connections, closed after the test."""
     with ExitStack() as stack:
         yield [stack.enter_context(broker.connect()) for _ in range(CROWD)]
 
 
 def test_h3_declared_sizes_cost_nothing(broker: Oncelog, wire: Wire, before: Taken) -> None:
-    """200 frames of 100 MiB are announced, and no byte of them comes; then 10 MB of the 20 GB."""
+    """200 frames of 100 MiB are announced, and no byte of them is sent; then 10 MB of the 20 GB."""
     with ExitStack() as stack:
         silent = [stack.enter_context(broker.connect()) for _ in range(SILENT)]
         for connection in silent:
@@ -116,7 +116,8 @@ def test_h8_a_client_that_never_reads_is_not_served(
     crowd: list[socket.socket],
     request_bytes: bytes,
 ) -> None:
-    """Pipelined requests without end: the broker stops reading, memory is bounded."""
+    """A client sends requests and never reads: the broker stops reading, and its memory is
+    bounded."""
     flood = request_bytes * (1 << 20 >> 4)
     for connection in crowd[:10]:
         connection.setblocking(False)
@@ -133,8 +134,8 @@ def test_h8_a_client_that_never_reads_is_not_served(
 def test_garbage_costs_its_sender_alone(
     broker: Oncelog, wire: Wire, before: Taken, crowd: list[socket.socket]
 ) -> None:
-    """Frames of noise, some of them with the head of a real request; half of the senders hang up
-    by a reset."""
+    """Frames of random bytes, some with the header of a real request. Half of the senders end with
+    a reset."""
     chosen = random.Random(SEED)
     for number, connection in enumerate(crowd):
         with suppress(ConnectionError):
@@ -153,8 +154,8 @@ def test_garbage_costs_its_sender_alone(
 
 
 def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: Taken) -> None:
-    """200 a second or more, as many as a minute has; every other one with half a request or whole
-    ones, of which some hang up by a reset. Limits are as exact afterwards as before."""
+    """A minute's worth of 200 or more a second. Every other one sends half a request or whole
+    requests, and some of these end with a reset. The limits are still exact afterwards."""
     began = time.monotonic()
     for number in range(RECONNECTS):
         with passing_socket(broker.host) as connection:

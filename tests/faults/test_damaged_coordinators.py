@@ -1,5 +1,5 @@
-"""Files of the internal topics that were changed while the broker was down: their coordinator
-refuses as a whole with the reason; it never serves half (S14)."""
+"""Files of the internal topics that were changed while the broker was down. The coordinator refuses
+everything, with the reason, and never serves a part (S14)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REFUSED = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A data directory with many ids and groups, and what each had."""
+    """A data directory with many ids and groups, and the state of each."""
 
     data: Path
     epochs: dict[str, tuple[int, int]]
@@ -100,7 +100,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def is_durable(broker: Oncelog, topic: str) -> bool:
-    """Whether all but the last segment is."""
+    """Return True if all segments but the last are durable."""
     points = offsets_of(broker.data / "recovery-point-offset-checkpoint")
     return points.get((topic, 0), 0) >= int(logs(broker.data, topic)[-1].stem)
 
@@ -151,12 +151,12 @@ def cut_the_end_at_a_batch(data: Path, topic: str) -> Path:
 
 
 def flip(data: Path, topic: str) -> Path:
-    """A bit of the first batch above the recovery point; others follow."""
+    """Flip a bit of the first batch above the recovery point; other batches follow."""
     return flip_at(data, topic, 80)
 
 
 def flip_the_offset(data: Path, topic: str) -> Path:
-    """The offset of a batch is not in its CRC."""
+    """Change the offset of a batch, which its CRC does not cover."""
     return flip_at(data, topic, 1)
 
 
@@ -183,7 +183,7 @@ def test_a_coordinator_whose_files_were_changed_refuses_as_a_whole(
     if (damage is cut_the_end_at_a_batch and was_killed) or (
         damage in (flip, flip_the_offset) and not was_killed
     ):
-        # As after a power failure; a read of the batch finds it (test_corruption).
+        # As after a power failure; a read of the batch finds the damage (test_corruption).
         return
     broker = Oncelog(tmp_path, SETTINGS)
     shutil.copytree(written.data, broker.data)
@@ -202,8 +202,8 @@ def test_a_coordinator_whose_files_were_changed_refuses_as_a_whole(
 def test_a_kill_loses_nothing_whatever_the_recovery_points_say(
     written: Written, tmp_path: Path, damage: Callable[[Path, str], Path], topic: str
 ) -> None:
-    """They are gone, or garbage. The computer has run since, so no power failure is to blame; if
-    it has not, what is left is cut at the damage, and the log says so."""
+    """The recovery points are missing or garbage. The computer kept running, so a power failure
+    cannot explain the damage: the coordinator refuses."""
     broker = Oncelog(tmp_path, SETTINGS)
     shutil.copytree(written.data, broker.data)
     points = broker.data / "recovery-point-offset-checkpoint"

@@ -1,4 +1,4 @@
-"""What a data directory says of itself, damaged: made again, or refused by the name of the file
+"""Damaged files of the data directory itself: created again, or refused with the file's name
 (scenario S8)."""
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tests.harness.wire import Wire
 
 
 def test_a_damaged_partition_metadata_is_written_again_or_refused(broker: Oncelog) -> None:
-    """Unreadable, it is made from the metadata; readable, it belongs to another topic, which the
-    metadata does not know."""
+    """An unreadable file is created from the metadata. A readable one with another topic id belongs
+    to a topic that the metadata does not know."""
     with Wire(broker.address) as wire:
         create(wire, "unreadable", "other")
         for topic in ("unreadable", "other"):
@@ -65,7 +65,7 @@ def _rewrite(path: Path, old: str, new: str) -> None:
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
 def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how: str) -> None:
-    """S8: what they said is found out from the logs, and the operator hears of it."""
+    """S8: their contents are found again in the logs, and a log event names them."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         write(wire, "t", 4)
@@ -84,9 +84,10 @@ def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how:
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
 def test_s8_checkpoints_that_contradict_the_log(broker: Oncelog, how: str) -> None:
-    """A damaged digit, or lost records. The broker cannot know below which point, so it serves no
-    client and deletes nothing. But a log that ends below its start after a crash may have lost its
-    end to a power failure: as in Kafka it begins anew there, and the operator hears of it."""
+    """The cause is a damaged digit, or lost records. The broker does not know which, so it serves
+    no client and deletes nothing. There is one exception: after a crash a log that ends below its
+    start may have lost its end in a power failure. As in Kafka it begins again at that start, and a
+    log event says so."""
     with Wire(broker.address) as wire:
         create(wire, "point", "start", "sound", flush_messages=1)
         for topic in ("point", "start"):
@@ -119,7 +120,7 @@ def _delete_records(wire: Wire, topic: str, before: int) -> None:
 
 
 def test_the_clean_mark_is_a_name_and_no_content(broker: Oncelog) -> None:
-    """A damaged mark is a mark, as in Kafka."""
+    """A damaged mark counts as a mark, as in Kafka."""
     broker.stop()
     damage(broker.data / ".kafka_cleanshutdown")
     broker.start()
@@ -127,7 +128,7 @@ def test_the_clean_mark_is_a_name_and_no_content(broker: Oncelog) -> None:
 
 
 def test_a_port_in_use_costs_no_recovery(broker: Oncelog) -> None:
-    """The start is refused before anything is touched: the stop before it was a clean one."""
+    """The start fails before it changes anything, so the next start still finds a clean stop."""
     broker.stop()
     with socket.create_server((broker.host, broker.port)):
         assert str(broker.port) in refusal(broker)
@@ -136,7 +137,7 @@ def test_a_port_in_use_costs_no_recovery(broker: Oncelog) -> None:
 
 
 def test_damaged_meta_properties_are_refused_by_name(broker: Oncelog) -> None:
-    """And the data stays as it was: once the file is right again, the stop was a clean one."""
+    """The data is unchanged: with the file repaired, the stop still counts as clean."""
     broker.stop()
     path = broker.data / "meta.properties"
     sound = path.read_bytes()
@@ -154,7 +155,7 @@ def test_damaged_metadata_is_refused_by_name_or_does_no_harm(broker: Oncelog) ->
     broker.stop()
     path = broker.data / "oncelog-metadata.sqlite"
     sound = path.read_bytes()
-    # The magic, the first page, records.
+    # The positions of the magic, the first page, and records.
     for position in (0, 100, len(sound) // 2):
         path.write_bytes(sound[:position] + os.urandom(16) + sound[position + 16 :])
         if (process := broker.spawn()).poll() is None:

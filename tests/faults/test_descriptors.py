@@ -1,5 +1,5 @@
-"""A process without free file descriptors waits instead of spinning, open connections go on, and it
-recovers (scenarios D5, D6)."""
+"""A process without free file descriptors waits instead of spinning, open connections are served,
+and it recovers (scenarios D5, D6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness.writing import produce, records
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prlimit")
 
 PARK_MS = 1_500
-# Of a core, without any request (D5).
+# CPU share of one core, without any request (D5).
 CPU_SHARE = 0.2
 
 
@@ -38,14 +38,14 @@ def broker(tmp_path: Path) -> Iterator[Oncelog]:
 
 
 def limit_descriptors(broker: Oncelog, more: int | None) -> None:
-    """Allow `more` than are open now; None: as many as ever."""
+    """Allow `more` descriptors than are open now; None: the former limit."""
     _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
     soft = hard if more is None else taken(broker.pid).descriptors + more
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) -> None:
-    """D5: 100 clients too many cost no time, and no connected client notices."""
+    """D5: 100 clients too many cost no CPU time, and no connected client notices them."""
     with Wire(broker.address) as wire, ExitStack() as crowd:
         create(wire, "t")
         assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
@@ -65,7 +65,8 @@ def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) ->
 
 
 def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelog) -> None:
-    """D6: the partition says 56, the process lives, and the log goes on where it was."""
+    """D6: the partition responds with code 56, the process lives, and later the log continues at
+    its end."""
     sent: list[bytes] = []
     with Wire(broker.address) as wire:
         create(wire, "t", internal_segment_bytes=2_000)
@@ -93,7 +94,8 @@ def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelo
 
 
 def test_a_broker_takes_all_the_descriptors_it_may(tmp_path: Path) -> None:
-    """Shells allow 1,024 by default, and 5,000 clients are no exception (as the JVM does)."""
+    """Shells allow 1,024 by default, while 5,000 clients are common. The broker raises its limit,
+    as the JVM does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard // 2), hard))
     try:

@@ -1,5 +1,5 @@
-"""A data directory that Apache Kafka wrote: the start of oncelog on it is refused, nothing in it
-changes, and Kafka serves all of it afterwards."""
+"""A data directory that Apache Kafka wrote: oncelog refuses to start on it and changes nothing in
+it, and Kafka serves all of it afterwards."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def _is_led(wire: Wire, topic: str) -> bool:
 
 
 def _served(kafka: Kafka) -> tuple[dict[str, list[bytes]], tuple[int, int]]:
-    """The records that are committed, and the group's offset."""
+    """Return the committed records and the group's offset."""
     with Wire(kafka.address) as wire:
         find_coordinator(wire, "orders", key_type=0)
-        for topic in TOPICS:  # a node that has just started leads them one after the other
+        # a node that has just started becomes leader of one partition after the other
+        for topic in TOPICS:
             wait_until(partial(_is_led, wire, topic), f"a leader of {topic}")
         records = {topic: values(wire, topic) for topic in TOPICS}
         wait_until(partial(_has_offset, wire), "the coordinator of the group")

@@ -1,5 +1,5 @@
-"""A disk that takes no more: refused by name, nothing acknowledged lost, nothing half done, and on
-with it once there is room (scenarios D1-D4, D7)."""
+"""A full disk: writes are refused with the reason, nothing acknowledged is lost, nothing stays half
+done, and work continues once there is space (scenarios D1-D4, D7)."""
 
 from __future__ import annotations
 
@@ -58,26 +58,26 @@ from tests.harness.writing import (
 )
 
 TMPFS_SIZE = "6m"
-# Files may not grow beyond it: above the metadata at rest, below two batches.
+# Maximum size of a file: more than the metadata at rest, less than two batches.
 FILE_BYTES = 150_000
 VALUE = b"v" * 60_000
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
-# What a commit or an abort may say that was not decided: all of them ask to try again.
+# Error codes of a commit or an abort that was not decided: all are retriable.
 TRY_AGAIN = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-# EndTxn whose PREPARE was refused by the disk.
+# EndTxn with a PREPARE that the disk refused.
 NOT_DECIDED = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-# So that one file has all ids.
+# One partition, so that all ids are in one file.
 ONE_LOG = {"transaction.state.log.num.partitions": "1"}
 OFTEN = {"log.retention.check.interval.ms": "100"}
 
 
 class Disk(Protocol):
-    """What can be full, and have room again."""
+    """A disk that can be full, and have space again."""
 
     def fill(self) -> None: ...
 
@@ -85,7 +85,7 @@ class Disk(Protocol):
 
 
 class Tmpfs:
-    """The data on a small file system of its own: ENOSPC."""
+    """A small file system for the data: ENOSPC."""
 
     def __init__(self, broker: Oncelog) -> None:
         self._filler = broker.data / "filler"
@@ -100,7 +100,7 @@ class Tmpfs:
 
 
 class SizeLimit:
-    """The process may not make files larger (RLIMIT_FSIZE): EFBIG, in the middle of a write."""
+    """A limit of the process's file sizes (RLIMIT_FSIZE): EFBIG, in the middle of a write."""
 
     def __init__(self, broker: Oncelog) -> None:
         self._broker = broker
@@ -151,7 +151,7 @@ BOTH = pytest.mark.parametrize(
 
 
 def produce_until_refused(wire: Wire, topic: str) -> list[bytes]:
-    """Batches until one is refused; the values that were acknowledged."""
+    """Send batches until one is refused. Return the acknowledged values."""
     sent: list[bytes] = []
     while True:
         value = b"%d-" % len(sent) + VALUE
@@ -168,8 +168,8 @@ def produce_until_refused(wire: Wire, topic: str) -> list[bytes]:
 def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
     broker: Oncelog, disk: Disk
 ) -> None:
-    """D1: readers go on, the log ends at a batch, there is one line about it; with room again
-    producers go on, after a crash as well."""
+    """D1: readers continue, the log ends at a batch, and there is one log event. With space again
+    producers continue, also after a crash."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         disk.fill()
@@ -192,7 +192,7 @@ def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
 
 
 def end(wire: Wire, producer: Identity, *, commit: bool) -> tuple[ErrorCode, Identity]:
-    """One EndTxn, once."""
+    """Send one EndTxn without retries."""
     request = EndTxnRequest(
         transactional_id=producer.transactional_id or "",
         producer_id=producer.producer_id,
@@ -207,7 +207,8 @@ def end(wire: Wire, producer: Identity, *, commit: bool) -> tuple[ErrorCode, Ide
 
 
 def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
-    """Until it does not take the smallest record of an id; no other file grows meanwhile."""
+    """Fill the transaction log until it refuses the smallest record of an id. No other file grows
+    meanwhile."""
     disk.fill()
     refused = init_producer_id(wire, "f")
     for _ in range(5_000):
@@ -219,7 +220,7 @@ def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
 
 
 def refusals(broker: Oncelog) -> list[str]:
-    """The files that the disk has refused to let grow, once a minute each."""
+    """Return the files that could not grow, once a minute each."""
     return [event["file"] for event in events(broker) if event["event"] == "disk refused"]
 
 
@@ -229,8 +230,9 @@ def refusals(broker: Oncelog) -> list[str]:
 def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
     broker: Oncelog, disk: Disk, through: str, commit: bool
 ) -> None:
-    """Only the transaction log's disk is full: the client gets a retriable error, no partition gets
-    marker though each has room for it, and the decision is made once when there is room again."""
+    """Only the disk of the transaction log is full. The client gets a retriable error, and no
+    partition gets a marker although each has space. With space again the transaction is decided
+    once."""
     name = "an id that is longer than the other one"
     places = [0, 1]
     with Wire(broker.address) as wire:
@@ -256,7 +258,7 @@ def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
         broker.start()
     with Wire(broker.address) as wire:
         assert [end_offset(wire, "t", place) for place in places] == [1, 1]
-        for _ in range(3):  # and asked again it is not made again
+        for _ in range(3):  # a retry does not decide it again
             assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
         wait_until(
             lambda: [last_stable_offset(wire, "t", place) for place in places] == [2, 2],
@@ -272,8 +274,8 @@ def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
 def test_transactions_that_were_decided_are_finished(
     broker: Oncelog, disk: Disk, through: str
 ) -> None:
-    """Whatever of a transaction cannot be written: what was decided gets all its markers, and
-    aborted records are never shown."""
+    """Whichever write of a transaction fails, a decided transaction gets all its markers, and
+    aborted records are never visible."""
     committed: list[bytes] = []
     with Wire(broker.address) as wire:
         create(wire, "t", partitions=2)
@@ -292,7 +294,7 @@ def test_transactions_that_were_decided_are_finished(
             code, producer = end(wire, producer, commit=commit)
             committed += sent if commit and code is ErrorCode.NONE else []
             number += 1
-            if number > 200:  # the files of the transactions are not the ones that are full
+            if number > 200:  # the full files are not those of the transactions
                 break
         assert code in TRY_AGAIN | {ErrorCode.NONE}, code
         assert not set(values(wire, "t")) - set(committed) - set(sent)
@@ -316,7 +318,7 @@ def test_transactions_that_were_decided_are_finished(
 
 
 def test_produce_says_that_the_disk_is_full_and_goes_on(broker: Oncelog, disk: Disk) -> None:
-    """The cause is on standard error while the program tries again; with room it ends well."""
+    """The cause is on standard error while the program retries; with space it ends with success."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         wait_until(lambda: metadata_is_written(broker), "the metadata is in its file")
@@ -350,7 +352,7 @@ def test_produce_says_that_the_disk_is_full_and_goes_on(broker: Oncelog, disk: D
 
 
 def test_health_reports_a_full_disk(broker: Oncelog, disk: Disk) -> None:
-    """What scripts ask: exit code 1, and the row names the folder."""
+    """For scripts: exit code 1, and the row names the directory."""
     command_line = CommandLine(broker.address)
 
     def row() -> tuple[int, str, list[str]]:
@@ -370,7 +372,8 @@ def test_health_reports_a_full_disk(broker: Oncelog, disk: Disk) -> None:
 
 @BOTH
 def test_admin_requests_are_refused_and_work_again_later(broker: Oncelog, disk: Disk) -> None:
-    """The metadata store is full: the request is answered, the image stays, the broker lives."""
+    """The metadata store is full: the request gets a response, the image is unchanged, the broker
+    lives."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         disk.fill()
@@ -397,14 +400,14 @@ def free_bytes(broker: Oncelog) -> int:
 
 
 def metadata_is_written(broker: Oncelog) -> bool:
-    """Whether the store has its reserve, and nothing is left for its file."""
+    """Return True if the store has its reserve, and its log is empty."""
     reserve, rest = broker.data / METADATA_RESERVE, broker.data / f"{METADATA_FILE}-wal"
     whole = reserve.exists() and reserve.stat().st_size == RESERVE_BYTES
     return whole and not rest.stat().st_size
 
 
 def fill_with(broker: Oncelog, wire: Wire, disk: Disk, *topics: str) -> None:
-    """The disk is full of these topics' records, to the last byte."""
+    """Fill the disk with these topics' records, to the last byte."""
     for topic in topics:
         create(wire, topic, file_delete_delay_ms=0, segment_bytes=1 << 20)
     wait_until(lambda: metadata_is_written(broker), "the metadata is in its file")
@@ -447,9 +450,9 @@ FREEING = {
 def test_what_frees_space_works_on_a_full_disk(
     broker: Oncelog, disk: Disk, how: str, through: str
 ) -> None:
-    """The broker itself can free the disk that is full, also when it was killed on it and
-    started again. DeleteRecords is refused until a checkpoint has room for the new start, which the
-    segments that it deletes make."""
+    """The broker itself can free a full disk, also after it was killed and started again on it.
+    DeleteRecords is refused until a checkpoint has space for the new start. The segments that it
+    deletes make that space."""
     with Wire(broker.address) as wire:
         fill_with(broker, wire, disk, "t", "u")
     if through == "kill":
@@ -477,7 +480,7 @@ def _create(wire: Wire, topic: str) -> ErrorCode:
 
 
 def test_a_stop_on_a_full_disk_loses_nothing(broker: Oncelog, disk: Disk) -> None:
-    """D4: what cannot be written at the end is found out again at the next start."""
+    """D4: state that cannot be written at the stop is computed again at the next start."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         disk.fill()

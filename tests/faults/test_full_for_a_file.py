@@ -1,5 +1,5 @@
-"""A disk that is full for one kind of file: what is acknowledged stays, what is refused is said,
-and with space again all goes on without a restart (D1-D4, D6)."""
+"""A disk that is full for one kind of file. Acknowledged records stay, refusals have their reason,
+and with space again everything continues without a restart (D1-D4, D6)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from tests.harness.writing import (
 
 HEALED_S = 5.0
 SEGMENT_BYTES = 4_000
-# Kinds of files beside `t-0`'s first log, and those of the coordinator.
+# Kinds of files beside the first log of `t-0`, and the files of the coordinator.
 KINDS = {
     "log": r"^t-0/\d+\.log$",
     "next log": r"^t-0/(?!0{20})\d+\.log$",
@@ -64,7 +64,7 @@ KINDS = {
     "all of the coordinator": r"^__transaction_state-",
     "everything": r".",
 }
-# The others are killed.
+# With other kinds the broker is killed.
 STOPPED_CLEANLY = {"txnindex", "txn-index-checkpoint", "index", "everything"}
 
 
@@ -94,7 +94,8 @@ def send(wire: Wire, producer: Identity, sequence: int, value: bytes) -> None:
 
 
 def write_until_rolled(wire: Wire, acknowledged: list[bytes], bytes_each: int = 500) -> bool:
-    """More than fits into a segment, each tried twice; whether something was refused."""
+    """Write more than fits into a segment, with two attempts for each record. Return True if
+    something was refused."""
     was_refused = False
     for number in range(2 * SEGMENT_BYTES // bytes_each):
         value = b"%d-%d" % (len(acknowledged), number) + bytes(bytes_each)
@@ -112,8 +113,8 @@ def write_until_rolled(wire: Wire, acknowledged: list[bytes], bytes_each: int = 
 def test_with_space_again_everything_goes_on_without_a_restart(
     broker: Oncelog, disk: FullFor, kind: str
 ) -> None:
-    """With an abort on the full disk before the commit of another producer, which must not wait
-    without end."""
+    """A producer's abort on the full disk must not delay the commit of another producer for
+    ever."""
     with Wire(broker.address) as wire:
         create(wire, "t", internal_segment_bytes=SEGMENT_BYTES)
         aborting, committing, hanging = (new_identity(wire, name) for name in "ach")
@@ -141,7 +142,7 @@ def test_with_space_again_everything_goes_on_without_a_restart(
         wait_until(lambda: healed(broker, where), "it is said", HEALED_S)
         if code is not ErrorCode.NONE:
             wait_until(lambda: end(wire, aborting, commit=False)[0] not in TRY_AGAIN, "an abort")
-        # The operator's abort: the id is taken over, and what it left is aborted.
+        # An operator's abort: the id gets a new instance, and its open transaction is aborted.
         assert new_identity(wire, "h").producer_id >= 0
         wait_until(
             lambda: last_stable_offset(wire, "t") == end_offset(wire, "t"), "the LSO", HEALED_S
@@ -198,7 +199,8 @@ def test_a_topic_whose_folders_cannot_be_made_is_refused_and_leaves_nothing(
 def test_partitions_whose_folders_cannot_be_made_are_there_when_there_is_space(
     broker: Oncelog, disk: FullFor
 ) -> None:
-    """The new count stays, as clients may have used it; the response reports that."""
+    """The new partition count stays, because clients may have used it already; the response says
+    so."""
     more = CreatePartitionsTopic(name="n", count=3, assignments=None)
     request = CreatePartitionsRequest(topics=[more], timeout_ms=10_000)
     with Wire(broker.address) as wire:
@@ -233,8 +235,8 @@ def test_a_new_topic_without_room_for_its_leader_epochs_is_served_and_keeps_them
 
 @pytest.mark.parametrize("pattern", [r"^__", r"^__transaction_state-0$", "partition.metadata"])
 def test_internal_topics_are_made_when_there_is_space_again(tmp_path: Path, pattern: str) -> None:
-    """Until then FindCoordinator gets a retriable error, not a coordinator that does not
-    respond."""
+    """Until then FindCoordinator gets a retriable error, rather than a coordinator without its
+    partition."""
     broker, disk = broker_with_full_disk(tmp_path, QUICK)
     broker.start()
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
@@ -254,7 +256,7 @@ def test_internal_topics_are_made_when_there_is_space_again(tmp_path: Path, patt
 def test_a_partition_that_could_not_be_opened_at_the_start_is_opened_later(
     broker: Oncelog, disk: FullFor
 ) -> None:
-    """After a crash indexes of older segments are written anew."""
+    """A start after a crash rebuilds the indexes of older segments."""
     with Wire(broker.address) as wire:
         create(wire, "t", "sound", internal_segment_bytes=SEGMENT_BYTES)
         acknowledged: list[bytes] = []

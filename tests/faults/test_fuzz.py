@@ -1,4 +1,5 @@
-"""A small part of `python -m tests.faults.fuzz`, and the defects it is made of (A4, A5)."""
+"""A small part of `python -m tests.faults.fuzz`, and tests of the defects that it found (A4,
+A5)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 
 
 def test_frames_drawn_from_the_tables_hurt_their_sender_alone(broker: Oncelog) -> None:
-    """Neither a neighbour nor whatever asks later for what the frames have left behind."""
+    """Neither a neighbour is affected, nor later requests for the state that the frames left
+    behind."""
     found = asyncio.run(fuzz(broker, FRAMES, seed=1))
     assert found.errors == []
     assert found.frames >= FRAMES
@@ -52,7 +54,8 @@ def test_the_same_seed_draws_the_same_frames() -> None:
 
 
 def requests_with_long_words(topic: str) -> list[tuple[Any, int]]:
-    """Each is refused with a message that quotes a word of 32,767 bytes, in an old version."""
+    """Return requests in old versions that are refused with a message that quotes a word of 32,767
+    bytes."""
     resource = alter_configs.AlterConfigsResource
     two = incremental_alter_configs.AlterConfigsResource
     new = create_topics.CreatableTopic
@@ -78,7 +81,7 @@ def requests_with_long_words(topic: str) -> list[tuple[Any, int]]:
 
 @pytest.mark.parametrize("which", range(9))
 def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, which: int) -> None:
-    """A5: the connection goes on, and nothing is logged."""
+    """A5: the connection stays open, and nothing is logged."""
     with Wire(broker.address) as wire:
         request, version = requests_with_long_words("fz-0")[which]
         response = wire.call(request, version)
@@ -93,7 +96,7 @@ def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, whic
 
 
 def test_a_list_that_grows_is_bounded_where_it_is_reported(broker: Oncelog) -> None:
-    """APPEND after APPEND: what DescribeConfigs v1 could not hold is refused."""
+    """Repeated APPENDs are refused once DescribeConfigs v1 could not return the value."""
     part = incremental_alter_configs.AlterConfigsResource
     change = incremental_alter_configs.AlterableConfig
     name = "leader.replication.throttled.replicas"
@@ -111,7 +114,7 @@ def test_a_list_that_grows_is_bounded_where_it_is_reported(broker: Oncelog) -> N
 
 @pytest.mark.parametrize("size", [32_730, 32_731, 32_767])
 def test_a_member_with_a_very_long_client_id_stops_no_group(broker: Oncelog, size: int) -> None:
-    """A4: its leader is answered, and so is DescribeGroups, in all versions."""
+    """A4: the group's leader gets its response, and DescribeGroups works in all versions."""
     group = f"long-{size}"
     with Wire(broker.address, "c" * size) as wire, Wire(broker.address) as other:
         find_coordinator(wire, group, 0)

@@ -1,5 +1,5 @@
-"""Requests that are meant to hurt (scenarios H20-H31): the broker refuses them or serves them
-within its limits, and no other connected client notices."""
+"""Requests meant to do harm (scenarios H20-H31): the broker refuses them or serves them within its
+limits, and no other connected client notices."""
 
 from __future__ import annotations
 
@@ -39,11 +39,10 @@ from tests.harness.writing import produce, records
 
 MAX = 2**31 - 1
 MIB = 1 << 20
-# What a request at its limit may take of one core. Measured: up to 90 ms; the rest is for machines
-# that do something else besides.
+# Maximum CPU time of a request at its limit. Measured: up to 90 ms; the rest is for busy machines.
 CPU_MS = 400.0
-# For how long a request may hold up others that ask for little, also one that names four times as
-# many elements as the others may: every partition that a cluster may have, each with its topic.
+# Maximum time that a request delays small ones. It also holds for a request with four times as many
+# elements as usual: every partition that a cluster may have, each with its topic.
 HELD_MS = 50.0
 
 
@@ -72,7 +71,8 @@ def limit_of(cls: type[Any]) -> int:
 
 
 def outcome(broker: Oncelog, request: Any, version: int | None = None) -> Any:
-    """The response, or None where the connection is closed instead; others are served after it."""
+    """Return the response, or None if the connection was closed. Check that others are served after
+    it."""
     response = None
     with Wire(broker.address) as bystander, Wire(broker.address) as wire:
         with suppress(Closed, ConnectionError):
@@ -82,7 +82,8 @@ def outcome(broker: Oncelog, request: Any, version: int | None = None) -> Any:
 
 
 def is_closed(broker: Oncelog, frame: bytes) -> bool:
-    """Whether raw bytes close their connection, and no other."""
+    """Return True if these bytes close their connection. Check that no other connection is
+    closed."""
     with Wire(broker.address) as bystander, Wire(broker.address) as wire:
         with suppress(ConnectionError):
             wire.socket.sendall(struct.pack(">i", len(frame)) + frame)
@@ -110,12 +111,12 @@ def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
     assert cpu_ms(broker) - before < CPU_MS
 
 
-# A Produce with as many partitions waits for nothing that would answer it: acks is 0.
+# Not Produce: with acks=0 it has no response to wait for.
 @pytest.mark.parametrize(("cls", "path"), bombs(ApiKey.PRODUCE))
 def test_h21_h26_as_many_elements_as_are_allowed_hold_up_no_client(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
-    """Answered, or refused for what they are, and the process has other things to do."""
+    """The request is served or refused, within a limit of CPU time."""
     request = bomb(cls, path, min(limit_of(cls), MAX_ELEMENTS) - len(path))
     before = cpu_ms(broker)
     outcome(broker, request)
@@ -248,7 +249,8 @@ def test_h28_a_hundred_thousand_partitions_close_the_connection_and_cost_nothing
 def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
     broker: Oncelog,
 ) -> None:
-    """At once, however long it would wait and however much it would take."""
+    """The response comes at once and below fetch.max.bytes, whatever wait and size the request
+    names."""
     with Wire(broker.address) as wire:
         for partition in range(2):
             for _ in range(4):
@@ -263,7 +265,7 @@ def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
 
 
 def everything(count: int, of_one_topic: bool) -> FetchRequest:
-    """A Fetch of so many partitions, without any limit of its own."""
+    """Return a Fetch of this number of partitions, without limits of its own."""
     numbers = range(count)
     topics = (
         [FetchTopic("t", partitions=[FetchPartition(n, partition_max_bytes=MAX) for n in numbers])]
@@ -275,7 +277,7 @@ def everything(count: int, of_one_topic: bool) -> FetchRequest:
 
 
 def test_h28_a_client_that_hangs_up_waits_no_longer(broker: Oncelog) -> None:
-    """A Fetch for more than will ever come, until the end of time."""
+    """Its Fetch waits for ever, for more bytes than will come."""
     descriptors = Folder(f"/proc/{broker.pid}/fd")
     before = len(list(descriptors.iterdir()))
     waiting = [Wire(broker.address) for _ in range(50)]

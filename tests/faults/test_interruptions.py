@@ -1,5 +1,5 @@
 """Processes that stop for a while or for good: a suspended broker, clients that are killed or
-vanish while they wait (T1-T4, N1-N3)."""
+vanish during a wait (T1-T4, N1-N3)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from tests.harness.writing import (
 
 STOPPED_S = 1.0
 WAITING = 20
-# Transaction timeout of a client that is killed, and the longest delay of the abort after it.
+# Transaction timeout of a client that is killed, and the maximum delay of the abort after it.
 TIMEOUT_S = 5.0
 LATEST_S = 4.0
-# How long a new group waits for more members: until then all have joined and are counted.
+# The time for which a new group waits for more members: until then all have joined and are counted.
 REBALANCE_MS = 4_000
 
 
@@ -80,7 +80,7 @@ def suspended(broker: Oncelog) -> Iterator[None]:
 
 
 def test_a_broker_that_is_suspended_in_a_transaction_goes_on(broker: Oncelog, wire: Wire) -> None:
-    """Requests that were sent meanwhile are served when it wakes, once and in order."""
+    """Requests that were sent meanwhile are served when it resumes, once and in order."""
     create(wire, "suspended")
     producer = Producer(
         {"bootstrap.servers": broker.address, "transactional.id": "suspended", "linger.ms": 0}
@@ -144,7 +144,7 @@ def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
 
 
 def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:
-    """S12: the coordinator that comes back counts from the transaction's start."""
+    """S12: the coordinator counts from the transaction's start, also after its restart."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:

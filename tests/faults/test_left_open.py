@@ -1,4 +1,4 @@
-"""Ten thousand transactions without an end (scenarios T9, H62)."""
+"""Ten thousand transactions that are never ended (scenarios T9, H62)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from tests.harness.driving import QUICK, create, end_offset, last_stable_offset,
 from tests.harness.wire import Wire
 from tests.harness.writing import BUSY, BY_NAME, Identity, batch, new_identity, produce
 
-# How many are begun at once, and when they are due: all of them must be begun by then.
+# The number of open transactions, and the time until they expire: all must be open by then.
 OPEN = 10_000
 PIPELINED = 500
 DUE_S = 20.0
-# What the broker may compute while a client waits for a small response.
+# Maximum CPU time of the broker while a client waits for a small response.
 HELD_MS = 50.0
 
 
 def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are_served(
     tmp_path: Path,
 ) -> None:
-    """All in one scan: the broker stands still before the first is due and until the last is."""
+    """A single scan aborts them all: the broker is suspended before the first expires, and until
+    the last has."""
     with (
         Oncelog(tmp_path, QUICK) as broker,
         Wire(broker.address) as wire,
@@ -52,13 +53,15 @@ def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are
             assert produce(bystander, "a", plain_batch(), partition=1).error_code == 0
             if has_begun and end_offset(bystander, "a") < 2 * OPEN:
                 in_between.append(held)
-        # While this test waits for a processor, more than one turn goes by: the shortest tells.
+        # If this test has to wait for a processor, a measurement covers several turns: only the
+        # shortest counts.
         assert min(in_between) < HELD_MS
         assert values(wire, "a") == []
 
 
 def begin_transactions(wire: Wire, count: int, due_s: float) -> None:
-    """Each of an id of its own, with one record, and left; all of them are due by then."""
+    """Begin transactions with one record each, each with its own id. All expire at the same
+    time."""
     wanted = [f"t{number}" for number in range(count)]
     while wanted:
         asked, wanted = wanted[:PIPELINED], wanted[PIPELINED:]

@@ -1,5 +1,5 @@
-"""Data that comes and goes with time, and processes that come and go with data: retention, rolls,
-DeleteRecords, deleted topics, restarts."""
+"""Data that ages and processes that restart: retention, rolls, DeleteRecords, deleted topics,
+restarts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OFTEN = {
     "file.delete.delay.ms": "100",
 }
 PARTITIONS = 1_000
-# Far above what is measured, far below anything that counts as quick.
+# Far above the measured time, for busy machines.
 RESTART_S = 10.0
 
 
@@ -69,12 +69,12 @@ def start_offset(wire: Wire, topic: str) -> int:
 
 
 def segments(broker: Oncelog, topic: str) -> list[int]:
-    """Base offsets of the segments in use."""
+    """Return the base offsets of the segments in use."""
     return sorted(int(path.stem) for path in (broker.data / f"{topic}-0").glob("*.log"))
 
 
 def fill(wire: Wire, topic: str, count: int, *, age_ms: int = 0) -> None:
-    """Batches of one record of 400 bytes, that old."""
+    """Write batches of one record of 400 bytes, with timestamps of this age."""
     timestamp = int(time.time() * 1000) - age_ms
     for _ in range(count):
         data = build_batch([NewRecord(timestamp, None, b"v" * 400)])
@@ -82,12 +82,12 @@ def fill(wire: Wire, topic: str, count: int, *, age_ms: int = 0) -> None:
 
 
 def test_retention_by_time(broker: Oncelog, wire: Wire) -> None:
-    """Segments whose records are too old go, with their files; younger ones stay."""
+    """Segments with old records are deleted with their files; younger ones stay."""
     create(
         wire,
         "by-time",
         internal_segment_bytes=2_000,
-        segment_ms=60_000,  # or the young ones may join the old, if these go while they come
+        segment_ms=60_000,  # so that younger records never share a segment with old ones
         retention_ms=60_000,
         file_delete_delay_ms=100,
     )
@@ -111,7 +111,8 @@ def test_retention_by_size(broker: Oncelog, wire: Wire) -> None:
 
 
 def test_segments_roll_by_size_and_by_time(broker: Oncelog, wire: Wire) -> None:
-    """A record a segment's age later begins a new one, as does one that does not fit."""
+    """A new segment begins with a record that is `segment.ms` later than the first, or that does
+    not fit."""
     create(wire, "rolls", internal_segment_bytes=1_500, segment_ms=60_000)
     fill(wire, "rolls", 2, age_ms=3_600_000)
     fill(wire, "rolls", 4)
@@ -127,7 +128,7 @@ def delete_records(wire: Wire, topic: str, before: int) -> tuple[int, int]:
 
 
 def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
-    """What was answered holds at once, not from the next checkpoint on."""
+    """The deletion holds from the response on, not only from the next checkpoint."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
@@ -143,7 +144,8 @@ def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -> None:
-    """Readers get the error, at once if they wait; files go; a new topic of its name is empty."""
+    """Readers get the error, waiting ones at once; the files are deleted; a new topic of the same
+    name is empty."""
     create(wire, "gone")
     fill(wire, "gone", 5)
     reader = Consumer(
@@ -159,7 +161,7 @@ def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -
     read: list[object] = []
 
     def has_read_all() -> bool:
-        # What is left of it would come after the topic is gone.
+        # The rest of it would arrive after the topic is deleted.
         read.extend(reader.consume(5, 0.2))
         return len(read) == 5
 
@@ -202,7 +204,7 @@ def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
 
 
 def test_data_of_another_node_is_refused(tmp_path: Path) -> None:
-    """With both ids in the message, and nothing changed."""
+    """The message has both ids, and nothing is changed."""
     with Oncelog(tmp_path, QUICK | {"node.id": "1"}) as broker, Wire(broker.address) as wire:
         create(wire, "t")
         fill(wire, "t", 1)
@@ -249,8 +251,8 @@ def test_a_thousand_partitions_start_again(
 
 @pytest.mark.parametrize("client", [Confluent(), Aiokafka()], ids=lambda c: c.name)
 def test_flush_on_ack_with_real_clients_over_a_kill(tmp_path: Path, client: Client) -> None:
-    """Acks, transactions and committed offsets wait for the disk, and are there after kill -9; the
-    recovery point says that they were durable when they were acknowledged."""
+    """Acknowledgements, transactions and committed offsets wait for the disk and survive kill -9.
+    The recovery point shows that they were durable when acknowledged."""
     settings = {"oncelog.flush.on.ack": "true", "log.flush.offset.checkpoint.interval.ms": "50"}
     broker = Oncelog(tmp_path, merged(QUICK, settings))
     broker.start()

@@ -1,6 +1,6 @@
-"""Clients that ask without a pause while the broker starts and loads the coordinators' state (C-H).
-A coordinator has loaded everything before it serves a client: a request meanwhile waits, or gets a
-retriable error, and never learns that an id or a group is unknown."""
+"""Clients that send requests without a pause while the broker starts and loads the coordinators'
+state (C-H). A coordinator serves clients only after it has loaded everything. A request before that
+waits or gets a retriable error; it never says that an id or a group is unknown."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from tests.harness.writing import (
 
 HAMMERS = 4
 RESTARTS = 3
-# So that there is something to load.
+# Enough to make loading take a while.
 OTHER_IDS = 2_000
 OFFSET = 42
-# A listing of all ids is long: one in so many rounds.
+# A listing of all ids is long, so only some rounds have one.
 ROUNDS_OF_A_LISTING = 10
 LAST_EPOCH = 32_000
 
 
 @dataclass
 class Hammer:
-    """One client after another, without a pause, about one open transaction, one id that is taken
-    again and again, and one group."""
+    """A client that sends requests in a loop: about an open transaction, about an id that new
+    instances take again and again, and about a group."""
 
     address: str
     number: int
@@ -104,7 +104,7 @@ class Hammer:
         self.is_served("FindCoordinator", wire.call(request, 4).coordinators[0].error_code)
 
     def add(self, wire: Wire) -> None:
-        """The partition that the transaction has already."""
+        """Add a partition that the transaction already has."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.opened.transactional_id or "",
             v3_and_below_producer_id=self.opened.producer_id,
@@ -115,7 +115,7 @@ class Hammer:
         self.is_served("AddPartitionsToTxn", topic.results_by_partition[0].partition_error_code)
 
     def init(self, wire: Wire) -> None:
-        """The next epoch of the id, and again the same one where the response was lost."""
+        """Get the id's next epoch; without a response, retry."""
         if self.idle.producer_epoch >= LAST_EPOCH:
             return
         response = init_producer_id(wire, self.idle_id, current=self.idle)
@@ -139,7 +139,7 @@ class Hammer:
             self.expect("offset", (partition.error_code, partition.committed_offset), (0, OFFSET))
 
     def list(self, wire: Wire) -> None:
-        """All ids or none: a listing must not be a part of them."""
+        """Check that a listing has all ids or gets an error: it must never have a part of them."""
         response = wire.call(ListTransactionsRequest(), 0)
         if self.is_served("ListTransactions", response.error_code):
             self.expect("ids", len(response.transaction_states), OTHER_IDS + 2 * HAMMERS)
@@ -150,7 +150,7 @@ class Hammer:
 
 
 def new_ids(wire: Wire) -> None:
-    """As many as there are to load."""
+    """Create the ids to load."""
     for number in range(OTHER_IDS):
         wire.send(InitProducerIdRequest(f"other-{number}", 60_000), 5)
         if number % 100 == 99:
@@ -165,7 +165,7 @@ def commit_offset(wire: Wire) -> None:
 
 
 def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:
-    """Each with a transaction that has a record in its own partition."""
+    """Return clients, each with an open transaction in its own partition."""
     create(wire, "t", partitions=HAMMERS)
     over = threading.Event()
     found = []
@@ -181,7 +181,7 @@ def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:
 
 
 def wait_for_answers(clients: list[Hammer]) -> None:
-    """Until each has been answered everything once more, a listing too."""
+    """Wait until every client has got a response to each request once more, a listing included."""
     goals = [(client, client.rounds + ROUNDS_OF_A_LISTING + 1) for client in clients]
     wait_until(lambda: all(loop.rounds >= goal for loop, goal in goals), "all are served")
 

@@ -1,5 +1,5 @@
-"""The log of events cannot be written: its disk is full, or its reader has gone. That is no reason
-to fail a request, or to leave half done what has begun."""
+"""Log events that cannot be written, because their disk is full or their reader has closed the
+pipe. No request may fail for that, and no work may stay half done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 
 class Unheard(Oncelog):
-    """Its standard error is a pipe without a reader: EPIPE."""
+    """A broker with a pipe without a reader as its standard error: EPIPE."""
 
     def spawn(self) -> subprocess.Popen[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,8 @@ def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_a_full_disk_that_holds_the_log_of_events_too_reaches_the_client(tmp_path: Path) -> None:
-    """What the disk refuses is refused by name, and can be done when there is room again."""
+    """Requests that need the disk are refused with the reason, and succeed when there is space
+    again."""
     one_log = {"transaction.state.log.num.partitions": "1"}
     with Oncelog(tmp_path, merged(QUICK, one_log)) as broker, Wire(broker.address) as wire:
         create(wire, "t")

@@ -1,5 +1,5 @@
-"""A client that creates topics and partitions by the hundred thousand (scenario H64): a limit with
-a clear error, other clients served meanwhile, and a broker that starts again."""
+"""A client that creates topics and partitions by the hundred thousand (scenario H64): there is a
+limit with a clear error, other clients are served meanwhile, and the broker can start again."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def making(*topics: tuple[str, int]) -> CreateTopicsRequest:
 
 
 def counted(wire: Wire) -> int:
-    """Partitions of all topics, internal ones aside."""
+    """Return the number of partitions of all topics, except internal ones."""
     topics = wire.call(MetadataRequest(None), 12).topics
     return sum(len(topic.partitions) for topic in topics if not topic.is_internal)
 
@@ -96,7 +96,8 @@ def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone
 def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
     broker: Oncelog,
 ) -> None:
-    """A hundred thousand in all. What was made is there after a crash, and can be deleted."""
+    """The limit is a hundred thousand in all. Created partitions survive a crash and can be
+    deleted."""
     with Wire(broker.address) as wire, Wire(broker.address) as bystander:
         create(bystander, "t")
         codes: list[int] = []
@@ -109,7 +110,8 @@ def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
             codes += [topic.error_code for topic in wire.answer().topics]
         assert codes[:3] == [ErrorCode.NONE] * 3
         assert set(codes[3:]) == {ErrorCode.POLICY_VIOLATION}
-        # While this test waits for a processor, more than one turn goes by: most of them tell.
+        # If this test has to wait for a processor, a measurement covers several turns: most of them
+        # must be short.
         assert median(held) < CPU_MS / 4
         assert automatic(wire, "automatic") == ErrorCode.NONE
         is_coordinated(bystander)
@@ -127,13 +129,13 @@ def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
 
 
 def automatic(wire: Wire, name: str) -> int:
-    """What becomes of a topic that a client asks for."""
+    """Return the error code of a topic that Metadata should create."""
     wanted = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
     return int(wire.call(wanted, 12).topics[0].error_code)
 
 
 def is_coordinated(wire: Wire) -> None:
-    """Transactions go on: no client can take the room of their internal topic."""
+    """Check that transactions work: the internal topic has its place whatever clients create."""
     producer = new_identity(wire, "x")
     assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE

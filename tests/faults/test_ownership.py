@@ -1,5 +1,5 @@
-"""A broker starts on its own data or on nothing: what another program wrote is not touched, and its
-own data without its metadata, or with an older one, is refused with the way out."""
+"""A broker starts on its own data or on an empty directory. It does not touch another program's
+files. It refuses its own data without metadata, or with old metadata, and says what to do."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_directory_of_another_program_is_refused_and_not_touched(new: Oncelog,
 
 
 def is_owned(broker: Oncelog) -> bool:
-    """Whether the directory is the running broker's, as it says of itself."""
+    """Return True if the directory belongs to the running broker, as its files say."""
     with Wire(broker.address) as wire:
         create(wire, "orders")
         write(wire, "orders", 1)
@@ -111,7 +111,8 @@ def is_owned(broker: Oncelog) -> bool:
 
 
 def test_a_new_volume_is_empty(new: Oncelog) -> None:
-    """Of a file system's root, and after a start that ended before it wrote anything."""
+    """A new volume may be the root of a file system, or left by a start that ended before it wrote
+    anything."""
     new.data.mkdir()
     (new.data / "lost+found").mkdir()
     (new.data / ".lock").touch()
@@ -143,7 +144,7 @@ def _filled(broker: Oncelog) -> None:
 
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Data directories of one broker, by how it ended."""
+    """Data directories of one broker, by the way it ended."""
     found = {}
     directory = tmp_path_factory.mktemp("filled")
     with Oncelog(directory, QUICK) as broker:
@@ -159,7 +160,7 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def filled(filled_once: dict[str, Path], tmp_path: Path) -> Callable[[str], Oncelog]:
-    """A broker that does not run, after such an end."""
+    """A copy of such a directory, and a broker for it that is not started."""
 
     def make(how: str) -> Oncelog:
         broker = Oncelog(tmp_path, QUICK)
@@ -170,7 +171,7 @@ def filled(filled_once: dict[str, Path], tmp_path: Path) -> Callable[[str], Once
 
 
 def refused_start(broker: Oncelog) -> str:
-    """As `refusal`, in this process; for starts that end before they listen."""
+    """As `refusal`, but in this process; for starts that fail before they listen."""
     settings = Settings(log_dirs=(str(broker.data),), listeners=("PLAINTEXT://127.0.0.1:0",))
 
     async def start() -> None:
@@ -199,7 +200,7 @@ def test_a_damaged_store_is_refused_with_the_way_out(
 def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
     filled: Callable[[str], Oncelog],
 ) -> None:
-    """What the others look at in this process: one line, exit code 1."""
+    """The message that other tests check in this process: one line, exit code 1."""
     broker = filled("clean stop")
     lose_store(broker)
     for _ in range(2):
@@ -241,7 +242,7 @@ def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
 def test_older_metadata_is_refused_before_an_id_is_given_twice(
     broker: Oncelog, tmp_path: Path
 ) -> None:
-    """Otherwise the first batch of a new producer was acknowledged and not written."""
+    """Otherwise the first batch of a new producer could be acknowledged without being written."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         new_identity(wire)
@@ -263,7 +264,7 @@ def test_older_metadata_is_refused_before_an_id_is_given_twice(
 
 
 def test_an_older_store_beside_its_newer_copy_is_refused(broker: Oncelog, tmp_path: Path) -> None:
-    """A copy of the file alone, put back; nothing in any log shows it."""
+    """A copy of the store's file alone was put back. No log shows it."""
     broker.stop()
     shutil.copy2(broker.data / STORE, tmp_path / STORE)
     broker.start()
@@ -292,7 +293,8 @@ def test_a_partition_that_older_metadata_does_not_know(broker: Oncelog, tmp_path
 
 
 def test_a_producer_id_that_was_never_given_out_is_refused(broker: Oncelog) -> None:
-    """It would later be another producer's, and a start would take the metadata for older."""
+    """The id would later be assigned to another producer, and a start would take the metadata for
+    old."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = new_identity(wire)
@@ -308,7 +310,7 @@ def test_a_producer_id_that_was_never_given_out_is_refused(broker: Oncelog) -> N
 def test_a_transactional_id_of_newer_metadata_is_not_served(
     broker: Oncelog, tmp_path: Path
 ) -> None:
-    """Its producer id is in no partition's log: only the coordinator's own shows it."""
+    """Its producer id is in no partition's log: only the coordinator's log has it."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         first = new_identity(wire, "x")
@@ -330,7 +332,8 @@ def _reasons(broker: Oncelog, event: str) -> list[str]:
 
 
 def test_what_a_crash_leaves_of_a_deleted_topic_is_put_aside(broker: Oncelog) -> None:
-    """The store knows that it was deleted, however long ago; and forgets it with its folders."""
+    """The store knows that the topic was deleted, however long ago. It forgets this together with
+    the directories."""
     with Wire(broker.address) as wire:
         create(wire, "gone")
         write(wire, "gone", 1)

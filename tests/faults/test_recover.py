@@ -1,5 +1,5 @@
-"""`oncelog storage recover` and `backup`: metadata that is lost, damaged or old comes back from the
-folders of the partitions, and nothing of what is there is lost on the way."""
+"""`oncelog storage recover` and `backup`: lost, damaged or old metadata is restored from the
+partitions' directories, and no data is lost on the way."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ LONG = "long-" * 49
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_random_folder_is_as_it_was(tmp_path: Path, seed: int) -> None:
-    """More of them: `python -m tests.faults.recoveries`; and of the torture: `tests/torture`."""
+    """`python -m tests.faults.recoveries` runs more of them, `tests/torture` some with directories
+    of the torture."""
     random_folder(tmp_path, seed)
 
 
@@ -62,7 +63,7 @@ def _fill(broker: Oncelog) -> None:
 
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
-    """A data directory after a clean stop, and what its broker said before."""
+    """A data directory after a clean stop, and the state of its broker before."""
     with Oncelog(tmp_path_factory.mktemp("filled"), QUICK) as broker:
         _fill(broker)
         state = state_of(broker)
@@ -72,7 +73,7 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
 
 @pytest.fixture
 def filled(filled_once: tuple[Path, State], tmp_path: Path) -> Iterator[tuple[Oncelog, State]]:
-    """A copy of it, and a broker that does not run."""
+    """A copy of that directory, and a broker for it that is not started."""
     data, state = filled_once
     broker = Oncelog(tmp_path, QUICK)
     shutil.copytree(data, broker.data)
@@ -109,8 +110,8 @@ def test_what_is_whole_is_left_alone(filled: tuple[Oncelog, State]) -> None:
 
 
 def test_folders_that_were_put_aside_are_taken_back(filled: tuple[Oncelog, State]) -> None:
-    """An earlier version began a new cluster where the metadata was gone, and put all aside; a
-    client made one of the topics anew, and wrote nothing."""
+    """An earlier version began a new cluster when the metadata was missing, and made strays of all
+    directories. A client then created one of the topics again, and wrote nothing."""
     broker, before = filled
     aside = broker.directory / "aside"
     aside.mkdir()
@@ -131,7 +132,7 @@ def test_folders_that_were_put_aside_are_taken_back(filled: tuple[Oncelog, State
     after = state_of(broker)
     cut = {name for name in after.topics if name.startswith("long-")}
     assert len(cut) == 1
-    assert len(cut.pop()) < len(LONG)  # nothing that is left knows the rest of the name
+    assert len(cut.pop()) < len(LONG)  # no remaining file has the rest of the name
     for state in (before, after):
         state.settings.clear()
         for name in [*state.topics]:
@@ -176,7 +177,7 @@ def _record_deletion(store: Path, name: str, id_text: str) -> None:
 
 
 def test_older_metadata_is_brought_up_to_the_folders(broker: Oncelog, tmp_path: Path) -> None:
-    """What was made since the backup is there, and no id is given twice."""
+    """Topics created since the backup are there, and no id is assigned twice."""
     with Wire(broker.address) as wire:
         create(wire, "orders", retention_ms=123_456_789)
     broker.stop()
@@ -250,7 +251,7 @@ class _Died(BaseException):
 
 
 def test_a_folder_of_another_program_is_refused(tmp_path: Path) -> None:
-    """A folder in it that is called like a partition makes it no data directory."""
+    """A subdirectory with the name of a partition does not make it a data directory."""
     (tmp_path / "polkit-1").mkdir()
     (tmp_path / "hosts").write_text("127.0.0.1 localhost")
     before = sorted(tmp_path.rglob("*"))
@@ -287,7 +288,7 @@ def _dying(last: int) -> Callable[[str], None]:
 def test_a_recovery_that_is_cut_short_anywhere_can_be_run_again(
     broker: Oncelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before each change of the disk in turn: the run after it brings back everything."""
+    """Interrupted before each change of the disk in turn: a second run restores everything."""
     _fill(broker)
     before = state_of(broker)
     broker.stop()
@@ -338,7 +339,7 @@ def test_a_backup_of_a_running_broker_is_a_whole_one(broker: Oncelog, tmp_path: 
         path.unlink()
     for path in target.iterdir():
         shutil.copy2(path, broker.data)
-    # Nothing has happened since that a log would show.
+    # No log shows anything newer.
     broker.start()
     assert state_of(broker) == before
     again = run("backup", str(target), "--data", str(broker.data))

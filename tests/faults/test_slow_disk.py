@@ -1,4 +1,4 @@
-"""A disk whose every fsync takes long: what waits for it waits, and nothing else does."""
+"""A disk with slow fsyncs: only requests that need an fsync wait for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ FLUSHED = {"oncelog.flush.on.ack": "true"}
 
 
 def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path: Path) -> None:
-    """An acknowledgement and that of its repetition come after the fsync, heartbeats meanwhile."""
+    """The response to a batch, and to its repetition, comes after the fsync. Heartbeats get theirs
+    meanwhile."""
     environment = {"ONCELOG_SYNC_DELAY_MS": str(SYNC_MS)}
     broker = Oncelog(tmp_path, merged(QUICK, FLUSHED), environment, ["--allow-faults"])
     broker.start()
@@ -53,7 +54,7 @@ def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path:
 
 
 def join(wire: Wire) -> HeartbeatRequest:
-    """What the only member of a group says from then on."""
+    """Join a group as its only member, and return its heartbeat."""
     find_coordinator(wire, "g", key_type=0)
     joined = wire.call(
         JoinGroupRequest(

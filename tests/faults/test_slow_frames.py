@@ -1,5 +1,5 @@
-"""Connections that never finish what they began, by a clock of the test's own: a deadline for a
-frame, a limit on idleness, a bound on what unfinished requests hold (H3, H6, N3)."""
+"""Connections that never complete a frame, with a manual clock: a deadline for a frame, a limit of
+idle time, a bound on the bytes of unfinished requests (H3, H6, N3)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HELD_BYTES = 8 << 20
 
 
 class ManualClock:
-    """Time as the test says."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.ms = 0
@@ -40,7 +40,7 @@ class ManualClock:
 
 
 class Echo:
-    """Answers a frame with itself; a frame `park` only on demand."""
+    """Responds to a frame with the same frame; to a frame `park` only on demand."""
 
     def __init__(self) -> None:
         self.parked: list[Deferred[Parts]] = []
@@ -53,14 +53,14 @@ class Echo:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for it, with a deadline."""
+    """Wait for a condition, with a deadline."""
     async with asyncio.timeout(DEADLINE_S):
         while not condition():  # noqa: ASYNC110  # nothing tells when a listener has read
             await asyncio.sleep(0.005)
 
 
 class World:
-    """A listener on a port of its own."""
+    """A listener on a free port."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -82,7 +82,7 @@ class World:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def arrived(self, count: int) -> None:
-        """Wait until the listener holds this many bytes or more of unfinished requests."""
+        """Wait until the listener holds at least this many bytes of unfinished requests."""
         await until(
             lambda: sum(connection.held_bytes for connection in self.listener.connections) >= count
         )
@@ -99,7 +99,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
 
 
 async def closed(reader: asyncio.StreamReader) -> bool:
-    """Whether the other side closes, which is waited for."""
+    """Wait, and return True if the peer closes the connection."""
     async with asyncio.timeout(DEADLINE_S):
         try:
             return await reader.read(1) == b""
@@ -114,7 +114,7 @@ async def echoes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def test_h6_a_frame_that_never_ends_is_given_up(world: World) -> None:
-    """However often a byte comes: it must come faster than that."""
+    """A byte now and then is too slow to keep a frame alive."""
     slow_reader, slow = await world.connect()
     half_length_reader, half_length = await world.connect()
     reader, writer = await world.connect()
@@ -133,7 +133,7 @@ async def test_h6_a_frame_that_never_ends_is_given_up(world: World) -> None:
 
 
 async def test_a_frame_that_comes_slowly_but_comes_is_served(world: World) -> None:
-    """A megabyte over a slow link takes minutes; the bytes stand still for 29 s at most."""
+    """A megabyte over a slow link takes minutes; its bytes never stop for longer than 29 s."""
     reader, writer = await world.connect()
     other_reader, other = await world.connect()
     step_ms = FRAME_DEADLINE_MS - 1000
@@ -145,9 +145,10 @@ async def test_a_frame_that_comes_slowly_but_comes_is_served(world: World) -> No
         if count < pieces:
             await world.arrived(count * len(piece))
             world.clock.ms += step_ms
-        for _ in range(5):  # the sweep comes by
+        for _ in range(5):  # a sweep runs
             assert await echoes(other_reader, other)
-            await asyncio.sleep(0.005)  # the period of a sweep, which leaves no sign
+            # the period of a sweep; a sweep has no visible effect to wait for
+            await asyncio.sleep(0.005)
     async with asyncio.timeout(DEADLINE_S):
         await reader.readexactly(pieces * len(piece))
     writer.close()
@@ -171,7 +172,8 @@ async def test_h6_a_frame_that_stands_still_is_given_up_however_much_has_come(
 
 
 async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: World) -> None:
-    """Behind a request that waits for a minute, bytes are left in the socket by our own choice."""
+    """The rest of a frame stays in the socket while an earlier request waits for a minute: that is
+    the broker's choice, not the client's."""
     reader, writer = await world.connect()
     writer.write(struct.pack(">i", 4) + b"park")
     await until(lambda: world.requests.parked)
@@ -183,9 +185,10 @@ async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: Wor
     await world.arrived((frames + 1) * len(frame) + 1)
     other_reader, other = await world.connect()
     world.clock.ms += 2 * FRAME_DEADLINE_MS
-    for _ in range(20):  # the sweep comes by
+    for _ in range(20):  # a sweep runs
         assert await echoes(other_reader, other)
-        await asyncio.sleep(0.005)  # the period of a sweep, which leaves no sign
+        # the period of a sweep; a sweep has no visible effect to wait for
+        await asyncio.sleep(0.005)
     assert len(world.listener.connections) == 2
     world.requests.parked[0].complete([b"done"])
     writer.write(frame[500:])
@@ -200,7 +203,7 @@ async def test_n3_an_idle_connection_is_closed(world: World) -> None:
     reader, writer = await world.connect()
     assert await echoes(reader, writer)
     async with asyncio.timeout(DEADLINE_S):
-        # Until a sweep has seen it; a sweep leaves no sign, so there is nothing else to wait for.
+        # Wait for a sweep, which has no visible effect.
         while any(connection.heard for connection in world.listener.connections):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     world.clock.ms += IDLE_MS + 1
@@ -209,7 +212,7 @@ async def test_n3_an_idle_connection_is_closed(world: World) -> None:
 
 
 async def test_h3_the_largest_connection_is_closed_where_memory_is_bounded(world: World) -> None:
-    """Small holders are not closed; and a declared size counts for nothing."""
+    """Small holders are not closed, and the declared size of a frame does not count."""
     modest_reader, modest = await world.connect()
     modest.write(struct.pack(">i", 100 << 20) + bytes(1000))
     greedy_reader, greedy = await world.connect()

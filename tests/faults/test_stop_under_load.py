@@ -1,5 +1,5 @@
-"""SIGTERM while producers send: a clean stop in under two seconds, and clients that come back to
-the next process have lost nothing."""
+"""SIGTERM while producers send: a clean stop in under two seconds, and clients of the next process
+have lost nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESTARTS = 3
 
 
 class Load:
-    """Idempotent producers in threads of their own, until `stop`."""
+    """Idempotent producers in threads, until `stop`."""
 
     def __init__(self, address: str, topic: str, producers: int) -> None:
         self.address = address
@@ -73,14 +73,14 @@ class Load:
         assert producer.flush(30) == 0
 
     def wait_for_more(self) -> None:
-        """Wait until 50 more records are delivered than now."""
+        """Wait until 50 more records are delivered."""
         enough = sum(map(len, self.delivered)) + 50
         wait_until(lambda: sum(map(len, self.delivered)) >= enough, "records are delivered")
 
 
 @pytest.mark.parametrize("flush", ["false", "true"], ids=["default", "flush on ack"])
 def test_producers_go_on_over_clean_stops(tmp_path: Path, flush: str) -> None:
-    """Every record delivered once and in order, over three restarts; each stop is clean."""
+    """Over three restarts every record is delivered once and in order, and each stop is clean."""
     broker = Oncelog(tmp_path, QUICK | {"oncelog.flush.on.ack": flush})
     broker.start()
     with Wire(broker.address) as wire:

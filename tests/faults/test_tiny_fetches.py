@@ -1,5 +1,5 @@
-"""Readers that make a broker work for next to nothing: fetches of one byte all over a topic of
-single records (scenario H67)."""
+"""Readers that cost a broker much work for little: fetches of one byte at random offsets of a topic
+with one record a batch (scenario H67)."""
 
 from __future__ import annotations
 

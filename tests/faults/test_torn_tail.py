@@ -1,5 +1,5 @@
-"""A crash in the middle of a write: the last batch is cut at some length, and the producer whose
-batch it was goes on as if nothing had happened (S1; every length is tried in tests/server/log)."""
+"""A crash in the middle of a write: the last batch is cut at some length, and its producer
+continues (S1; every length is tried in tests/server/log)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tests.harness.driving import QUICK, create, end_offset, events, last_stable
 from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
-# Bytes that remain of the last batch, of about 190: of its length, of its header, of its records.
+# Bytes that remain of the last batch, out of about 190: a part of its length, of its header, of its
+# records.
 REMAINING = (1, 11, 60, 61, 100, -1)
 
 
 def test_s1_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
-    """Nothing before it is touched; sent again it is no duplicate; readers see it once, when it is
-    committed."""
+    """Earlier batches are untouched. The repeated batch is no duplicate, and readers see it once,
+    when it is committed."""
     broker = Oncelog(tmp_path, QUICK)
     path = broker.data / "t-0" / f"{0:020}.log"
     broker.start()

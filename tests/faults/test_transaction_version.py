@@ -1,6 +1,6 @@
-"""The cluster's transaction.version is 2, then 0, then 2 again, and the broker dies each time in
-the middle of it all (V2m). There is no request for it yet: the record that it would write is
-changed in the metadata store while the broker is down."""
+"""The cluster's transaction.version is 2, then 0, then 2 again, and the broker dies each time
+during transactions (V2m). No request changes it yet, so the test changes its record in the metadata
+store while the broker is down."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Closed, Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
-# The last versions of Produce and EndTxn of either kind of client.
+# The newest versions of Produce and EndTxn of each kind of client.
 PRODUCE = {1: 11, 2: 12}
 END_TXN = {1: 4, 2: 5}
 DECIDED, OPEN = 0, {1: 1, 2: 2}
 
 
 def set_version(broker: Oncelog, level: int) -> None:
-    """Of the cluster of a broker that is down."""
+    """Set the version of the cluster while the broker is down."""
 
     async def write() -> None:
         store = await SqliteStore.open(broker.data / METADATA_FILE)
@@ -43,14 +43,14 @@ def set_version(broker: Oncelog, level: int) -> None:
 
 
 def version(wire: Wire) -> int:
-    """Return the level that every client gets; a level of 0 is left out."""
+    """Return the level that clients get. A level of 0 is left out of the response."""
     features = wire.call(ApiVersionsRequest("faults", "1"), 4).finalized_features
     levels: dict[str, int] = {feature.name: feature.max_version_level for feature in features}
     return levels.get(TRANSACTION_VERSION, 0)
 
 
 def write(wire: Wire, kind: int, producer: Identity, sequence: int, partition: int) -> None:
-    """One record, as a client of that kind does."""
+    """Write one record, with the requests of that kind of client."""
     if kind == 1:
         assert add_partitions(wire, producer, ("t", partition)) == [ErrorCode.NONE]
     value = b"%d of %s" % (sequence, (producer.transactional_id or "").encode())
@@ -60,7 +60,7 @@ def write(wire: Wire, kind: int, producer: Identity, sequence: int, partition: i
 
 
 def decide(broker: Oncelog, wire: Wire, kind: int, name: str, *, commit: bool) -> Identity:
-    """A transaction that is decided, and the broker dies before it writes a marker."""
+    """Decide a transaction, and let the broker die before it writes a marker."""
     producer = new_identity(wire, name)
     write(wire, kind, producer, 0, DECIDED)
     with pytest.raises((Closed, ConnectionResetError)):
@@ -74,7 +74,7 @@ def is_decided(wire: Wire, partition: int) -> bool:
 
 
 def check_decided(wire: Wire, kind: int, producer: Identity, *, commit: bool) -> None:
-    """The next process finishes it, and the client that asks again gets the result."""
+    """Check that the next process completes the transaction and a retry gets the result."""
     wait_until(partial(is_decided, wire, DECIDED), "what was decided is done")
     again = end_transaction(wire, producer, commit=commit, version=END_TXN[kind])
     assert again.error_code == ErrorCode.NONE
@@ -87,8 +87,8 @@ def check_decided(wire: Wire, kind: int, producer: Identity, *, commit: bool) ->
 def test_v2m_transactions_of_both_kinds_go_on_over_both_changes(
     tmp_path: Path, kinds: tuple[int, int], commit: bool
 ) -> None:
-    """What is open stays open, for its client to go on with; what is decided is finished; nothing
-    of it twice."""
+    """An open transaction stays open for its client, a decided one is completed, and no record is
+    doubled."""
     broker = Oncelog(tmp_path, QUICK)
     broker.fail_at("before-marker")
     broker.start()

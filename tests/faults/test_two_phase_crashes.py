@@ -1,5 +1,5 @@
-"""The broker dies while a prepared transaction is kept and ended (KIP-939): what is decided is the
-transaction that was begun, once, on all partitions."""
+"""The broker dies while a prepared transaction is kept and ended (KIP-939): the original
+transaction is decided, once, on all partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENDING = [
 
 
 def init(wire: Wire, *, keep: bool) -> InitProducerIdResponse:
-    """InitProducerId v6, until the coordinator is there."""
+    """Send InitProducerId v6 until the coordinator responds."""
     request = InitProducerIdRequest(TOPIC, 60_000, enable_2pc=True, keep_prepared_txn=keep)
     responses: list[InitProducerIdResponse] = []
 
@@ -53,7 +53,7 @@ def identity(response: InitProducerIdResponse) -> Identity:
 
 
 def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
-    """A transaction with a record in every partition, whose producer is gone."""
+    """Prepare a transaction with a record in every partition. Its producer is lost."""
     dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
     producer = identity(dying.insist(lambda wire: init(wire, keep=False)))
     if at_last_epoch:
@@ -72,7 +72,7 @@ def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
 
 
 def wait_for_decision(wire: Wire, partition: int) -> None:
-    """A marker may be there twice, before and after the crash."""
+    """Wait for the decision. A marker may be in the log twice, from before and after the crash."""
     wait_until(
         lambda: last_stable_offset(wire, TOPIC, partition) == end_offset(wire, TOPIC, partition),
         f"partition {partition} is decided",

@@ -1,1 +1,1 @@
-"""Frames drawn from the schema tables, hostile in some place, beside a client at its work."""
+"""Random frames from the message tables, hostile in some places, next to a working client."""

@@ -1,5 +1,5 @@
-"""`python -m tests.faults.fuzz --frames 1000000 --seed 7`: frames drawn from the schema tables
-against a new broker. Exit code 1 if anything but the sender was affected."""
+"""`python -m tests.faults.fuzz --frames 1000000 --seed 7`: send random frames from the message
+tables to a new broker. Exit code 1 if anything but the sender was affected."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What later responses must contain: all state that frames leave behind is requested, in every
-version."""
+"""Check later responses: all state that frames leave behind is requested, in every version."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ from tests.harness.wire import Wire
 
 
 def audit(wire: Wire) -> int:
-    """Ask for everything; how many answers came. Raises Closed, TimeoutError and ProtocolError
-    where one did not, or cannot be read."""
+    """Request all state, and return the number of responses. Raises Closed, TimeoutError or
+    ProtocolError if a response is missing or unreadable."""
     answers = 0
     listed = wire.call(ListGroupsRequest(), 2).groups
     groups = sorted({*GROUPS, *(group.group_id for group in listed)})[:100]

@@ -1,8 +1,9 @@
-"""Draws requests from the schema tables: well-formed but for some places, which a number decides.
+"""Random requests from the message tables: well-formed except for some places, which the seed
+decides.
 
-What is drawn are bytes, since the encoder could not write most of it: strings at the limits of
-int16, nulls where none may be, counts that are lies. Names come from small pools, so that what one
-frame leaves behind is found by the next, and the state of the broker stays bounded.
+A drawing gives bytes, because the encoder cannot write most of it: strings at the limits of int16,
+forbidden nulls, false counts. Names come from small pools, so that a frame finds what earlier
+frames left behind, and the broker's state stays bounded.
 """
 
 from __future__ import annotations
@@ -88,23 +89,23 @@ EXTREMES: Final = {
     "I": (0, (1 << 32) - 1),
     "q": (-(1 << 63), (1 << 63) - 1),
 }
-# A topic with ten thousand partitions would be a load, not a lie.
+# A topic with ten thousand partitions would be a load, not an invalid request.
 NEVER_EXTREME: Final = frozenset({"num_partitions", "count"})
-# How likely a place is hostile, of which one is drawn for each frame.
+# The probability that a place is hostile; drawn from these for each frame.
 RATES: Final = (0.0, 0.0, 0.01, 0.05, 0.2)
 FILLS: Final = ("a", "é", "\0", "z")
 
 
 @dataclass
 class Learned:
-    """Names that the broker made and sent in responses: later frames may use them."""
+    """Names from the broker's responses, for later frames."""
 
     member_ids: deque[str] = field(default_factory=lambda: deque([""], maxlen=20))
     topic_ids: deque[bytes] = field(default_factory=lambda: deque([bytes(16)], maxlen=10))
     producers: deque[tuple[int, int]] = field(default_factory=lambda: deque([(-1, -1)], maxlen=10))
 
     def take(self, response: Any) -> None:
-        """Keep what a decoded answer names."""
+        """Keep the names in a response."""
         kind = type(response).__name__
         if kind == "JoinGroupResponse" and response.member_id:
             self.member_ids.append(response.member_id)
@@ -117,8 +118,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One request: `data` with its length. `answered` is False for a Produce with acks=0, unless a
-    lie before its acks makes another number of them."""
+    """A request. `data` begins with its length. `answered` is False for a Produce with acks=0; a
+    hostile place before its acks may change them, and then a response comes."""
 
     api: Api
     version: int
@@ -128,7 +129,7 @@ class Frame:
 
 
 class Drawing:
-    """Draws frames; the same seed and the same answers give the same frames."""
+    """A source of frames. The same seed and the same responses give the same frames."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -255,7 +256,7 @@ class Drawing:
         count = random.choice((0, 1, 1, 1, 2, 3))
         if self._is_hostile():
             lie = random.choice(COUNTS)
-            if lie == 9_999:  # as many as there may be, and they are there
+            if lie == 9_999:  # the maximum count, with as many elements
                 few = Drawing.__new__(Drawing)
                 few.__dict__.update(self.__dict__, _rate=0.0)
                 element: list[bytes] = []
@@ -276,7 +277,7 @@ class Drawing:
             out.append(write_uvarint(max(size + 1, 0)))
             return
         if classic == "h" and size > 0x7FFF:
-            size -= 1 << 16  # as a client would write it that does not look
+            size -= 1 << 16  # as a client without a length check would write it
         out.append(struct.pack(">" + classic, size))
 
     def _sized(

@@ -1,4 +1,4 @@
-"""Many connections, each with one frame at a time; what is found is collected, not raised."""
+"""Several connections, each with one frame at a time. Findings are collected, not raised."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.wire import Closed, Wire
 
 CONNECTIONS = 48
-# A request that waits longer is given up with its connection: it is parked, as it should be.
+# After this time a connection is closed: its request is parked, as it should be.
 ANSWER_S = 0.15
 AUDIT_EVERY = 5_000
 DEFECTS = ("request failed", "a defect", "Traceback", "exception in callback")
@@ -28,7 +28,7 @@ DEFECTS = ("request failed", "a defect", "Traceback", "exception in callback")
 
 @dataclass
 class Findings:
-    """Of one run."""
+    """The findings of one run."""
 
     frames: int = 0
     answers: int = 0
@@ -43,7 +43,8 @@ class Findings:
 
 
 async def fuzz(broker: Oncelog, frames: int, seed: int, *, seconds: float = math.inf) -> Findings:
-    """Send so many frames to a broker, or for so long, beside a neighbour and an auditor."""
+    """Send this number of frames to a broker, or for this time, beside a neighbour and an
+    auditor."""
     findings = Findings()
     drawing = Drawing(seed)
     neighbour = Neighbour(broker.address)
@@ -106,7 +107,7 @@ class _Line:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        # Requests that should have no response, and may have one.
+        # Requests that should get no response, but may get one.
         self._unanswered: set[int] = set()
 
     @classmethod
@@ -120,7 +121,8 @@ class _Line:
         self._writer.transport.abort()
 
     async def _answer_to(self, frame: Frame) -> bytes:
-        """The response, which is the next one but for those to a Produce with a lie in it."""
+        """Return the response. Earlier Produce requests with hostile places may have unexpected
+        responses; these are skipped."""
         while True:
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
             body = await self._reader.readexactly(size)
@@ -131,7 +133,7 @@ class _Line:
                 raise AssertionError(f"answer {correlation_id}, not to {frame.correlation_id}")
 
     async def exchange(self, frame: Frame, drawing: Drawing, findings: Findings) -> bool:
-        """Whether the connection is of further use."""
+        """Send a frame and check the response. Return True if the connection can still be used."""
         self._writer.write(frame.data)
         if not frame.answered:
             self._unanswered.add(frame.correlation_id)
@@ -163,7 +165,7 @@ class _Line:
 
 
 def prepare(broker: Oncelog) -> None:
-    """The topics of the pool."""
+    """Create the topics of the name pool."""
     from tests.harness.driving import create
 
     with Wire(broker.address) as wire:

@@ -61,7 +61,7 @@ class Churn(TransactionalClient):
 
     @property
     def topic(self) -> str:
-        """Return the topic's name. Each topic has the same name and is a new topic."""
+        """Return one of two names. Each topic of that name is a new topic."""
         return f"{self.name}-{self.done % 2}"
 
     @property
