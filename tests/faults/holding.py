@@ -16,13 +16,22 @@ def cpu_ms(broker: Oncelog) -> float:
 
 
 def bytes_read(broker: Oncelog) -> int:
-    """Return the broker's CPU time until a small request gets its response."""
+    """Return the bytes of all read calls of the broker since its start, from files and pipes. This
+    count is the same on a busy machine."""
     lines = Path(f"/proc/{broker.pid}/io").read_text().splitlines()
     return int(dict(line.split(": ") for line in lines)["rchar"])
 
 
 def held_ms(broker: Oncelog, bystander: Wire) -> float:
-    """What the broker has computed until a small request gets its response."""
-    before = cpu_ms(broker)
+    """Return the broker's CPU time until a small request gets its response, while this thread is
+    blocked. When it runs or waits for a processor, the response may be there already, and the
+    broker serves others."""
+    awake, before = _awake_ms(), cpu_ms(broker)
     assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
-    return cpu_ms(broker) - before
+    return max(cpu_ms(broker) - before - (_awake_ms() - awake), 0.0)
+
+
+def _awake_ms() -> float:
+    """Time of this thread on a processor, and in the queue for one."""
+    running, queued, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    return (int(running) + int(queued)) / 1e6

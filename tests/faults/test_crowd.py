@@ -7,7 +7,6 @@ import random
 import socket
 import struct
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
@@ -15,10 +14,12 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import build_batch
+from tests.faults.holding import cpu_ms
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, Taken, create, events, merged, taken
 from tests.harness.ports import passing_socket
 from tests.harness.waiting import wait_until
+from tests.harness.watch import Watch
 from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
@@ -28,11 +29,12 @@ SEED = 11
 CROWD = 40
 SILENT = 200
 LARGEST_FRAME = 104_857_600
-# One minute at 200 a second.
+# One minute at 200 a second, which one core can serve. Measured: 0.07 ms of it each.
 RECONNECTS = 12_000
+RECONNECT_MS = 5.0
 PER_ADDRESS = 300
 RSS_GROWTH = 64 << 20
-# Maximum time of a response to a working client, while the crowd keeps the machine busy.
+# Maximum time of a response to a working client, while the crowd keeps the broker busy.
 PATIENCE_S = 3.0
 # ApiVersions v0, with correlation id 1 and no client id; Metadata v12 for all topics.
 SMALL = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -63,16 +65,16 @@ def wire(broker: Oncelog) -> Iterator[Wire]:
 @pytest.fixture
 def before(broker: Oncelog, wire: Wire) -> Taken:
     """The resources of the broker while only `wire` is connected."""
-    works(wire)
+    works(broker, wire)
     return taken(broker.pid)
 
 
-def works(wire: Wire, times: int = 20) -> None:
+def works(broker: Oncelog, wire: Wire, times: int = 20) -> None:
     """Check that Produce gets its response in time."""
     for _ in range(times):
-        began = time.monotonic()
-        assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
-        assert time.monotonic() - began < PATIENCE_S
+        data, watch = build_batch(records()), Watch(broker.pid)
+        assert produce(wire, "t", data).error_code == ErrorCode.NONE
+        assert watch.passed_s < PATIENCE_S
 
 
 def back_to(broker: Oncelog, before: Taken) -> None:
@@ -99,11 +101,11 @@ def test_h3_declared_sizes_cost_nothing(broker: Oncelog, wire: Wire, before: Tak
         wait_until(
             lambda: taken(broker.pid).descriptors == before.descriptors + SILENT, "all are there"
         )
-        works(wire)
+        works(broker, wire)
         assert taken(broker.pid).rss_bytes - before.rss_bytes < 16 << 20
         for connection in silent:
             connection.sendall(bytes(50_000))
-        works(wire)
+        works(broker, wire)
         assert taken(broker.pid).rss_bytes - before.rss_bytes < RSS_GROWTH
     back_to(broker, before)
 
@@ -124,7 +126,7 @@ def test_h8_a_client_that_never_reads_is_not_served(
         with suppress(BlockingIOError):
             while True:
                 connection.send(flood)
-    works(wire)
+    works(broker, wire)
     assert taken(broker.pid).rss_bytes - before.rss_bytes < RSS_GROWTH
     for connection in crowd:
         connection.close()
@@ -146,17 +148,17 @@ def test_garbage_costs_its_sender_alone(
                 connection.sendall(struct.pack(">i", len(body)) + body)
         if number % 4 == 0:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    works(wire)
+    works(broker, wire)
     for connection in crowd:
         connection.close()
     back_to(broker, before)
-    works(wire)
+    works(broker, wire)
 
 
 def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: Taken) -> None:
-    """A minute's worth of 200 or more a second. Every other one sends half a request or whole
+    """As many as a minute has at 200 a second. Every other one sends half a request or whole
     requests, and some of these end with a reset. The limits are still exact afterwards."""
-    began = time.monotonic()
+    used = cpu_ms(broker)
     for number in range(RECONNECTS):
         with passing_socket(broker.host) as connection:
             connection.settimeout(20)
@@ -166,8 +168,8 @@ def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: T
             if number % 4 == 1:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if number % 500 == 0:
-            works(wire, 1)
-    assert RECONNECTS / (time.monotonic() - began) > 200
+            works(broker, wire, 1)
+    assert (cpu_ms(broker) - used) / RECONNECTS < RECONNECT_MS
     back_to(broker, before)
     with ExitStack() as stack:
         for _ in range(PER_ADDRESS - 1):  # and `wire`
@@ -176,5 +178,5 @@ def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: T
             assert connection.recv(1), "there is room for this one"
         with Wire(broker.address) as one_too_many:
             assert one_too_many.is_closed()
-        works(wire, 1)
+        works(broker, wire, 1)
     back_to(broker, before)

@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
+
+from tests.harness.watch import seconds_to_end
 
 MOST_S = 1.0
 
@@ -37,15 +38,13 @@ def command(
         process.communicate()
 
 
-def interrupted(process: subprocess.Popen[bytes]) -> str:
-    """Send Ctrl-C; what the command says on standard error."""
-    began = time.monotonic()
-    process.send_signal(signal.SIGINT)
+def interrupted(process: subprocess.Popen[bytes], most_s: float = MOST_S) -> str:
+    """Send Ctrl-C, which ends the command within `most_s`. Return its standard error."""
+    took_s = seconds_to_end(process, signal.SIGINT)
     code = process.wait(timeout=30)
-    took_s = time.monotonic() - began
     said = process.stderr.read().decode() if process.stderr is not None else ""
     assert code == 130, said
-    assert took_s < MOST_S, f"{took_s} s: {said}"
+    assert took_s < most_s, f"{took_s} s: {said}"
     assert "Traceback" not in said
     assert "Fatal" not in said
     return said
