@@ -15,9 +15,10 @@ import uvloop
 
 from tests.examples import load_profile
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
+from tests.harness.running_oncelog import running_oncelog
 from tests.lanes import Guard, is_left_out, mark, order
 
-__all__ = ["fresh_kafka", "kafka", "kafka_jars"]
+__all__ = ["fresh_kafka", "kafka", "kafka_jars", "running_oncelog"]
 
 ON_CI = os.environ.get("CI") == "true"
 

@@ -64,6 +64,7 @@ MARKERS_OF_FIXTURES: Final = {
     "kafka": "java",
     "fresh_kafka": "java",
     "kafka_jars": "java",
+    "running_oncelog": "process",
     "bootstrap": "process",  # of tests/client: oncelog, and Apache Kafka
 }
 

@@ -67,16 +67,11 @@ QUICK = {
 
 
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
-def bootstrap(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def bootstrap(request: pytest.FixtureRequest) -> str:
     """The address of a broker: oncelog, then Apache Kafka."""
-    if request.param == "kafka":
-        kafka: Kafka = request.getfixturevalue("kafka")
-        yield kafka.address
-        return
-    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
-        yield broker.address
+    names = {"oncelog": "running_oncelog", "kafka": "kafka"}
+    broker: Oncelog | Kafka = request.getfixturevalue(names[request.param])
+    return broker.address
 
 
 @pytest.fixture

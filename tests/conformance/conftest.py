@@ -19,18 +19,11 @@ from tests.harness.broker import Oncelog
 from tests.harness.hanging import VERIFICATION, turn_verification
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.running_oncelog import QUICK
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "oncelog-client", "java")
-# Shorter than Kafka's defaults, to save time: the delay of a group's first rebalance, the scan for
-# timed out transactions, the cleaner's pause.
-QUICK = {
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    "log.cleaner.backoff.ms": "200",
-}
-
 # The records of this topic are older than a week: retention may delete them at any time.
 KEPT = {"retention.ms": "-1"}
 
@@ -45,16 +38,11 @@ class Target:
 
 
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
-def target(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Target]:
+def target(request: pytest.FixtureRequest) -> Target:
     """oncelog, then Apache Kafka as the control: a script must pass on both."""
-    if request.param == "kafka":
-        kafka: Kafka = request.getfixturevalue("kafka")
-        yield Target("kafka", kafka.address, kafka.data)
-        return
-    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
-        yield Target("oncelog", broker.address, broker.data)
+    names = {"oncelog": "running_oncelog", "kafka": "kafka"}
+    broker: Oncelog | Kafka = request.getfixturevalue(names[request.param])
+    return Target(request.param, broker.address, broker.data)
 
 
 @pytest.fixture(scope="session")

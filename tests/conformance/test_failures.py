@@ -22,11 +22,12 @@ from oncelog_protocol.messages.produce import (
 )
 from oncelog_protocol.records.batch import build_batch
 from tests.conformance.clients import Client, Record
-from tests.conformance.conftest import QUICK, create_topic
+from tests.conformance.conftest import create_topic
 from tests.conformance.polling import read
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.fixtures import QUICK_RESTART
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.running_oncelog import QUICK
 from tests.harness.transacting import commit_offset, committed_offset, last_stable_offset
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire

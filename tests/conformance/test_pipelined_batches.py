@@ -16,11 +16,11 @@ from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.records.batch import read_header
 from tests.conformance.clients import Client, Record
-from tests.conformance.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, merged, values
 from tests.harness.proxy import Direction, Hold, Proxy
 from tests.harness.proxy.frame import message
+from tests.harness.running_oncelog import QUICK
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 

@@ -14,11 +14,11 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.record import NewRecord
-from tests.conformance.conftest import QUICK
 from tests.conformance.differences import DAMAGED_COORDINATOR
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, end_offset, list_offset, values
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.running_oncelog import QUICK
 from tests.harness.transacting import last_stable_offset
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire

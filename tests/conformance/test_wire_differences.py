@@ -16,7 +16,7 @@ from oncelog_protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.conformance.conftest import QUICK, Target
+from tests.conformance.conftest import Target
 from tests.conformance.differences import (
     COMMIT_AFTER_A_ZOMBIE_ASKED,
     GROUP_WITH_PENDING_OFFSETS,
@@ -31,6 +31,7 @@ from tests.harness.batches import raw
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, values
 from tests.harness.hanging import hanging
+from tests.harness.running_oncelog import QUICK
 from tests.harness.transacting import (
     add_offsets,
     commit_offset,

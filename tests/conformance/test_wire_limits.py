@@ -25,7 +25,7 @@ from oncelog_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from oncelog_protocol.records.batch import build_batch
-from tests.conformance.conftest import QUICK, Target
+from tests.conformance.conftest import Target
 from tests.conformance.differences import (
     CLOSED,
     FORGED_PRODUCER_ID,
@@ -38,6 +38,7 @@ from tests.conformance.differences import (
 )
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create
+from tests.harness.running_oncelog import QUICK
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Closed, Wire
 from tests.harness.writing import (

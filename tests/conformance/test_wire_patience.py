@@ -12,7 +12,7 @@ import pytest
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog_protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.conformance.conftest import QUICK, Target
+from tests.conformance.conftest import Target
 from tests.conformance.differences import (
     BUMP_TO_THE_LAST_EPOCH,
     CLOSED,
@@ -23,6 +23,7 @@ from tests.conformance.differences import (
 from tests.harness.broker import Oncelog
 from tests.harness.driving import values
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.running_oncelog import QUICK
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire

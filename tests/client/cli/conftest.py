@@ -74,16 +74,11 @@ class CommandLine:
 
 
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
-def command_line(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CommandLine]:
+def command_line(request: pytest.FixtureRequest) -> CommandLine:
     """oncelog, then Apache Kafka: the tools work with both."""
-    if request.param == "kafka":
-        kafka: Kafka = request.getfixturevalue("kafka")
-        yield CommandLine(kafka.address)
-        return
-    with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
-        yield CommandLine(broker.address)
+    names = {"oncelog": "running_oncelog", "kafka": "kafka"}
+    broker: Oncelog | Kafka = request.getfixturevalue(names[request.param])
+    return CommandLine(broker.address)
 
 
 @pytest.fixture(scope="module")
