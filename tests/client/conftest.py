@@ -59,13 +59,6 @@ def _every_exception_is_retrieved() -> Iterator[None]:
     assert not found, found
 
 
-# What a user may wait for, a test need not.
-QUICK = {
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-}
-
-
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
 def bootstrap(request: pytest.FixtureRequest) -> str:
     """The address of a broker: oncelog, then Apache Kafka."""

@@ -20,9 +20,9 @@ from oncelog_client import (
     TransactionGroup,
     TransactionMember,
 )
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import read_values
+from tests.harness.quick import QUICK
 
 SINK, OUT = "sink", "out"
 STATE = TopicPartition("sink-state", 0)

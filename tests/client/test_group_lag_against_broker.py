@@ -14,9 +14,9 @@ import pytest_asyncio
 
 from oncelog_client import Admin, Consumer, NewTopic, OffsetAndMetadata, TopicPartition
 from oncelog_server.metrics import table as metrics
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S
+from tests.harness.quick import QUICK
 from tests.harness.scraping import PORT, scrape
 from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce

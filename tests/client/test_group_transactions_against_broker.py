@@ -28,10 +28,10 @@ from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.cluster.topic_names import TRANSACTION_STATE
 from oncelog_server.coordinator.routing import partition_for
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import poll_until, read_values
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.quick import QUICK
 
 IN0, IN1 = TopicPartition("in", 0), TopicPartition("in", 1)
 

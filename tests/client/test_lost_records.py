@@ -18,9 +18,9 @@ from oncelog_client import (
     TopicPartition,
 )
 from oncelog_client.config import OffsetReset
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import read
+from tests.harness.quick import QUICK
 
 TP = TopicPartition("t", 0)
 KEPT, READ, REGROWN = 3, 6, 9

@@ -20,9 +20,9 @@ from oncelog_client import (
     RecordMetadata,
     TopicPartition,
 )
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S, eventually, read, read_values
+from tests.harness.quick import QUICK
 
 TP = TopicPartition("t", 0)
 # Three starts of a process, on a machine with other things to do.

@@ -24,12 +24,12 @@ from oncelog_client import (
 from oncelog_client.transaction import shared_transactions
 from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.apis import ApiKey
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually, read_values
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
+from tests.harness.quick import QUICK
 
 TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
 

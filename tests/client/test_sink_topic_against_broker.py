@@ -18,8 +18,8 @@ from oncelog_client import (
     TransactionGroup,
 )
 from oncelog_protocol.errors import ErrorCode
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
+from tests.harness.quick import QUICK
 
 SINK = TopicPartition("__oncelog_sink", 0)
 

@@ -28,12 +28,12 @@ from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.transaction.session import TransactionSession
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.errors import ErrorCode
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S, poll_until, read, read_decided, read_values
 from tests.harness.kafka.kafka import Kafka
 from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
+from tests.harness.quick import QUICK
 
 # Waited for once, and a transaction that is to end in time has to: a machine may stand still.
 TIMEOUT_MS = 4_000

@@ -27,11 +27,11 @@ from oncelog_client import (
 )
 from oncelog_protocol.errors import ErrorCode
 from tests.client.cli.conftest import CommandLine
-from tests.client.conftest import QUICK
 from tests.client.dual_writer import last, opened
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually, read_decided, read_values
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.quick import QUICK
 
 TWO_PHASE = {
     **QUICK,

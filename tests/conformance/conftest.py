@@ -19,7 +19,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.hanging import VERIFICATION, turn_verification
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 

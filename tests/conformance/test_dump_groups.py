@@ -7,10 +7,10 @@ import asyncio
 from pathlib import Path
 
 from oncelog_client import Admin, NewTopic, Producer, TopicPartition, TransactionGroup
-from tests.client.conftest import QUICK
 from tests.conformance.test_dump import dump
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.driver import JavaDriver
+from tests.harness.quick import QUICK
 
 GROUP = "dumped-group"
 

@@ -27,7 +27,7 @@ from tests.conformance.polling import read
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.fixtures import QUICK_RESTART
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.transacting import commit_offset, committed_offset, last_stable_offset
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire

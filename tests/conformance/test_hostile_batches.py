@@ -9,6 +9,7 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -142,9 +143,10 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
         find_coordinator(wire, topic)
         # The response to FindCoordinator comes before the broker leads all partitions of the new
         # topic.
-        wait_until(lambda: led(wire, internal) == 50, f"all of {internal} is led")
+        wait_until(lambda: all(led(wire, internal)), f"all of {internal} is led")
         mark = b"written from outside"
-        before = [end_offset(wire, internal, partition) for partition in range(50)]
+        partitions = range(len(led(wire, internal)))
+        before = [end_offset(wire, internal, partition) for partition in partitions]
         for acks in (-1, 1):
             refused = produce(wire, internal, build_batch(records(1, mark)), acks=acks)
             assert code(refused.error_code) == "INVALID_TOPIC_EXCEPTION"
@@ -160,10 +162,16 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
             assert not any(mark in found for found in raw(wire, internal, partition, offset))
 
 
-def led(wire: Wire, topic: str) -> int:
-    """Return the number of partitions that the broker leads."""
-    codes = [list_offset(wire, topic, -1, partition)[0] for partition in range(50)]
-    return codes.count(ErrorCode.NONE)
+def led(wire: Wire, topic: str) -> list[bool]:
+    """Return for each partition of an internal topic if the broker leads it."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    (found,) = wire.call(request, 12).topics
+    assert found.error_code == ErrorCode.NONE
+    assert found.partitions
+    return [
+        list_offset(wire, topic, -1, partition)[0] == ErrorCode.NONE
+        for partition in range(len(found.partitions))
+    ]
 
 
 @pytest.mark.parametrize("internal", INTERNAL)

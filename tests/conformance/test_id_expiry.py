@@ -12,7 +12,7 @@ from oncelog_protocol.messages.describe_transactions import DescribeTransactions
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, list_offset, values
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.transacting import add_partitions
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire

@@ -27,7 +27,7 @@ from oncelog_protocol.records.batch import build_batch
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, damage, fetch, list_offset
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 from tests.harness.writing import produce, records

@@ -20,7 +20,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.driving import create, merged, values
 from tests.harness.proxy import Direction, Hold, Proxy
 from tests.harness.proxy.frame import message
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 

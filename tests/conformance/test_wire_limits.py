@@ -38,7 +38,7 @@ from tests.conformance.differences import (
 )
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Closed, Wire
 from tests.harness.writing import (

@@ -23,7 +23,7 @@ from tests.conformance.differences import (
 from tests.harness.broker import Oncelog
 from tests.harness.driving import values
 from tests.harness.kafka.kafka import Kafka
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.transacting import add_partitions, last_stable_offset
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire

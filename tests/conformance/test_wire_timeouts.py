@@ -10,7 +10,7 @@ from oncelog_protocol.errors import ErrorCode
 from tests.conformance.conftest import Target
 from tests.conformance.differences import COMMIT_AFTER_ABORT
 from tests.harness.driving import values
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.transacting import last_stable_offset
 from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire

@@ -25,7 +25,7 @@ from tests.conformance.differences import COMMIT_AFTER_ABORT
 from tests.harness.batches import raw
 from tests.harness.broker import Oncelog
 from tests.harness.driving import create, end_offset, values
-from tests.harness.running_oncelog import QUICK
+from tests.harness.quick import QUICK
 from tests.harness.transacting import (
     add_partitions,
     commit_offset,

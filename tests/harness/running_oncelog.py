@@ -7,14 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.broker import Oncelog
-
-# What a user may wait for, a test need not: the first rebalance of a group, the abort at a timeout,
-# the compaction of a log.
-QUICK = {
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    "log.cleaner.backoff.ms": "200",
-}
+from tests.harness.quick import QUICK
 
 
 @pytest.fixture(scope="session")

@@ -16,16 +16,11 @@ from pyspark.sql import SparkSession
 
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.quick import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.session import NoJava, Spark, java, make_class_archive
 from tests.spark.topics import Topics
 
-# What a user may wait for, a test need not.
-QUICK = {
-    "group.initial.rebalance.delay.ms": "0",
-    "log.cleaner.backoff.ms": "200",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-}
 LOG_LINES = 60
 
 

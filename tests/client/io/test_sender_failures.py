@@ -25,11 +25,11 @@ from oncelog_client.io.clock import monotonic_ms
 from oncelog_client.io.sender import Delivery, Sender
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.records.record import EncodedRecords, NewRecord
-from tests.client.conftest import QUICK
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import DEADLINE_S, eventually, read_values
 from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
+from tests.harness.quick import QUICK
 
 TOO_LATE = 1 << 70
 

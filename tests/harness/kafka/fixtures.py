@@ -10,17 +10,12 @@ import pytest
 
 from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS, Kafka
+from tests.harness.quick import QUICK
 
 # After a kill the controller waits for the end of the old session before it accepts the broker
 # again. A shorter session would fence a live broker if the machine stands still for a moment.
 QUICK_RESTART = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 
-# How often Kafka looks for transactions to abort and logs to compact: 10 and 15 s by default,
-# longer than a test may wait.
-QUICK_TIMEOUTS = {
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    "log.cleaner.backoff.ms": "200",
-}
 # To write the classes at its end; it takes 2 s alone on a machine.
 ARCHIVE_TIMEOUT_S = 60.0
 
@@ -46,12 +41,12 @@ def _start_and_stop(options: Sequence[str]) -> None:
 @pytest.fixture(scope="session")
 def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """An Apache Kafka node for the whole session. Never stop it in a test."""
-    with Kafka(tmp_path_factory.mktemp("kafka"), QUICK_TIMEOUTS) as broker:
+    with Kafka(tmp_path_factory.mktemp("kafka"), QUICK) as broker:
         yield broker
 
 
 @pytest.fixture
 def fresh_kafka(kafka_jars: str, tmp_path: Path) -> Iterator[Kafka]:
     """An Apache Kafka node of the test's own, which the test may stop, kill and inspect."""
-    with Kafka(tmp_path / "kafka", QUICK_RESTART) as broker:
+    with Kafka(tmp_path / "kafka", QUICK | QUICK_RESTART) as broker:
         yield broker

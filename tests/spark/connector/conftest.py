@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.broker import Oncelog
-from tests.harness.kafka.fixtures import QUICK_RESTART, QUICK_TIMEOUTS
+from tests.harness.kafka.fixtures import QUICK_RESTART
 from tests.harness.kafka.jars import KafkaUnavailable, classpath
 from tests.harness.kafka.kafka import Kafka
+from tests.harness.quick import QUICK
 from tests.spark.connector import official
 from tests.spark.connector.log import Log
 from tests.spark.connector.process import SparkProcess
@@ -48,7 +49,7 @@ def either(
         classpath()
     except KafkaUnavailable as reason:
         pytest.skip(f"Apache Kafka cannot be run: {reason}")
-    with Kafka(folder, QUICK_RESTART | QUICK_TIMEOUTS | KEPT) as kafka:
+    with Kafka(folder, QUICK | QUICK_RESTART | KEPT) as kafka:
         yield kafka
 
 

@@ -20,7 +20,7 @@ from oncelog_protocol.apis import ApiKey
 from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually
 from tests.harness.kafka.kafka import Kafka, free_ports
-from tests.spark.conftest import QUICK
+from tests.harness.quick import QUICK
 from tests.spark.fail_points import FailPoints
 from tests.spark.record_commit.conftest import check_visible
 from tests.spark.record_commit.forked import Killed, run

@@ -13,7 +13,7 @@ from oncelog_client.spark.sink.protocol.messages import CommitKind, Intent
 from oncelog_client.spark.sink.protocol.refusals import SinkError
 from oncelog_client.spark.sink.protocol.sink_options import SinkOptions, sink_options
 from tests.harness.broker import Oncelog
-from tests.spark.conftest import QUICK
+from tests.harness.quick import QUICK
 
 
 def options(broker: Oncelog, protocol: str, name: str = "orders") -> SinkOptions:

@@ -21,7 +21,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.proxy.fates import DEADLINE_S, Drop, Fate, Link
 from tests.harness.proxy.frame import Direction, Frame
 from tests.harness.proxy.proxy import Proxy
-from tests.spark.conftest import QUICK
+from tests.harness.quick import QUICK
 from tests.spark.topics import Topics
 
 TASKS = 8
