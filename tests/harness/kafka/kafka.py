@@ -24,6 +24,8 @@ STOP_TIMEOUT_S = 30.0
 TEST_JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _CLUSTER_ID = "b25jZWxvZy1jb250cm9sLQ"
+# The settings that the files of a formatted folder depend on.
+_FORMATTED = ("process.roles", "node.id", "log.dirs")
 # Metadata v1 for no topics, from a client without a name: its response lists live brokers.
 _METADATA = struct.pack(">hhihi", 3, 1, 1, 0, 0)
 
@@ -132,7 +134,7 @@ class Kafka:
         """Make the data folder: from the files of an earlier one, unless its roles, its id or its
         folders are other than the default."""
         defaults = self._default_settings()
-        if any(self._settings[name] != value for name, value in defaults.items()):
+        if any(self._settings[name] != defaults[name] for name in _FORMATTED):
             run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
             return
         files = _formatted_files()
