@@ -9,6 +9,7 @@ is sent after PREPARE.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
@@ -101,7 +102,7 @@ class TransactionCoordinator:
         # Number of transactions with partitions that were aborted and committed since the start.
         self.decided = [0, 0]
         # All transactional ids of this coordinator that are in a consumer group.
-        grouped: set[str] = set()
+        grouped: Counter[str] = Counter()
         self._grouped = grouped
         # Fences and refusals, by cause.
         self.fences = Fences() if fences is None else fences

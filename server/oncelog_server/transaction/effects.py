@@ -26,9 +26,10 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class GenerationPending(msgspec.Struct, frozen=True):
-    """A record brings a generation to the group of `membership`. Until it is committed or has
-    failed, requests of older generations wait."""
+    """A record makes an id a member of a group, in the generation of `membership`. Until it is
+    committed or has failed, requests of older generations wait, and the id counts as a member."""
 
+    transactional_id: str
     membership: GroupAssignment
     at_ms: int
     client: Client | None

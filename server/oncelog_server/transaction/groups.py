@@ -7,7 +7,7 @@ generations that are in flight.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -47,22 +47,24 @@ class Brought(NamedTuple):
 
 
 class TransactionGroups:
-    """`ids` may be shared by all shards of a coordinator: the transactional ids in any group."""
+    """`ids` may be shared by all shards of a coordinator: the transactional ids in any group, also
+    those with an uncommitted record of it. It counts them, because one shard may replay that an id
+    left a group after another has replayed that it joined the next one."""
 
     __slots__ = ("_brought", "_coming", "_ids", "_left", "_newest", "_of_group", "memberships")
 
-    def __init__(self, ids: set[str] | None = None) -> None:
+    def __init__(self, ids: Counter[str] | None = None) -> None:
         # By transactional id.
         self.memberships: dict[str, GroupAssignment] = {}
         self._of_group: dict[str, set[str]] = {}
         # By group: the newest generation of its ids, including those that have left.
         self._newest: dict[str, int] = {}
         self._left: dict[str, int] = {}
-        # By group: generations with appended records that are not committed yet.
-        self._coming: dict[str, list[int]] = {}
+        # By group: generations with appended records that are not committed yet, and their ids.
+        self._coming: dict[str, list[tuple[int, str]]] = {}
         # By group, for messages: in memory only.
         self._brought: dict[str, Brought] = {}
-        self._ids = set() if ids is None else ids
+        self._ids = Counter() if ids is None else ids
 
     # --- replay
 
@@ -84,6 +86,8 @@ class TransactionGroups:
         value = decode_transaction_group_value(record.value)
         if membership is not None and membership.group_id != key.group_id:
             self.forget(key.transactional_id)
+        if key.transactional_id not in self.memberships:
+            self._ids[key.transactional_id] += 1
         partitions = frozenset(
             TopicPartition(topic.topic, partition)
             for topic in value.assigned_partitions
@@ -95,7 +99,6 @@ class TransactionGroups:
         self._of_group.setdefault(key.group_id, set()).add(key.transactional_id)
         newest = max(self._newest.get(key.group_id, -1), value.generation_id)
         self._newest[key.group_id] = newest
-        self._ids.add(key.transactional_id)
 
     def _replay_left(self, group_id: str, value: bytes | None) -> None:
         if value is None:
@@ -108,7 +111,7 @@ class TransactionGroups:
         membership = self.memberships.pop(transactional_id, None)
         if membership is None:
             return
-        self._ids.discard(transactional_id)
+        self._discount(transactional_id)
         ids = self._of_group[membership.group_id]
         ids.discard(transactional_id)
         if not ids:
@@ -116,11 +119,19 @@ class TransactionGroups:
             del self._newest[membership.group_id]
             self._brought.pop(membership.group_id, None)
 
+    def _discount(self, transactional_id: str) -> None:
+        self._ids[transactional_id] -= 1
+        if not self._ids[transactional_id]:
+            del self._ids[transactional_id]
+
     def on_unloaded(self) -> None:
         """Another broker leads the shard now."""
         for transactional_id in list(self.memberships):
             self.forget(transactional_id)
         self._left.clear()
+        for coming in self._coming.values():
+            for _, transactional_id in coming:
+                self._discount(transactional_id)
         self._coming.clear()
 
     # --- questions
@@ -131,7 +142,9 @@ class TransactionGroups:
 
     def coming_generation(self, group_id: str) -> int:
         """Return the newest generation in flight; -1 without one."""
-        return max(self._coming.get(group_id, ()), default=-1)
+        return max(
+            (generation_id for generation_id, _ in self._coming.get(group_id, ())), default=-1
+        )
 
     def note(self, membership: GroupAssignment, at_ms: int, by: Client | None) -> None:
         """Remember the time and client of a generation's first producer."""
@@ -182,16 +195,20 @@ class TransactionGroups:
         left = self.removal((transactional_id,)) if moves else ()
         return (*left, to_record(transactional_id, membership))
 
-    def expect(self, membership: GroupAssignment) -> None:
-        """A record with this generation was appended, and is not committed yet."""
-        self._coming.setdefault(membership.group_id, []).append(membership.generation_id)
+    def expect(self, transactional_id: str, membership: GroupAssignment) -> None:
+        """A record of this membership was appended, and is not committed yet."""
+        coming = self._coming.setdefault(membership.group_id, [])
+        coming.append((membership.generation_id, transactional_id))
+        self._ids[transactional_id] += 1
 
-    def settle(self, membership: GroupAssignment) -> None:
+    def settle(self, transactional_id: str, membership: GroupAssignment) -> None:
         """The record was committed, or never will be. An unloaded shard does not know it any
         more."""
         coming = self._coming.get(membership.group_id, [])
-        if membership.generation_id in coming:
-            coming.remove(membership.generation_id)
+        entry = (membership.generation_id, transactional_id)
+        if entry in coming:
+            coming.remove(entry)
+            self._discount(transactional_id)
             if not coming:
                 del self._coming[membership.group_id]
 

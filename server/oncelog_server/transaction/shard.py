@@ -8,6 +8,7 @@ protocol, so nothing has to be rolled back). Other state is changed by the effec
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -96,7 +97,7 @@ class TransactionShard:
         *,
         index: int = 0,
         max_timeout_ms: int,
-        grouped: set[str] | None = None,
+        grouped: Counter[str] | None = None,
         fences: Fences | None = None,
         is_given_id: Callable[[int], bool] = lambda producer_id: True,
     ) -> None:
@@ -175,13 +176,13 @@ class TransactionShard:
             live.deadline_ms = effect.deadline_ms
 
     def expect_generation(self, effect: GenerationPending) -> None:
-        self.groups.expect(effect.membership)
+        self.groups.expect(effect.transactional_id, effect.membership)
 
     def forget_generation(self, effect: GenerationPending, code: int) -> None:
-        self.groups.settle(effect.membership)
+        self.groups.settle(effect.transactional_id, effect.membership)
 
     def note_generation(self, effect: GenerationPending) -> None:
-        self.groups.settle(effect.membership)
+        self.groups.settle(effect.transactional_id, effect.membership)
         self.groups.note(effect.membership, effect.at_ms, effect.client)
 
     def release_response(self, effect: ReleaseResponse) -> None:

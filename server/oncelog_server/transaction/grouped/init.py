@@ -75,7 +75,7 @@ def decide_init_in_group(
     effects: list[Effect] = []
     if registration:
         client = None if command.caller is None else client_of(command.caller)
-        effects.append(GenerationPending(membership, wall_ms, client))
+        effects.append(GenerationPending(own_id, membership, wall_ms, client))
         idle = _left_behind(shard, own_id, membership)
         effects += [fenced(live, reason, wall_ms) for live in idle]
     return together([*aborts, mine], response, also=registration, effects=tuple(effects))

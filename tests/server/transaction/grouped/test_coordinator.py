@@ -3,7 +3,7 @@ group, and a group commit that ends at any point."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
@@ -20,9 +20,10 @@ from oncelog_server.transaction.coordinator import FINISHED_PER_TURN
 from oncelog_server.transaction.groups import GroupAssignment
 from oncelog_server.transaction.metadata import GroupedTransaction
 from oncelog_server.transaction.shard import LiveTransaction
-from tests.server.storage.memory_files import MemoryFiles, Stopped
+from tests.server.storage.memory_files import NO_SPACE, MemoryFiles, Stopped
 from tests.server.transaction.group_scenes import (
     PARENT,
+    Answer,
     GroupCommit,
     add,
     end,
@@ -60,6 +61,12 @@ def named(elsewhere: bool) -> str:
         for name in (f"t-{number}" for number in range(99))
         if (partition_for(name, SHARDS) != group) is elsewhere
     )
+
+
+def in_shard(index: int) -> str:
+    """A transactional id or group id of that shard."""
+    names = (f"in-{number}" for number in range(99))
+    return next(name for name in names if partition_for(name, SHARDS) == index)
 
 
 # --- fences
@@ -120,6 +127,56 @@ def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> Non
     member(world, name, 2, IN0)
     grown = [world.oracle(log).end_offset for log in world.transaction_logs]
     assert sum(new != old for old, new in zip(logs, grown, strict=True)) == 1
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_id_that_two_instances_initialize_at_once_has_one_owner(is_first: bool) -> None:
+    """One instance joins a group, the other does not, and neither record is committed yet."""
+    world = World(shards=SHARDS, flush_on_ack=True)
+    name = named(elsewhere=True)
+    calls: list[Callable[[], Answer]] = [
+        lambda: join(world, name, 1, IN0),
+        lambda: world.init(name),
+    ]
+    responses = [call() for call in (calls if is_first else calls[::-1])]
+    world.settle()
+    codes = [value_of(response).code for response in responses]
+    assert codes == [NONE, ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+def test_an_id_that_a_group_could_not_take_is_in_no_group() -> None:
+    world = World(shards=SHARDS)
+    name = named(elsewhere=True)
+    member(world, "other", 1, IN1)
+    world.files.fail_append(match="__transaction_state", reason=NO_SPACE)
+    assert value_of(join(world, name, 1, IN0)).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not world.transactions.knows(name, None)
+    assert value_of(world.init(name)).code is NONE
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_id_that_changed_its_group_has_one_owner_after_a_restart(order: int) -> None:
+    """The shard of its former group may be loaded before that of its group, or after it."""
+    world = World(shards=SHARDS)
+    own, *others = range(SHARDS)
+    name = in_shard(own)
+    for group_id in [in_shard(index) for index in others[::order]]:
+        joined = value_of(
+            world.transactions.init_producer_id(
+                InitProducerId(name, 60_000), GroupAssignment(group_id, 1, frozenset({IN0}))
+            )
+        )
+        assert joined.code is NONE
+    world = world.crash()
+    world.settle()
+    world.producer(name)
+    owners = [
+        index
+        for index, shard in world.transactions.runtime.shards()
+        if (live := shard.get(name)) is not None
+        and live.metadata.state is not TransactionState.DEAD
+    ]
+    assert owners == [own]
 
 
 @pytest.mark.parametrize(
