@@ -105,12 +105,15 @@ class GroupCoordinator:
 
     def run(self, group_id: str, decide: Callable[[GroupShard], Decision[R]]) -> R | Deferred[R]:
         """Let the shard of a group decide. Raises Refused (NOT_COORDINATOR,
-        COORDINATOR_NOT_AVAILABLE)."""
+        COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         index = partition_for(group_id, count)
         shard = self.runtime.shard(index)
+        if self.runtime.partition(index).offline is not None:
+            # The state in memory may not be on disk, so no response may show it.
+            raise Refused(ErrorCode.NOT_COORDINATOR)
         answer = self.runtime.run(index, decide(shard))
         self._arm(shard)
         return answer

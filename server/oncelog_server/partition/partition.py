@@ -238,9 +238,11 @@ class Partition:
 
     def when_committed(self, end_offset: int, settled: Settled) -> None:
         """Call `settled(NONE)` once all records below `end_offset` are committed, at once if they
-        are."""
+        are. An offline partition commits nothing more: `settled(KAFKA_STORAGE_ERROR)`."""
         if self._high_watermark >= end_offset:
             settled(ErrorCode.NONE)
+        elif self.offline is not None:
+            settled(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.commit_waiters.wait(end_offset, settled)
 

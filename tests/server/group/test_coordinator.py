@@ -64,6 +64,28 @@ def test_a_group_whose_shard_moves_away_gets_not_coordinator() -> None:
     assert refused.value.code is ErrorCode.NOT_COORDINATOR
 
 
+def test_S16_after_a_failed_fsync_requests_are_refused_and_none_waits_for_ever() -> None:
+    world = World(flush_on_ack=True)
+    member = join(world)
+    world.settle(3_000)
+    assert isinstance(member, Deferred)
+    assert member.value.error_code == ErrorCode.NONE
+    world.files.fail_sync()
+    refused = join(world, "other")
+    assert isinstance(refused, Deferred)
+    early = world.groups.describe(GROUP)
+    assert isinstance(early, Deferred)
+    world.settle()
+    assert refused.value.error_code == ErrorCode.NOT_COORDINATOR
+    assert early.abandoned
+    with pytest.raises(Refused) as raised:
+        world.groups.describe(GROUP)
+    assert raised.value.code is ErrorCode.NOT_COORDINATOR
+    # Timers of the groups still fire. They wait for no commit either.
+    world.settle(600_000)
+    assert len(world.partitions[OFFSETS].commit_waiters) == 0
+
+
 def test_before_its_topic_is_created_there_is_no_coordinator() -> None:
     coordinator = GroupCoordinator(
         partition_count=lambda: 0,

@@ -123,7 +123,9 @@ def test_S16_a_failed_flush_takes_the_partition_offline_and_no_later_one_brings_
     second = waiter(replica, 2)
     files.fail_sync()
     files.settle()
-    assert first == second == [ErrorCode.KAFKA_STORAGE_ERROR]
+    # A wait that begins after the failure does not last for ever.
+    late = waiter(replica, 2)
+    assert first == second == late == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert (replica.high_watermark, replica.recovery_point) == (0, 0)
     for call in (
         replica.check_leader,
