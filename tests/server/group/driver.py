@@ -184,9 +184,13 @@ class Driver:
     def lose_leadership(self) -> None:
         """Another broker leads the partition, and what was not committed never will be."""
         self.shard.on_unloaded()
+        self.fail_commits(6)
+
+    def fail_commits(self, code: int) -> None:
+        """What was not committed never will be."""
         held, self._held = self._held, []
         for _, fail in held:
-            fail(6)
+            fail(code)
 
     # --- time
 

@@ -229,6 +229,19 @@ def test_a_rebalance_leaves_out_dynamic_members_that_do_not_join_in_time() -> No
     assert driver.heartbeat(leader, generation_id) == 25
 
 
+def test_a_new_member_waits_for_the_others_longer_than_its_session() -> None:
+    """It does not know its member id yet, so it cannot send heartbeats."""
+    driver = Driver()
+    generation_id, (member,) = driver.stable_group("a", session_ms=30_000, rebalance_ms=60_000)
+    new = driver.join_twice(client_id="b", session_ms=6_000)
+    for _ in range(4):
+        driver.advance(5_000)
+        driver.heartbeat(member, generation_id)
+    assert not new.done
+    driver.join(member)
+    assert new.value.error_code == 0
+
+
 def test_a_member_waiting_to_join_needs_no_heartbeats_after_its_first_generation() -> None:
     driver = Driver()
     _, (leader, follower) = driver.stable_group("a", "b", session_ms=10_000, rebalance_ms=60_000)

@@ -102,6 +102,30 @@ def test_the_last_to_leave_makes_the_group_empty_in_the_log_too() -> None:
     )
 
 
+def test_a_group_that_waits_for_a_member_id_is_not_empty_in_the_log() -> None:
+    driver = Driver()
+    generation_id, (member,) = driver.stable_group("a")
+    given = driver.join().value.member_id
+    driver.leave(member)
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    loaded = groups_of(driver.load())["g"]
+    assert (loaded.state, loaded.generation_id) == (GroupState.STABLE, generation_id)
+    joined = driver.join(given)
+    assert joined.value.generation_id == generation_id + 1
+
+
+def test_a_session_that_ends_while_a_member_id_waits_empties_the_group_once() -> None:
+    driver = Driver()
+    generation_id, _ = driver.stable_group("a", session_ms=10_000)
+    driver.advance(5_000)
+    driver.join(session_ms=30_000)
+    written = len(driver.log)
+    driver.advance(5_000)
+    assert driver.state() is GroupState.EMPTY
+    assert len(driver.log) == written + 1
+    assert groups_of(driver.load())["g"].generation_id == generation_id + 1
+
+
 def test_a_member_that_is_named_twice_leaves_once() -> None:
     driver = Driver()
     _, (first, _) = driver.stable_group("a", "b")

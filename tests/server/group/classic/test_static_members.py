@@ -109,6 +109,38 @@ def test_a_return_that_cannot_be_written_leaves_the_old_member_in_its_place() ->
     assert driver.group().awaiting_join_count == 0
 
 
+def test_a_member_whose_return_failed_late_has_a_session_again() -> None:
+    driver = Driver()
+    generation_id, old, follower = static_group(driver, session_ms=10_000)
+    driver.holds_commits = True
+    driver.join(instance="i", session_ms=60_000)
+    for _ in range(3):
+        driver.advance(5_000)
+        driver.heartbeat(follower, generation_id)
+    driver.fail_commits(19)
+    assert old in driver.group().members
+    driver.advance(9_999)
+    assert old in driver.group().members
+    driver.advance(1)
+    assert old not in driver.group().members
+
+
+def test_a_follower_that_returns_before_its_sync_starts_no_rebalance() -> None:
+    driver = Driver()
+    joins = [driver.join(instance=name, rebalance_ms=20_000) for name in ("i", "j")]
+    driver.advance(6_000)
+    leader, follower = (join.value.member_id for join in joins)
+    assignments = {leader: b"for i", follower: b"for j"}
+    driver.sync(leader, 1, assignments, instance="i")
+    again = driver.join(instance="j", rebalance_ms=20_000).value
+    assert again.generation_id == 1
+    for _ in range(5):
+        driver.advance(5_000)
+        assert driver.heartbeat(leader, 1, instance="i") == 0
+        assert driver.heartbeat(again.member_id, 1, instance="j") == 0
+    assert driver.sync(again.member_id, 1, instance="j").value.assignment == b"for j"
+
+
 def test_a_return_is_answered_once_it_is_committed() -> None:
     driver = Driver()
     static_group(driver)

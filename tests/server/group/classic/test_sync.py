@@ -107,6 +107,27 @@ def test_a_rebalance_before_the_commit_makes_the_assignment_void() -> None:
     assert not new_member(client_id="c").done
 
 
+def test_an_assignment_of_an_older_generation_is_not_that_of_the_next() -> None:
+    driver = Driver()
+    joins = [driver.join_twice(client_id=name) for name in "ab"]
+    driver.advance(6_000)
+    leader, follower = (join.value.member_id for join in joins)
+    driver.holds_commits = True
+    driver.sync(leader, 1, {leader: b"1", follower: b"1"})
+    # The next generation begins, and waits for its own assignment.
+    driver.leave(follower)
+    assert driver.join(leader).value.generation_id == 2
+    waiting = driver.sync(leader, 2, {leader: b"2"})
+    first, *others = driver._held
+    driver._held = [first]
+    driver.release_commits()
+    assert not waiting.done
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
+    driver._held = others
+    driver.release_commits()
+    assert waiting.value.assignment == b"2"
+
+
 def test_a_generation_without_an_assignment_shows_none() -> None:
     driver = Driver()
     _, (leader, follower) = driver.stable_group("a", "b")
