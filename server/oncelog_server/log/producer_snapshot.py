@@ -116,13 +116,19 @@ class Snapshots:
     def truncate_from_end(self, end_offset: int) -> None:
         """Remove the snapshots of later offsets: a start would believe one that is left once the
         log has grown beyond it again. Raises StorageError."""
-        for offset in [offset for offset in self.offsets if offset > end_offset]:
+        self.remove_wrong([offset for offset in self.offsets if offset > end_offset])
+
+    def remove_wrong(self, offsets: Iterable[int]) -> None:
+        """Remove snapshots that a start must not read any more. Raises StorageError: those from the
+        refused one on are still there."""
+        for offset in offsets:
             removed = self._path(offset, DELETED_SUFFIX)
             self._files.rename(self._path(offset), removed)
             self.offsets.remove(offset)
             self._files.remove([removed])
 
     def remove(self, offsets: Collection[int]) -> None:
+        """Remove snapshots that a start does not need. The disk may refuse that."""
         gone = []
         for offset in offsets:
             self.offsets.remove(offset)

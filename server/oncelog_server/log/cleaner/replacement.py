@@ -207,7 +207,7 @@ class Replacement:
             stale = [
                 offset for offset in log.snapshots.offsets if offset in cleaned.base_offsets[1:]
             ]
-        log.snapshots.remove(stale)
+        log.snapshots.remove_wrong(stale)
 
     def _segment(self, sources: list[Segment], cleaned: Cleaned) -> Segment:
         """Return the segment that replaces `sources`."""

@@ -7,8 +7,10 @@ import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.log.errors import AppendError
+from oncelog_server.storage.files import StorageError
 from tests.server.log.cleaner.compacting import COMPACTED, Compacting, read_committed
 from tests.server.log.driver import DIRECTORY, NOW_MS, producers_of
+from tests.server.storage.memory_files import NO_SPACE
 
 RETENTION_MS = COMPACTED.delete_retention_ms
 
@@ -181,13 +183,50 @@ def test_l11_a_snapshot_from_before_a_dropped_marker_opens_no_transaction_again(
     point = driver.log.segments.active.base_offset
     driver.mark(7)
     driver.put(("a", "2"), producer_id=7, sequence=1, epoch=0)
-    driver.put(("filler", "y" * 90))
+    driver.put(("other", "y" * 100))
     for _ in range(3):
         overwrite(driver, "z")
         driver.now_ms += RETENTION_MS
     assert driver.markers() == []
-    assert len(driver.log.segments) > 2
+    assert point in [segment.base_offset for segment in driver.log.segments]
     driver.log.recovery_point = point
     driver.kill()
     assert driver.log.first_unstable_offset(1 << 40) is None
     assert producers_of(driver.log.producers)[7][4] == -1
+
+
+def test_l11_a_marker_stays_while_the_disk_keeps_a_snapshot_from_before_it() -> None:
+    driver = Compacting()
+    driver.configure(segment_bytes=200)  # segments stay apart
+    driver.put(("a", "1"), producer_id=7, sequence=0, epoch=0, transactional=True)
+    driver.put(("filler", "x" * 100))
+    driver.roll()
+    point = driver.log.segments.active.base_offset
+    driver.mark(7)
+    driver.put(("a", "2"), producer_id=7, sequence=1, epoch=0)
+    driver.put(("other", "y" * 100))
+    rename = driver.files.rename
+
+    def full(source: str, target: str) -> None:
+        if source.endswith(".snapshot"):
+            raise StorageError("rename", source, NO_SPACE)
+        rename(source, target)
+
+    driver.files.rename = full  # type: ignore[method-assign]  # a fault
+    refused = 0
+    for _ in range(3):
+        try:
+            overwrite(driver, "z")
+        except StorageError:
+            refused += 1
+            driver.replacement.abandon()
+        driver.now_ms += RETENTION_MS
+    assert refused > 0
+    assert driver.markers() != []
+    driver.log.recovery_point = point
+    driver.kill()
+    assert driver.log.first_unstable_offset(1 << 40) is None
+    for _ in range(3):
+        overwrite(driver, "z")
+        driver.now_ms += RETENTION_MS
+    assert driver.markers() == []
