@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import product
 
 from oncelog_server.log.cleaner.job import Chunk, Cleaned
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.segment import Segment
 from oncelog_server.log.txn_index import encode_row
-from oncelog_server.log.whole_files import write_whole
+from oncelog_server.log.whole_files import remove_unfinished, write_whole
 from oncelog_server.storage.files import File, StorageError
 from oncelog_server.storage.layout import (
     CLEANED_SUFFIX,
@@ -27,6 +28,7 @@ from oncelog_server.storage.layout import (
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_CHECKPOINT,
     TXN_INDEX_SUFFIX,
     segment_file,
 )
@@ -114,8 +116,7 @@ class Replacement:
         log.segments.replace(
             sources, self._segment(sources, cleaned), cleaned.aborted, deleted, due_ms
         )
-        with suppress(StorageError):  # nothing false is in the old one
-            log.segments.checkpoint(active=0)
+        self._checkpoint()
         self._base_offset, self._files = -1, {}
         self._log.files.sync(files, done)
 
@@ -208,6 +209,18 @@ class Replacement:
                 offset for offset in log.snapshots.offsets if offset in cleaned.base_offsets[1:]
             ]
         log.snapshots.remove_wrong(stale)
+
+    def _checkpoint(self) -> None:
+        """Write the size of the new segment. If the disk refuses, only the unfinished file is
+        removed, now or at the next retry: nothing false is in the old one, and a retry of the
+        checkpoint might bring back what the next swap has made it forget."""
+        log = self._log
+        try:
+            log.segments.checkpoint(active=0)
+        except StorageError:
+            path = f"{log.directory}/{TXN_INDEX_CHECKPOINT}"
+            remove = partial(remove_unfinished, log.files, path)
+            log.refusals.write_or_owe(path, remove, needed=False)
 
     def _segment(self, sources: list[Segment], cleaned: Cleaned) -> Segment:
         """Return the segment that replaces `sources`."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from oncelog_server.storage.files import StorageError
+from oncelog_server.storage.layout import TXN_INDEX_CHECKPOINT
 from tests.server.log.cleaner.compacting import (
     COMPACTED,
     Compacting,
@@ -19,6 +20,7 @@ from tests.server.log.cleaner.compacting import (
     read_committed,
 )
 from tests.server.log.driver import DIRECTORY, flush, producers_of
+from tests.server.log.test_refused_files import Full
 from tests.server.storage.memory_files import FileNode, Stopped
 from tests.simulation.disk import Loss, SimDisk, Trap
 from tests.simulation.files import SimFiles
@@ -403,3 +405,25 @@ def test_s17_s18_segments_that_were_made_one_and_came_back_are_not_served_twice(
             after.files.settle()
             assert after.contents() == expected
             assert len(after.log.segments) == 2
+
+
+def test_d6_a_checkpoint_that_is_refused_after_a_swap_leaves_no_file() -> None:
+    finished = 0
+    for room in range(100):
+        driver = written(Compacting())
+        full = Full(driver.files, TXN_INDEX_CHECKPOINT, room)
+        try:
+            driver.compact()
+            finished += full.refused > 0
+        except StorageError:
+            driver.replacement.abandon()
+        driver.files.settle()
+        full.free()
+        driver.log.try_again(driver.now_ms)
+        driver.compact()
+        driver.files.settle()
+        names = driver.files.list(DIRECTORY)
+        assert not [name for name in names if name.startswith(f"{TXN_INDEX_CHECKPOINT}.")], room
+        if not full.refused:
+            break
+    assert finished > 0
