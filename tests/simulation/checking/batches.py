@@ -67,8 +67,9 @@ class Batch:
     @property
     def marker(self) -> tuple[bool, int] | None:
         """Return whether the marker commits, and its coordinator epoch. Return None for any other
-        batch."""
-        if not self.is_control:
+        batch. Of a marker that was compacted away, the batch stays without a record while the epoch
+        of its producer is needed."""
+        if not self.is_control or not self.records:
             return None
         (record,) = self.records
         _, kind = struct.unpack_from(">hh", record.key or b"")

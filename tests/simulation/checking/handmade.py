@@ -40,7 +40,7 @@ def batch(
         record = b"\0" + varint(0) + varint(n) + framed(key) + framed(value) + varint(0)
         body += varint(len(record)) + record
     tail = struct.pack(
-        ">hiqqqhii", attributes, len(records) - 1, 0, 0, *producer, sequence, len(records)
+        ">hiqqqhii", attributes, max(len(records), 1) - 1, 0, 0, *producer, sequence, len(records)
     )
     tail += body
     head = struct.pack(">qiibI", offset, 9 + len(tail), leader_epoch, 2, crc32c(tail))
@@ -78,7 +78,7 @@ class Hand:
                 leader_epoch=leader_epoch,
             )
         )
-        self.ends[key] = offset + len(records)
+        self.ends[key] = offset + max(len(records), 1)
         return offset
 
     def data(
@@ -99,6 +99,10 @@ class Hand:
     ) -> int:
         key, value = struct.pack(">hh", 0, committed), struct.pack(">hi", 0, coordinator_epoch)
         return self.append(where, [(key, value)], attributes=48, producer=producer)
+
+    def emptied_marker(self, where: str, producer: tuple[int, int]) -> int:
+        """Append what a compaction leaves of a marker: its batch without a record."""
+        return self.append(where, [], attributes=48, producer=producer)
 
     def state(
         self,

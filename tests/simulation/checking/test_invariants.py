@@ -63,6 +63,20 @@ def test_a_whole_transaction_violates_nothing(committed: bool) -> None:
     assert check_settled(hand.partitions()) == []
 
 
+def test_a_marker_that_was_compacted_away_after_its_data_violates_nothing() -> None:
+    hand = Hand()
+    hand.emptied_marker("table-0", BUMPED)
+    hand.data("table-0", BUMPED, 0, plain=True)
+    assert check_files(hand.partitions()) == []
+    assert check_settled(hand.partitions()) == []
+
+
+def test_a_marker_that_was_compacted_away_before_its_data_is_found() -> None:
+    hand = begun(("table", 0))
+    hand.emptied_marker("table-0", PRODUCER)
+    assert "I8" in {violation.invariant for violation in check_settled(hand.partitions())}
+
+
 @pytest.mark.parametrize("committed", [True, False])
 def test_before_kip_890_two_transactions_of_one_epoch_violate_nothing(committed: bool) -> None:
     hand = Hand()
