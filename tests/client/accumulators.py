@@ -1,4 +1,4 @@
-"""An accumulator to test, with the partitions and the producer of the tests."""
+"""An accumulator for tests, with their partitions and producer."""
 
 from __future__ import annotations
 

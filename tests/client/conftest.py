@@ -18,7 +18,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually
 from tests.harness.kafka.kafka import Kafka
 
-# What the loops of this folder's tests have handed to their exception handlers.
+# Exceptions that reached the handlers of this folder's event loops.
 _UNRETRIEVED: Final[list[dict[str, Any]]] = []
 
 
@@ -31,15 +31,15 @@ def _watched_loop() -> asyncio.AbstractEventLoop:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The loop that the broker runs on, with every exception noted that nothing retrieves."""
+    """The loop of the broker, which records every exception that no code retrieves."""
     return {"uvloop": _watched_loop}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _collections_are_short() -> Iterator[None]:
-    """Keep what exists before the module's tests out of the collection after each of them.
+    """Keep existing objects out of the garbage collection after each of the module's tests.
 
-    A collection of all that the tests' process holds takes up to 0.3 s.
+    A collection of all objects of the tests' process takes up to 0.3 s.
     """
     gc.collect()
     gc.freeze()
@@ -49,10 +49,10 @@ def _collections_are_short() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _every_exception_is_retrieved() -> Iterator[None]:
-    """Fail for an exception of a task, a future or a callback that nothing has retrieved."""
+    """Fail for an exception of a task, a future or a callback that no code has retrieved."""
     _UNRETRIEVED.clear()
     yield
-    # A task says that its exception was never retrieved when it is collected.
+    # When a task is collected, it reports an exception that was never retrieved.
     gc.collect()
     found = [*_UNRETRIEVED]
     _UNRETRIEVED.clear()
@@ -87,19 +87,19 @@ async def topic(admin: Admin, name: str) -> str:
 
 @pytest_asyncio.fixture
 async def lasting_topic(admin: Admin, name: str) -> str:
-    """The same for records of any age: by default they go when a broker looks at them next."""
+    """A new topic for records of any age. By default a broker deletes old ones soon."""
     return await _led_topic(admin, NewTopic(name, 2, 1, configs={"retention.ms": "-1"}))
 
 
 async def _led_topic(admin: Admin, new: NewTopic) -> str:
-    """With a leader for each of its partitions: Kafka answers before its brokers know."""
+    """Return a topic with a leader for each partition: Kafka responds before its brokers know."""
     await admin.create_topics([new])
     await eventually(lambda: led(admin, new.name, new.num_partitions))
     return new.name
 
 
 async def led(admin: Admin, topic: str, partitions: int) -> bool:
-    """Whether so many partitions of a topic are there, all with a leader."""
+    """Return True if the topic has this number of partitions, all with a leader."""
     try:
         described = (await admin.describe_topics([topic]))[topic]
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Calls that have to fail, and by which error."""
+"""Calls that must fail, and their errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oncelog_protocol.errors import ErrorCode
 
 
 async def refused(call: Awaitable[object]) -> ErrorCode:
-    """The error code of a call that has to fail."""
+    """Return the error code of a call that must fail."""
     with pytest.raises(KafkaError) as caught:
         await call
     return caught.value.code

@@ -74,7 +74,7 @@ class _Transport(asyncio.Transport):
 
 
 class ScriptedBroker:
-    """`transaction_version` is announced; `records` is what a fetch gives at every offset."""
+    """A broker. `transaction_version` is announced; a fetch returns `records` at every offset."""
 
     def __init__(
         self, script: Script | None = None, *, transaction_version: int = 2, records: bytes = b""
@@ -146,11 +146,11 @@ class ScriptedBroker:
             transport.protocol.data_received(data)
 
     def respond(self, api: ApiKey, version: int, request: Any, code: int = 0) -> Any:
-        """The usual response, or the one with an error code wherever it has room for one."""
+        """Return the usual response, or one with an error code in every field for error codes."""
         return getattr(self, f"_{api.name.lower()}")(messages(api), version, request, code)
 
     def always(self, api: ApiKey, code: int) -> Script:
-        """A script that answers one API with an error code, always."""
+        """Return a script that responds to one API with this error code, always."""
         spoken = APIS[api].latest
 
         def script(asked: ApiKey, request: Any) -> Any:
@@ -369,7 +369,7 @@ class ScriptedBroker:
         )
 
 
-# The versions that the client does not go beyond (topic ids, KIP-848, KIP-890).
+# The maximum versions of the client (topic ids, KIP-848, KIP-890).
 _USED: Final = {ApiKey.OFFSET_FETCH: 9, ApiKey.FIND_COORDINATOR: 5}
 
 

@@ -74,7 +74,7 @@ async def test_many_records_arrive_in_order_and_once(bootstrap: str, topic: str)
 async def test_every_kind_of_acks_delivers(bootstrap: str, topic: str, acks: Any) -> None:
     tp = TopicPartition(topic, 0)
     async with Consumer(bootstrap) as consumer:
-        # Without acks the client never learns that the leader of a new partition was not ready.
+        # Without acks the client never learns that a new partition had no leader yet.
         assert await consumer.end_offsets([tp]) == {tp: 0}
         async with Producer(bootstrap, acks=acks, enable_idempotence=False) as producer:
             written = await (await producer.send(topic, b"v", partition=0))
@@ -203,7 +203,7 @@ async def test_a_second_member_takes_its_share(
         assert [entry for entry in listener.events if entry != ("assigned", 0)] == [
             entry for entry in events if entry != ("assigned", 0)
         ]
-        # The second has left: all is the first's again.
+        # The second member has left: the first one has all partitions again.
         await poll_until([first], lambda: len(first.assignment()) == 2)
 
 
@@ -283,7 +283,7 @@ async def test_a_paused_partition_gives_nothing(
 async def test_what_a_paused_partition_has_waiting_holds_up_no_other(
     bootstrap: str, topic: str
 ) -> None:
-    """It counted as much as what the application was about to take."""
+    """Red before: they counted like records that the application was about to take."""
     first, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
     async with Producer(bootstrap, linger_ms=1000) as producer:
         for _ in range(10):

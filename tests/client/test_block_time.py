@@ -1,4 +1,4 @@
-"""A call of a transactional producer takes `max_block_ms` as a whole, however many waits it has."""
+"""`max_block_ms` limits a call of a transactional producer as a whole, with all its waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.client.scripted_broker import DROP, TOPIC, Script, ScriptedBroker, si
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
 MAX_BLOCK_MS = 3_000
-# Of max_block_ms, what the first half of a call takes.
+# The share of max_block_ms that the first half of a call takes.
 WRITTEN_AT_S = 2.5
 
 
@@ -43,7 +43,7 @@ CALLS: dict[str, tuple[ApiKey, Callable[[Producer], Awaitable[object]], type[Kaf
 
 
 async def took_ms(call: Awaitable[object]) -> tuple[float, KafkaError]:
-    """How long the call took until it failed, and with which error."""
+    """Return the time until the call failed, and its error."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.raises(KafkaError) as failed:
@@ -54,7 +54,8 @@ async def took_ms(call: Awaitable[object]) -> tuple[float, KafkaError]:
 def in_a_transaction(
     broker: ScriptedBroker, unanswered: Script, call: Callable[[Producer], Awaitable[object]]
 ) -> tuple[float, KafkaError]:
-    """The outcome of `call` in a transaction that has a record, once `unanswered` is the script."""
+    """Return the result of `call` in a transaction with a record, with `unanswered` as the
+    script."""
 
     async def scenario() -> tuple[float, KafkaError]:
         producer = Producer(
@@ -80,7 +81,7 @@ def in_a_transaction(
 
 
 def slow_at(broker: ScriptedBroker, lost: ApiKey) -> Script:
-    """Produce is refused for a time, as by a partition with too few replicas; `lost` is dropped."""
+    """Produce is refused for a while, as with too few replicas; responses to `lost` are dropped."""
 
     def script(api: ApiKey, request: Any) -> Any:
         if api is lost:
@@ -94,8 +95,8 @@ def slow_at(broker: ScriptedBroker, lost: ApiKey) -> Script:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_takes_max_block_ms_as_a_whole(name: str) -> None:
-    """Red before: a commit took max_block_ms for its records, the same again for EndTxn, and there
-    as long as a request may take beyond it."""
+    """Red before: a commit took max_block_ms for its records, the same again for EndTxn, and a
+    request timeout more."""
     lost, call, kind = CALLS[name]
     broker = ScriptedBroker()
     took, error = in_a_transaction(broker, slow_at(broker, lost), call)
@@ -120,7 +121,7 @@ def test_initialisation_takes_max_block_ms() -> None:
 
 
 def test_a_commit_whose_end_was_never_sent_is_asked_for_again() -> None:
-    """Its outcome is unknown only in name: the same call commits it."""
+    """Its outcome counts as unknown, but the same call commits it."""
     broker = ScriptedBroker()
     lost = slow_at(broker, ApiKey.END_TXN)
 

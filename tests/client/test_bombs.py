@@ -22,7 +22,7 @@ CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 
 
 def _bomb(codec: Compression, size_mib: int) -> bytes:
-    """Return a batch at offset 0 with one record that claims to be this large."""
+    """Return a batch at offset 0 with one record of this claimed size."""
     if codec is Compression.SNAPPY:
         body = compress(codec, bytes(size_mib * MIB))
     else:

@@ -1,4 +1,5 @@
-"""Settings have Kafka's defaults and limits, and conflicts end as in Kafka's clients."""
+"""Settings have Kafka's defaults and limits; conflicts raise the same errors as in Kafka's
+clients."""
 
 from __future__ import annotations
 

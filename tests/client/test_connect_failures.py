@@ -61,7 +61,7 @@ def _says(text: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter],
 
 
 async def _http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Like most HTTP servers: it responds only after the end of a line."""
+    """Like most HTTP servers, it responds only after the end of a line."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.0 404 Not Found\r\n\r\n")
     await writer.drain()
@@ -205,7 +205,7 @@ class _Misplaced:
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES)
 def test_a_producer_recovers_from_an_address_that_cannot_be_one(address: tuple[str, int]) -> None:
-    """Red before: OverflowError, ValueError or UnicodeError out of send and close, for good."""
+    """Red before: OverflowError, ValueError or UnicodeError from `send` and `close`, for ever."""
     misplaced = _Misplaced(address)
 
     async def scenario() -> None:

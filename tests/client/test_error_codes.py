@@ -1,5 +1,5 @@
-"""Every API always responds with every error code: calls end, requests are paced, and every
-exception is retrieved. On simulated time: minutes of a client in milliseconds."""
+"""Every API always returns every error code: calls end, requests are paced, and every exception is
+retrieved. On simulated time, so that minutes take milliseconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.harness.client_reading import eventually
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
 
-# Limit for any refused request, however many loops send it: with retry.backoff.ms of 100 to 1,000.
+# Limit of requests that are always refused, from all loops: retry.backoff.ms is 100 to 1,000.
 MOST_PER_S: Final = 12
 
 CONSUMER_APIS = (
@@ -153,7 +153,8 @@ async def _produce_without_id() -> None:
 
 
 def _check_rate(broker: ScriptedBroker, what: str) -> None:
-    """The limit holds in every second, not only on average, and for all APIs together."""
+    """Check that the limit holds in every second, and not only on average, for all APIs
+    together."""
     seconds = Counter(int(at_s) for at_s, api, _ in broker.requests)
     # The first second includes the start and the first attempts of all loops.
     worst = max((count for second, count in seconds.items() if second), default=0)

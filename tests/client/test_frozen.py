@@ -1,4 +1,4 @@
-"""Frozen values by name: what a dataclass would promise."""
+"""Frozen values by name keep the promises of a dataclass."""
 
 from __future__ import annotations
 

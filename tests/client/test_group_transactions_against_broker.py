@@ -51,8 +51,8 @@ async def admin(oncelog: str) -> AsyncIterator[Admin]:
 async def member_of(
     oncelog: str, admin: Admin, group: TransactionGroup, topic: str, number: int
 ) -> TransactionMember:
-    """An executor's part: a process with a handed-over producer writes and leaves the decision to
-    another one."""
+    """Write as an executor: a process with an adopted producer writes, and leaves the decision to
+    another process."""
     transactional_id = f"{group.group_id}/{group.generation_id}/{number}"
     made = await admin.init_producer(transactional_id, group)
     async with Producer(oncelog, transactional_id=transactional_id) as producer:
@@ -82,7 +82,7 @@ async def test_many_transactions_become_visible_by_one_decision(
     await admin.commit_group(name, parent, members)
     with pytest.raises(IllegalStateError):
         await admin.commit_group(name, parent, members[1:])
-    # And the parent goes on as it is.
+    # And the parent keeps its epoch.
     members = [await member_of(oncelog, admin, group, topic, number) for number in range(8, 10)]
     await admin.commit_group(name, parent, members, {sink: OffsetAndMetadata(2)})
     assert len(await read_values(oncelog, topic, committed=True)) == 10
@@ -110,7 +110,7 @@ async def test_one_member_that_is_not_what_it_was_keeps_all_from_being_committed
 async def test_a_parent_that_was_not_initialised_with_the_group_is_refused(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """It was not fenced: a commit in its group would go through."""
+    """It would not be fenced, and its commit in the group would succeed."""
     await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
     offsets = {TopicPartition(f"{name}-sink", 0): OffsetAndMetadata(1)}
     member = await member_of(oncelog, admin, TransactionGroup(name, 1), topic, 0)
@@ -158,7 +158,7 @@ async def test_a_newer_generation_refuses_everything_of_the_older_one(
             await older.begin_transaction()
         with pytest.raises(FencedInGroupError):
             await older.init_transactions([IN0], name, 1)
-        # Not fatal: in the new generation it goes on.
+        # Not fatal: it continues in the new generation.
         await older.init_transactions([IN0], name, 2)
         for producer in (older, newer):
             await producer.begin_transaction()
@@ -170,7 +170,7 @@ async def test_a_newer_generation_refuses_everything_of_the_older_one(
 async def begun(
     producer: Producer, topic: str, group: str, offset: int, *inputs: TopicPartition
 ) -> None:
-    """A transaction with a record and, for each input partition, an offset."""
+    """Begin a transaction with a record and, for each input partition, an offset."""
     await producer.begin_transaction()
     await producer.send(topic, b"%d" % offset)
     await producer.flush()
@@ -229,7 +229,7 @@ async def test_other_partitions_and_offsets_that_are_not_pending_are_left_alone(
         await begun(first, topic, name, 1, inputs[0])
         await begun(second, topic, name, 2, inputs[1])
         await first.commit_transaction()
-        # The first has a transaction, and no offsets in it yet: an ordinary rebalance.
+        # The first has a transaction without offsets so far: an ordinary rebalance.
         await first.begin_transaction()
         await first.send(topic, b"3")
         await first.flush()
@@ -247,8 +247,8 @@ async def test_before_transaction_version_2_every_request_finds_the_groups_coord
     inputs: list[TopicPartition],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit v4 and EndTxn v4, and the leader's look
-    at the coordinator: the id alone would lead elsewhere."""
+    """AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit v4 and EndTxn v4, and the leader's
+    question to the coordinator: the id's hash would lead elsewhere."""
     monkeypatch.setattr(TransactionSession, "cluster_version", 1)
     async with (
         Producer(oncelog, transactional_id=f"{name}-a") as producer,
@@ -279,7 +279,7 @@ async def test_an_id_is_described_wherever_it_lives(
     ids = [f"{name}/1/{number}" for number in range(3)]
     described = await admin.describe_transactions(ids)
     assert {transaction.state for transaction in described.values()} == {"Ongoing"}
-    # An operator ends what hangs, where it is.
+    # An operator aborts the hanging transaction in its partition.
     await admin.fence_producers(ids)
     listed = await admin.list_transactions(transactional_id_pattern=f"{name}/1/.*")
     assert sorted(transaction.transactional_id for transaction in listed) == ids
@@ -289,7 +289,7 @@ async def test_an_id_is_described_wherever_it_lives(
 async def test_with_a_consumer_offsets_are_sent_in_its_name(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
 ) -> None:
-    """KIP-447 as revised: the group's coordinator fences, by the consumer's generation."""
+    """The final KIP-447: the group coordinator fences by the consumer's generation."""
     async with (
         Producer(oncelog, transactional_id=name) as producer,
         Consumer(oncelog, group_id=name, heartbeat_interval_ms=100) as consumer,
@@ -314,7 +314,8 @@ async def test_with_a_consumer_offsets_are_sent_in_its_name(
 async def test_a_group_that_was_made_anew_is_not_refused_for_ever(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
 ) -> None:
-    """Its coordinator counts generations from 1 again: it is believed, a producer alone is not."""
+    """Its coordinator counts generations from 1 again. A producer's lower generation is accepted
+    only with the coordinator's confirmation."""
     async with (
         Producer(oncelog, transactional_id=f"{name}-old") as old,
         Producer(oncelog, transactional_id=f"{name}-new") as new,

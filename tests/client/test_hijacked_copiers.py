@@ -1,4 +1,4 @@
-"""A client that takes over a copier's id costs it a transaction, and never a record."""
+"""A client that takes over a copier's id costs it a transaction, but never a record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ PER_TRANSACTION = 10
 
 
 class Copier:
-    """Copies one partition, a few records in each transaction; begins anew when it is fenced."""
+    """Copies one partition with a few records in each transaction. It starts again when it is
+    fenced."""
 
     def __init__(self, bootstrap: str, topic: str, number: int) -> None:
         self.bootstrap = bootstrap
@@ -49,7 +50,8 @@ class Copier:
                         await consumer.assign([self.input])
                         return await self.copy(consumer, producer)
             except (AbortableError, ProducerFencedError):
-                # The first where it asked between the hijacker's abort and its new epoch.
+                # The first code, if the copier asked between the hijacker's abort and its new
+                # epoch.
                 self.fenced += 1
 
     async def copy(self, consumer: Consumer, producer: Producer) -> None:
@@ -61,7 +63,7 @@ class Copier:
             if not records:
                 continue
             if records[-1].offset + 1 >= RECORDS:
-                # However slow the hijacker is, it comes to a copier at work.
+                # Even a slow hijacker meets a copier at work.
                 await self.hijacked.wait()
             async with producer.transaction():
                 for record in records:
@@ -95,7 +97,7 @@ async def test_z12_copiers_whose_ids_are_hijacked_once_lose_and_double_nothing(
     await asyncio.gather(*map(hijack, copiers))
     await asyncio.gather(*running)
     assert all(copier.fenced for copier in copiers)
-    # By partition, in the order of each.
+    # By partition, in each partition's order.
     assert await read_decided(bootstrap, f"{name}-out") == COPIERS * [
         b"%d" % value for value in range(RECORDS)
     ]

@@ -41,13 +41,13 @@ async def producer(broker: Oncelog) -> AsyncIterator[Producer]:
 
 
 async def write(producer: Producer, count: int, value: bytes) -> None:
-    """Each record a batch."""
+    """Write records, each as a batch."""
     for _ in range(count):
         await (await producer.send("t", value))
 
 
 async def lose_power(broker: Oncelog, producer: Producer) -> None:
-    """KEPT of the READ records are there when the broker is back, and more records follow, so that
+    """Lose power. The broker then has KEPT of the READ records, and more records follow, so that
     the log is longer than before."""
     (segment,) = (broker.data / "t-0").glob("*.log")
     size = segment.stat().st_size
@@ -62,7 +62,8 @@ async def lose_power(broker: Oncelog, producer: Producer) -> None:
 async def test_reading_goes_on_where_the_log_is_another_one(
     broker: Oncelog, producer: Producer, reset: OffsetReset
 ) -> None:
-    """It went on in the middle of what it had never read, without a word."""
+    """Red before: the consumer silently continued in the middle of records that it had never
+    read."""
     await write(producer, READ, b"old")
     async with Consumer(broker.address, auto_offset_reset=reset) as consumer:
         await consumer.assign([TP])

@@ -20,7 +20,7 @@ STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
 async def librdkafka(
     bootstrap: str, topic: str, group: str, strategy: str
 ) -> AsyncIterator[set[int]]:
-    """A member in a thread of its own; what it gives are its partitions, as they change."""
+    """A member in a thread of its own; it yields its current partitions."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -66,7 +66,7 @@ async def test_each_has_its_share(
         async with librdkafka(bootstrap, topic, name, strategy) as theirs:
 
             def shared() -> bool:
-                # In one condition, because each member learns of a round at its own time.
+                # In one condition, because each member learns of a round at another time.
                 mine = {tp.partition for tp in ours.assignment()}
                 return len(mine) == len(theirs) == 1 and mine | theirs == {0, 1}
 

@@ -1,4 +1,4 @@
-"""The package says what is in it before any of it is loaded."""
+"""The package lists its names before it loads any module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client over crashes of the broker: killed without warning, started on the same data."""
+"""The client while its broker crashes: killed without warning, and started on the same data."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.harness.client_reading import DEADLINE_S, eventually, read, read_valu
 from tests.harness.quick import QUICK
 
 TP = TopicPartition("t", 0)
-# Three starts of a process, on a machine with other things to do.
+# Three starts of a process, on a busy machine.
 RESTARTS_S = 100.0
-# Records without a response: several batches, and a kill meets all of them.
+# Records without a response: several batches, so that a kill meets some of them.
 MOST_IN_FLIGHT = 1_000
 
 
@@ -47,7 +47,7 @@ async def restarting(
     broker: Oncelog, times: int, done: Callable[[], int], step: int
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Kill and start the broker while the block works, each time after `step` more of the work that
-    `done` counts. The block works at least until the task is done."""
+    `done` counts. The block works at least until this task is done."""
 
     async def crash() -> None:
         for _ in range(times):
@@ -135,7 +135,7 @@ async def test_closing_does_not_wait_for_a_broker_that_is_gone(broker: Oncelog) 
     await consumer.subscribe(["t"])
     await read(consumer, 1)
     broker.kill()
-    async with asyncio.timeout(DEADLINE_S):  # far below what a request or a block waits
+    async with asyncio.timeout(DEADLINE_S):  # far below the wait of a request or a block
         await consumer.close(timeout_ms=200)
         await producer.close(timeout_ms=200)
     with pytest.raises(KafkaError, match="closed"):

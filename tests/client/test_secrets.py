@@ -1,4 +1,4 @@
-"""No error of the client, nor of Spark's options, repeats a secret."""
+"""No error of the client or of Spark's options contains a secret."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRETS = [
 
 
 def _whole(error: BaseException) -> str:
-    """Return all that a log may show of an exception."""
+    """Return everything that a log may show of an exception."""
     return "".join(
         (
             str(error),

@@ -36,7 +36,7 @@ TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
 
 @pytest.fixture(params=[2, 1], ids=["tv2", "tv1"])
 def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The clients' view of the cluster's `transaction.version`: brokers serve both."""
+    """Set the `transaction.version` that clients use: brokers serve both."""
     version: int = request.param
     if version < 2:
         monkeypatch.setattr(TransactionSession, "cluster_version", version)
@@ -47,7 +47,7 @@ def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 async def handed_over(
     bootstrap: str, admin: Admin, transactional_id: str, topic: str, *values: bytes
 ) -> TransactionMember:
-    """A process that got an initialized producer and died."""
+    """Return an initialized producer of a process that has died."""
     made = await admin.init_producer(transactional_id)
     async with Producer(bootstrap, transactional_id=transactional_id) as producer:
         await producer.adopt_transactions(made)
@@ -60,7 +60,8 @@ async def handed_over(
 
 
 async def seen(bootstrap: str, topic: str, *values: bytes) -> None:
-    """Just these become visible: Kafka answers before the markers are everywhere."""
+    """Check that exactly these records become visible: Kafka responds before the markers are
+    everywhere."""
 
     async def are_there() -> bool:
         found = await read_values(bootstrap, topic, committed=True)
@@ -81,7 +82,7 @@ async def test_what_one_process_wrote_another_commits_and_may_say_so_again(
     await seen(bootstrap, topic, b"one")
     with pytest.raises(TransactionGoneError):
         await admin.end_transaction(member, committed=False)
-    # The old producer must not touch the next producer of the id, nor its open transaction.
+    # The old producer must not affect the next producer of the id, nor its open transaction.
     after = await handed_over(bootstrap, admin, name, topic, b"two")
     with pytest.raises(TransactionGoneError):
         await admin.end_transaction(member)
@@ -135,7 +136,7 @@ async def test_timed_out_it_cannot_be_committed(
 async def test_its_producer_writes_nothing_more_once_it_is_ended(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """A task that wakes up late: the end of the transaction bumped the epoch (KIP-890)."""
+    """A task that resumes late: the end of the transaction bumped the epoch (KIP-890)."""
     member = await handed_over(bootstrap, admin, name, topic, b"one")
     await admin.end_transaction(member)
     async with Producer(bootstrap, transactional_id=name) as producer:
@@ -221,6 +222,6 @@ async def test_where_two_phase_commit_is_not_to_be_had_it_says_so(
 async def oncelog_and_kafka(
     tmp_path: Path, kafka: Kafka
 ) -> AsyncIterator[list[tuple[str, type[Exception]]]]:
-    """Brokers that do not allow, and do not have, two-phase commit; and the errors that say so."""
+    """Brokers without two-phase commit, disabled or not implemented, and their errors."""
     with Oncelog(tmp_path, QUICK) as broker:
         yield [(broker.address, AuthorizationError), (kafka.address, UnsupportedVersionError)]

@@ -1,4 +1,4 @@
-"""A partition as the durable state of processes that share a producer: oncelog, Apache Kafka."""
+"""A partition as the durable state of processes that share a producer: oncelog and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.client_reading import eventually
 
 
 def entries(batches: list[LoggedBatch]) -> list[tuple[int, bool | None, list[bytes | None]]]:
-    """Last sequence number, how it ends, values: of each batch."""
+    """Return each batch's last sequence number, its decision and its values."""
     return [
         (batch.last_sequence, batch.committed, [value for _, value in batch.records])
         for batch in batches

@@ -35,7 +35,8 @@ from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
 from tests.harness.quick import QUICK
 
-# Waited for once, and a transaction that is to end in time has to: a machine may stand still.
+# A test waits for it once. Another transaction has to end before it, also on a machine that stands
+# still.
 TIMEOUT_MS = 4_000
 
 
@@ -104,7 +105,7 @@ async def test_empty_transactions_are_nothing(
     async with transactional.transaction():
         await transactional.send(topic, b"one", partition=0)
     assert await read_decided(bootstrap, topic) == [b"one"]
-    # The record and one marker behind it: the other calls wrote no marker.
+    # The record and one marker after it: the other calls wrote no marker.
     async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
         place = TopicPartition(topic, 0)
         assert (await consumer.end_offsets([place]))[place] == 2
@@ -168,7 +169,7 @@ async def test_g7_offsets_are_committed_with_the_transaction_and_an_abort_does_n
         await transactional.begin_transaction()
         await transactional.send_offsets_to_transaction({tp: OffsetAndMetadata(4)}, name)
         await transactional.abort_transaction()
-        # The position is not rewound by an abort; this does it.
+        # An abort does not rewind the position; this call does.
         assert await consumer.position(tp) == records[-1].offset + 1
         await consumer.reset_to_last_committed()
         assert await consumer.position(tp) == 2
@@ -245,7 +246,7 @@ async def test_a_transaction_the_coordinator_timed_out_is_not_committed(
         with pytest.raises((AbortableError, ProducerFencedError)) as caught:
             await producer.commit_transaction()
         if isinstance(caught.value, AbortableError):
-            # The epoch was the coordinator's to bump, not a newer producer's: this one goes on.
+            # The coordinator bumped the epoch, not a newer producer, so this producer continues.
             await producer.abort_transaction()
             async with producer.transaction():
                 await producer.send(topic, b"in time", partition=0)
@@ -254,7 +255,7 @@ async def test_a_transaction_the_coordinator_timed_out_is_not_committed(
 
 
 async def aborted(reader: Consumer, tp: TopicPartition) -> None:
-    """Wait until the marker of an open transaction is in the log."""
+    """Wait until the abort marker of the open transaction is in the log."""
     async with asyncio.timeout(DEADLINE_S):
         await reader.assign([tp])
         while (await reader.end_offsets([tp]))[tp] < 2:
@@ -292,7 +293,7 @@ async def test_closing_aborts_an_open_transaction(bootstrap: str, topic: str, na
 async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
     bootstrap: str, topic: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The response of a cluster that has not finalized transaction.version 2.
+    # The response of a cluster without transaction.version 2.
     monkeypatch.setattr(TransactionSession, "cluster_version", 1)
     tp = TopicPartition(topic, 0)
     async with Producer(bootstrap, transactional_id=name) as producer, Admin(bootstrap) as admin:
@@ -313,7 +314,7 @@ async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
     assert committed == [b"1", b"3", b"5", b"7"] * 2
 
 
-# -- answers that get lost
+# -- lost responses
 
 
 @pytest_asyncio.fixture(params=["oncelog", "kafka"])
@@ -363,8 +364,8 @@ async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) 
 
 
 async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> CommitOutcomeUnknown:
-    """A transaction with a decided end and no response. Only the coordinator is asked for at most a
-    second: other slow requests keep their own deadlines."""
+    """Commit with a decided end and a lost response. Only requests to the coordinator have a
+    timeout of a second; other slow requests keep their own."""
     proxy.to_lose[ApiKey.END_TXN] = 1_000_000
     assert producer._lifecycle is not None
     with pytest.MonkeyPatch.context() as patch:

@@ -1,5 +1,4 @@
-"""Two-phase commit (KIP-939) with real processes and kill -9. No released broker but this one has
-it."""
+"""Two-phase commit (KIP-939) with real processes and kill -9. No released Apache Kafka has it."""
 
 from __future__ import annotations
 
@@ -66,7 +65,7 @@ def participant(broker: Oncelog, transactional_id: str = "p") -> Producer:
 
 
 async def prepared(broker: Oncelog, *values: bytes) -> PreparedTxnState:
-    """A transaction of a producer that is gone."""
+    """Prepare a transaction. Its producer is lost."""
     async with participant(broker) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -128,7 +127,7 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
         await admin.create_topics([NewTopic("t", 2, 1), NewTopic("control", 1, 1)])
     state = await prepared(broker, b"held")
     for number in range(3):
-        # An ordinary transaction is timed out meanwhile.
+        # Meanwhile an ordinary transaction times out.
         async with Producer(
             broker.address, transactional_id=f"o{number}", transaction_timeout_ms=400
         ) as ordinary:
@@ -162,7 +161,8 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
 
 
 async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker: Oncelog) -> None:
-    """Others may have committed their parts: `blocking --abort` is safe, unless forced."""
+    """Other systems may have committed their parts: without --force, `blocking --abort` does
+    nothing."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 2, 1)])
     state = await prepared(broker, b"voted")
@@ -190,7 +190,7 @@ async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker
 
 
 async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: Oncelog) -> None:
-    """Neither all of it, through its coordinator, nor a part, past that one."""
+    """Neither a whole transaction, through its coordinator, nor a part of it in one partition."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 2, 1)])
     state = await prepared(broker, b"one", b"two")
@@ -207,7 +207,7 @@ async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: On
         await producer.init_transactions(keep_prepared_txn=True)
         await producer.complete_transaction(state)
     assert await read_values(broker.address, "t", committed=True) == [b"one", b"two"]
-    # A decided transaction is no prepared one any more.
+    # A decided transaction is not prepared any more.
     await asyncio.to_thread(tool.text, "transactions", "force-terminate", "p")
     await prepared(broker, b"three")
     terminate = "transactions", "force-terminate", "p", "--include-two-phase"
@@ -230,7 +230,7 @@ async def test_w3_an_ordinary_start_aborts_what_was_prepared(broker: Oncelog) ->
 
 
 async def test_what_was_completed_before_the_crash_is_completed_again(broker: Oncelog) -> None:
-    """The decision is stored, the end of it was not seen."""
+    """The decision was stored, but its execution was not confirmed."""
     async with participant(broker) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -279,7 +279,8 @@ async def test_preparing_has_to_be_asked_for_from_the_first_day(broker: Oncelog)
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_w2_two_systems_agree_whichever_process_is_killed(tmp_path: Path, seed: int) -> None:
-    """The dual write of KIP-939: a database and a topic, writer and broker killed at random."""
+    """The dual write of KIP-939: a database and a topic, with writer and broker killed at
+    random."""
     randomness = random.Random(seed)
     path = str(tmp_path / "database")
     with Oncelog(tmp_path, TWO_PHASE) as broker:
@@ -303,7 +304,7 @@ def test_w2_two_systems_agree_whichever_process_is_killed(tmp_path: Path, seed: 
                 restart(broker)
             process.kill()
             process.wait()
-        # The transaction that was stored last is completed.
+        # The last stored transaction is completed.
         subprocess.run(command, cwd=ROOT, check=True, timeout=PROCESSES_S)
         stored = [number for (number,) in database.execute("SELECT number FROM rows")]
         values = asyncio.run(read_values(broker.address, "t", committed=True))

@@ -1,4 +1,4 @@
-"""A producer with acks=0, which no answer wakes up."""
+"""A producer with acks=0, which gets no response that could wake it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def test_it_goes_on_after_more_than_the_socket_takes_at_once(
         Producer(bootstrap, acks=0, enable_idempotence=False, batch_size=1) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        # Without a leader the first ones would be lost, without an error.
+        # Without a leader the first records would be lost without an error.
         await admin.list_offsets({place: "latest"})
         for value in values:
             await producer.send(topic, value, partition=0)
@@ -39,7 +39,7 @@ async def test_memory_that_was_full_is_given_back(bootstrap: str, topic: str) ->
         Producer(bootstrap, acks=0, enable_idempotence=False, buffer_memory=20_000) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        await admin.list_offsets({place: "latest"})  # led: none of them is lost
+        await admin.list_offsets({place: "latest"})  # with a leader, so that none is lost
         for _ in range(count):
             await producer.send(topic, b"x" * 1_000, partition=0)
         await producer.flush()

@@ -27,7 +27,7 @@ _START_LINE = re.compile(
 
 
 class BrokerFailed(Exception):
-    """The process did not start or stop as it should; the message holds what it printed."""
+    """The process did not start or stop properly; the message has its output."""
 
 
 class Oncelog:
@@ -89,7 +89,7 @@ class Oncelog:
     def wait_for_death(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """Wait until the process ends by itself, and return its exit code, -9 after a SIGKILL.
 
-        Raises BrokerFailed if it lives on.
+        Raises BrokerFailed if it does not end.
         """
         try:
             return self._running().wait(timeout_s)

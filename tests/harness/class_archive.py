@@ -1,5 +1,5 @@
-"""Archives of the classes that a program in Java has loaded: a JVM that starts from one needs a
-third of the time (application class data sharing, JEP 350)."""
+"""Archives of the classes that a Java program has loaded. A JVM with an archive starts in a third
+of the time (application class data sharing, JEP 350)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 class ClassArchive:
-    """Return the archive in `folder` for programs with a class path that begins with the jars of
-    the folder `jars`, and for this `java`. Other jars have another archive."""
+    """An archive in `folder` for this `java` and for programs with a class path that begins with
+    the jars in the folder `jars`. Other jars have another archive."""
 
     def __init__(self, folder: Path, java: str, jars: Path) -> None:
         self._path = folder / f"classes-{_fingerprint(java, jars)}.jsa"
@@ -21,14 +21,14 @@ class ClassArchive:
         """Return the options of a JVM that starts from it, none if there is no archive (yet)."""
         if not self._path.exists() or not self._path.stat().st_size:
             return ()
-        # A JVM with another class path cannot use it, and must not warn of it.
+        # A JVM with another class path cannot use the archive, and must not warn about it.
         return f"-XX:SharedArchiveFile={self._path}", "-Xlog:cds=off", "-Xlog:class+path=off"
 
     def make(self, run: Callable[[Sequence[str]], None]) -> None:
-        """Make it, once. `run` gets options for a JVM, which it lets end by itself.
+        """Create the archive, once. `run` gets options for a JVM, which must end by itself.
 
-        A process that asks while another one makes it goes without. If a JVM makes none, no other
-        process asks it again.
+        While one process creates the archive, others continue without it. If a JVM creates none, no
+        process tries again.
         """
         if self._path.exists():
             return

@@ -13,7 +13,7 @@ DEADLINE_S = 20.0
 
 
 async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
-    """Return once the condition holds: what a broker answers may take a moment to be true."""
+    """Return once the condition holds: the effect of a response may come a moment later."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
             if await condition():
@@ -22,7 +22,7 @@ async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
 
 
 async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
-    """The next `count` records; fails if fewer come in time."""
+    """Return the next `count` records. Fails if fewer come in time."""
     records: list[ConsumerRecord] = []
     async with asyncio.timeout(DEADLINE_S):
         while len(records) < count:
@@ -31,7 +31,7 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
 
 
 async def read_values(bootstrap: str, topic: str, *, committed: bool) -> list[bytes | None]:
-    """All values of a topic that can be read now, partition by partition."""
+    """Return all values of a topic that can be read now, partition by partition."""
     level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
     async with Consumer(bootstrap, isolation_level=level) as consumer:
         partitions = await partitions_of(consumer, topic)
@@ -46,8 +46,8 @@ async def read_values(bootstrap: str, topic: str, *, committed: bool) -> list[by
 
 
 async def read_decided(bootstrap: str, topic: str) -> list[bytes | None]:
-    """The committed values of a topic once no transaction is open in it: Kafka answers a commit
-    before its markers are in the partitions."""
+    """Return the committed values of a topic once no transaction is open in it. Kafka responds to a
+    commit before its markers are in the partitions."""
     async with Producer(bootstrap) as client:
         places = await partitions_of(client, topic)
     async with Admin(bootstrap) as admin:
@@ -63,14 +63,14 @@ async def read_decided(bootstrap: str, topic: str) -> list[bytes | None]:
 
 
 async def partitions_of(client: Consumer | Producer, topic: str) -> list[TopicPartition]:
-    """All partitions of a topic."""
+    """Return all partitions of a topic."""
     return [TopicPartition(topic, row.partition) for row in await client.partitions_for(topic)]
 
 
 async def poll_until(
     consumers: Sequence[Consumer], condition: Callable[[], object]
 ) -> list[ConsumerRecord]:
-    """Poll all in turn until `condition()`; what they read meanwhile."""
+    """Poll all consumers in turn until `condition()` holds. Return their records."""
     records: list[ConsumerRecord] = []
     async with asyncio.timeout(DEADLINE_S):
         while not condition():

@@ -1,4 +1,4 @@
-"""Both distributions as their users get them: built from a clone, installed in an empty place."""
+"""Both distributions as users install them: built from a clone, in an empty environment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.harness.repository import ROOT, tracked
 
 WHOLE: Final = "oncelog"
 THIN: Final = "oncelog-client"
-# name -> the folder of its pyproject.toml and the pins of what it needs
+# name -> the folder of its pyproject.toml, and the pinned versions of its dependencies
 FOLDERS: Final = {WHOLE: Path("."), THIN: Path("client")}
 PINS: Final = {WHOLE: "server.txt", THIN: "client.txt"}
 BUILD_TIMEOUT_S: Final = 150
 
 
 def clone(folder: Path) -> Path:
-    """Copy what git tracks, with its changes, and nothing that lies beside it."""
+    """Copy the files that git tracks, with local changes, and no others."""
     for file in tracked():
         place = folder / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def unpacked(sdist: Path, folder: Path) -> Path:
 
 
 def environment(name: str, wheel: Path, folder: Path) -> Path:
-    """Make a fresh environment with the wheel and the pins of what it needs; return its `bin`."""
+    """Create an environment with the wheel and the pinned dependencies. Return its `bin`."""
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60
     )

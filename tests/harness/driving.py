@@ -1,5 +1,5 @@
-"""Shared by the tests of faults: topics by hand, all that clients see of one, and the resources of
-a process."""
+"""Helpers of the fault tests: topics by raw requests, everything that clients see of a topic, and
+the resources of a process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from oncelog_protocol.records.batch import read_records, split_batches
 from tests.harness.broker import Oncelog
 from tests.harness.wire import Wire
 
-# What a user may wait for, a test need not.
+# Shorter than Kafka's defaults, to save time.
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
@@ -44,13 +44,13 @@ LARGE = 1 << 20
 
 
 def create(wire: Wire, *names: str, partitions: int = 1, **config: object) -> None:
-    """New topics; their settings with `_` for `.`."""
+    """Create topics. Names of their settings have `_` for `.`."""
     codes = created(wire, *names, partitions=partitions, **config)
     assert codes == [ErrorCode.NONE] * len(names), codes
 
 
 def created(wire: Wire, *names: str, partitions: int = 1, **config: object) -> list[ErrorCode]:
-    """The broker's responses to their creation."""
+    """Create topics, and return the broker's error codes."""
     configs = [CreatableTopicConfig(key.replace("_", "."), str(of)) for key, of in config.items()]
     topics = [
         CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
@@ -70,7 +70,7 @@ def fetch(
     max_wait_ms: int = 0,
     min_bytes: int = 0,
 ) -> PartitionData:
-    """One Fetch of one partition."""
+    """Send one Fetch for one partition."""
     wanted = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=LARGE)
     request = FetchRequest(
         isolation_level=int(committed),
@@ -83,7 +83,7 @@ def fetch(
 
 
 def list_offset(wire: Wire, topic: str, timestamp: int, partition: int = 0) -> tuple[int, int, int]:
-    """Error code, timestamp and offset of one ListOffsets."""
+    """Return error code, timestamp and offset of one ListOffsets."""
     asked = ListOffsetsPartition(partition, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [asked])])
     found = wire.call(request, 7).topics[0].partitions[0]
@@ -91,20 +91,20 @@ def list_offset(wire: Wire, topic: str, timestamp: int, partition: int = 0) -> t
 
 
 def end_offset(wire: Wire, topic: str, partition: int = 0) -> int:
-    """The high watermark."""
+    """Return the high watermark."""
     code, _, offset = list_offset(wire, topic, -1, partition)
     assert code == ErrorCode.NONE, ErrorCode(code)
     return offset
 
 
 def last_stable_offset(wire: Wire, topic: str, partition: int = 0) -> int:
-    """As a read_committed fetch at the end says."""
+    """Return the last stable offset and the high watermark of a read_committed Fetch at the end."""
     end = end_offset(wire, topic, partition)
     return fetch(wire, topic, end, committed=True, partition=partition).last_stable_offset
 
 
 def values(wire: Wire, topic: str, *, partition: int = 0, committed: bool = True) -> list[bytes]:
-    """The records a reader gets, those of aborted transactions left out where it asks for that."""
+    """Return the values that a reader gets; a read_committed reader skips aborted records."""
     return list(_values(wire, topic, partition, committed))
 
 
@@ -147,7 +147,7 @@ class View:
 
 
 def view(wire: Wire, topic: str, times: Iterator[int] | range = range(0)) -> View:
-    """What is seen now; `times` are looked up as well."""
+    """Return the current view; `times` are timestamps to look up as well."""
     return View(
         list_offset(wire, topic, EARLIEST),
         list_offset(wire, topic, -1),
@@ -159,7 +159,7 @@ def view(wire: Wire, topic: str, times: Iterator[int] | range = range(0)) -> Vie
 
 
 def answers(broker: Oncelog) -> bool:
-    """Whether a new client is served."""
+    """Return True if a new client is served."""
     with Wire(broker.address) as wire:
         return bool(wire.call(ApiVersionsRequest("faults", "1"), 3).api_keys)
 
@@ -191,7 +191,7 @@ def damage(path: Path, position: int = -1, flip: int = 0x55) -> None:
 
 
 def offsets_of(path: Path) -> dict[tuple[str, int], int]:
-    """A checkpoint of offsets; nothing for one that is not there yet."""
+    """Return the offsets of a checkpoint; none if the file does not exist yet."""
     if not path.exists():
         return {}
     rows = (line.split() for line in path.read_text().splitlines()[2:])
@@ -208,7 +208,7 @@ class Taken:
 
 
 def taken(pid: int) -> Taken:
-    """As /proc says."""
+    """Return the resources of a process, from /proc."""
     process = Path("/proc") / str(pid)
     fields = (process / "stat").read_text().rpartition(")")[2].split()
     cpu_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -217,10 +217,10 @@ def taken(pid: int) -> Taken:
 
 
 def state(pid: int) -> str:
-    """Of a process, as /proc says: T for one that is stopped."""
+    """Return the state of a process, from /proc: T if it is stopped."""
     return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def merged(*settings: Mapping[str, str]) -> dict[str, str]:
-    """Later ones win."""
+    """Merge settings; later ones win."""
     return {name: value for setting in settings for name, value in setting.items()}

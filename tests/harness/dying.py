@@ -1,5 +1,5 @@
-"""A broker that dies at a fail point, and a client that does what all clients do then: connect
-again, and ask again."""
+"""A broker that dies at a fail point, and a client that does what all clients do then: it connects
+again and retries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Dying:
-    """`broker` is not started yet. A context manager; `deaths` are the points it died at."""
+    """A context manager. `broker` is not started yet; `deaths` are the points at which it died."""
 
     def __init__(self, broker: Oncelog, point: str) -> None:
         self.broker = broker
@@ -23,7 +23,7 @@ class Dying:
         broker.fail_at(point)
 
     def insist(self, ask: Callable[[Wire], T]) -> T:
-        """The response, of the broker that died or of the one that came after it."""
+        """Return the response, of the broker that died or of the next process."""
         while True:
             try:
                 return ask(self.wire)
@@ -31,7 +31,7 @@ class Dying:
                 self.revive()
 
     def revive(self) -> None:
-        """Start a broker that has died once more, with nothing that kills it."""
+        """Start a broker again after its death, without a fail point."""
         self.wire.socket.close()
         assert self.broker.wait_for_death() == -9, self.broker.said()
         self.deaths.append(last_death(self.broker))
@@ -50,7 +50,7 @@ class Dying:
 
 
 def last_death(broker: Oncelog) -> str:
-    """The fail point that the broker has said it came to."""
+    """Return the fail point in the broker's last message."""
     lines = [line for line in broker.log.read_text().splitlines() if '"fail point"' in line]
     assert lines, broker.said()
     event = json.loads(lines[-1])

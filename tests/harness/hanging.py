@@ -1,4 +1,4 @@
-"""Transactions that hang: records in a partition, of which the coordinator never heard (L12)."""
+"""Hanging transactions: records in a partition that the coordinator does not know of (L12)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, new_identity, produce
 
-# Without it a leader asks the coordinator before it takes the first batch of a transaction (KIP-890
-# part 1), and no transaction hangs any more.
+# With verification a leader asks the coordinator before the first batch of a transaction (KIP-890
+# part 1), and no transaction hangs.
 VERIFICATION = "transaction.partition.verification.enable"
 
 
 def turn_verification(admin: Any, value: str | None) -> None:
-    """On Kafka it can be switched while the broker runs; None: as it was, by default. Returns when
-    the broker has heard of it: the next test relies on it."""
+    """Switch the verification. Kafka can do this while it runs; None: the default. Returns when the
+    broker knows of it, because the next test relies on it."""
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
@@ -33,9 +33,9 @@ def turn_verification(admin: Any, value: str | None) -> None:
 
 
 def hanging(wire: Wire, topic: str) -> Identity:
-    """A producer with a batch in a transaction that its coordinator does not know of."""
+    """Return a producer with a batch in a transaction that its coordinator does not know."""
     producer = new_identity(wire, topic, version=2)
-    # The leader may not have heard of the setting yet.
+    # The leader may not know of the setting yet.
     wait_until(
         lambda: (
             produce(wire, topic, batch(producer, 0), producer=producer, version=9).error_code == 0

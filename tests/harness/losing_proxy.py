@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker that loses what a test tells it to lose."""
+"""A TCP proxy before a broker that drops what a test selects."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from oncelog_protocol.apis import ApiKey
 
 
 class Proxy:
-    """Forwards `port` to `target`. Losing a response means: the broker has done what was asked, the
-    connection breaks before the client hears of it."""
+    """Forwards `port` to `target`. A lost response means that the broker has served the request,
+    and the connection breaks before the client gets the response."""
 
     def __init__(self, port: int, target: tuple[str, int]) -> None:
         self.address = f"127.0.0.1:{port}"
@@ -19,7 +19,7 @@ class Proxy:
         self._target = target
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        # How many answers of an API to lose from now on.
+        # The number of responses of an API that are lost from now on.
         self.to_lose: dict[ApiKey, int] = {}
         self.lost = 0
 
@@ -50,7 +50,7 @@ class Proxy:
             finally:
                 broker_writer.close()
         except (OSError, asyncio.CancelledError):
-            # The server's own task: no code waits for it, so none has to hear of its end.
+            # The server's own task: no code waits for its end.
             pass
         finally:
             writer.close()

@@ -1,4 +1,4 @@
-"""Ports that no other process gets between their choice and their use, or over a restart."""
+"""Ports that no other process gets between their choice and their use, or during a restart."""
 
 from __future__ import annotations
 

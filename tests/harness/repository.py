@@ -1,4 +1,4 @@
-"""The repository itself: its packages, its files, their syntax trees."""
+"""The repository: its packages, files and syntax trees."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = {
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """The files that git tracks, all of them without a pattern."""
+    """Return the files that git tracks; without a pattern all of them."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -27,7 +27,7 @@ def tracked(*patterns: str) -> list[Path]:
 
 
 def package_modules() -> Iterator[tuple[str, Path]]:
-    """Every module we ship: its dotted name and its file."""
+    """Return the dotted name and the file of every module of the distributions."""
     for package, folder in PACKAGES.items():
         for path in sorted(folder.rglob("*.py")):
             parts = path.relative_to(folder).with_suffix("").parts
@@ -40,8 +40,8 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """The modules that a file imports. `from a.b import c` gives `a.b`, and `a.b.c` too, which may
-    be a module."""
+    """Yield the modules that a file imports. `from a.b import c` gives `a.b`, and `a.b.c` too,
+    which may be a module."""
     names: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -53,5 +53,5 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def shown(path: Path) -> str:
-    """The path as messages name it."""
+    """Return the path as messages name it."""
     return str(path.relative_to(ROOT))

@@ -17,7 +17,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 class Scraped:
-    """`value("name", label="x")`; a KeyError for a sample that is not there."""
+    """The samples of a page. `value("name", label="x")` raises KeyError for a missing sample."""
 
     def __init__(self, page: str) -> None:
         self.types: dict[str, str] = {}
@@ -34,7 +34,7 @@ class Scraped:
         return self._samples[metric, frozenset(labels.items())]
 
     def labels(self, metric: str) -> list[dict[str, str]]:
-        """Those of every sample of a metric."""
+        """Return the labels of every sample of a metric."""
         return [dict(labels) for name, labels in self._samples if name == metric]
 
     def names(self) -> set[str]:
@@ -46,7 +46,7 @@ def scraped(lines: Iterable[str]) -> Scraped:
 
 
 def scrape(broker: Oncelog) -> Scraped:
-    """The page of the address that the log of events names."""
+    """Read the page at the address in the log events."""
     events = [json.loads(line) for line in broker.log.read_text().splitlines()]
     address = [event["address"] for event in events if event["event"] == "metrics"][-1]
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as response:

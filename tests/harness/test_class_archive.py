@@ -1,4 +1,4 @@
-"""A JVM starts from an archive of classes where there is one, and without where there is none."""
+"""A JVM uses an archive of classes if there is one, and starts without it otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A broker comes back on its port, whatever other process looks for a port meanwhile."""
+"""A broker gets its port again after a restart, although other processes look for ports
+meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class Owner:
 
 
 def is_free(port: int) -> bool:
-    """Return whether the system could give this port to another process."""
+    """Return True if the system could give this port to another process."""
     with socket.socket() as other:
         try:
             other.bind(("127.0.0.1", port))
@@ -51,7 +52,7 @@ def test_a_port_is_its_owners_and_for_a_while_no_others() -> None:
 
 
 def leave_behind(count: int, address: str) -> None:
-    """Sockets of clients at this address that are in TIME_WAIT, as a load leaves them."""
+    """Leave sockets of clients at this address in TIME_WAIT, as a load does."""
     with socket.create_server((address, 0), backlog=count) as server:
         for _ in range(count):
             with socket.socket() as client:
@@ -59,11 +60,12 @@ def leave_behind(count: int, address: str) -> None:
                 client.connect(server.getsockname())
                 accepted, _ = server.accept()
             with accepted:
-                assert accepted.recv(1) == b""  # the client closes first: it is the one that waits
+                # the client closes first, so its socket is in TIME_WAIT
+                assert accepted.recv(1) == b""
 
 
 def listens(port: int) -> bool:
-    """Whether a server may listen there on every address, as a broker does."""
+    """Return True if a server may listen there on every address, as a broker does."""
     for family, host in ((socket.AF_INET, ""), (socket.AF_INET6, "::")):
         try:
             socket.create_server((host, port), family=family).close()
@@ -74,7 +76,7 @@ def listens(port: int) -> bool:
 
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_clients_at_other_addresses_do_not_take_a_reserved_port(order: str) -> None:
-    """A broker listens on every address: a socket of 127.0.0.2 with its port is in its way."""
+    """A broker listens on every address, so a socket of 127.0.0.2 with its port would block it."""
     owners = [Owner() for _ in range(50)]
     ports = [reserve_port(owner) for owner in owners] if order == "before" else []
     leave_behind(1_500, "127.0.0.2")

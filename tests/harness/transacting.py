@@ -1,4 +1,4 @@
-"""The steps of a transaction by hand: partitions, offsets, and a reader's view of them."""
+"""The steps of a transaction as raw requests: partitions, offsets, and a reader's view of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.harness.writing import BUSY, Identity
 def add_partitions(
     wire: Wire, producer: Identity, *places: tuple[str, int], version: int = 3
 ) -> list[int]:
-    """The error codes of AddPartitionsToTxn in the order of the places."""
+    """Return the error codes of AddPartitionsToTxn, in the order of the partitions."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id or "",
         v3_and_below_producer_id=producer.producer_id,
@@ -85,7 +85,8 @@ def commit_offset(
 
 
 def committed_offset(wire: Wire, topic: str, *, stable: bool) -> tuple[int, int]:
-    """Offset and error code, the partition's or the group's; the group is named as the topic."""
+    """Return the offset and the error code, of the partition or of the group; the group has the
+    topic's name."""
     group = OffsetFetchRequestGroup(
         group_id=topic, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
     )
@@ -97,7 +98,7 @@ def committed_offset(wire: Wire, topic: str, *, stable: bool) -> tuple[int, int]
 
 
 def last_stable_offset(wire: Wire, topic: str) -> tuple[int, int]:
-    """Last stable offset and high watermark of partition 0."""
+    """Return the last stable offset and the high watermark of partition 0."""
     place = FetchTopic(topic=topic, partitions=[FetchPartition(0, partition_max_bytes=1)])
     response = wire.call(FetchRequest(isolation_level=1, topics=[place]), 12)
     found = response.responses[0].partitions[0]
@@ -105,7 +106,7 @@ def last_stable_offset(wire: Wire, topic: str) -> tuple[int, int]:
 
 
 def add_offsets(wire: Wire, producer: Identity, group: str, *, version: int = 3) -> int:
-    """The error code of AddOffsetsToTxn."""
+    """Return the error code of AddOffsetsToTxn."""
     request = AddOffsetsToTxnRequest(
         transactional_id=producer.transactional_id or "",
         producer_id=producer.producer_id,

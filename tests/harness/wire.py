@@ -1,4 +1,4 @@
-"""A plain connection that speaks the protocol's own messages, for what no client would send."""
+"""A plain connection for raw requests that no client would send."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANSWER_TIMEOUT_S = 20.0
 
 
 class Closed(Exception):
-    """The broker closed the connection instead of answering."""
+    """The broker closed the connection without a response."""
 
 
 class Wire:
@@ -41,7 +41,7 @@ class Wire:
         self.socket.sendall(b"".join(bytes(part) for part in parts))
 
     def answer(self) -> Any:
-        """The response to the oldest request without one."""
+        """Return the response to the oldest request without one."""
         while not self._answers:
             data = self.socket.recv(1 << 16)
             if not data:
@@ -50,7 +50,7 @@ class Wire:
         return self._answers.popleft()
 
     def is_closed(self) -> bool:
-        """Whether the broker closes the connection (waited for) without saying more."""
+        """Wait, and return True if the broker closes the connection without sending more."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:

@@ -1,4 +1,4 @@
-"""A producer made by hand on a `Wire`: every field of its requests is the test's to choose."""
+"""A producer of raw requests on a `Wire`: the test chooses every field."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ BY_NAME = 12
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A producer: as InitProducerId gave it, or as the test forged it."""
+    """A producer's identity, from InitProducerId or forged by the test."""
 
     producer_id: int
     producer_epoch: int
     transactional_id: str | None = None
 
     def aged(self, epochs: int) -> Identity:
-        """The same id with another epoch."""
+        """Return the same id with another epoch."""
         return replace(self, producer_epoch=self.producer_epoch + epochs)
 
 
 def records(count: int = 1, value: bytes = b"v") -> list[NewRecord]:
-    """`count` records without keys, of now: older ones would make the segment roll by time."""
+    """Return `count` records without keys and with the current time: older ones would make the
+    segment roll."""
     now_ms = int(time.time() * 1000)
     return [NewRecord(now_ms, None, value) for _ in range(count)]
 
 
 def batch(producer: Identity, sequence: int, count: int = 1, value: bytes = b"v") -> bytearray:
-    """A batch of this producer from this sequence on."""
+    """Return a batch of this producer from this sequence on."""
     return build_batch(
         records(count, value),
         producer_id=producer.producer_id,
@@ -68,7 +69,7 @@ def produce(
     acks: int = -1,
     version: int = BY_NAME,
 ) -> PartitionProduceResponse:
-    """The broker's response to one batch for one partition."""
+    """Return the broker's response to one batch for one partition."""
     request = ProduceRequest(
         transactional_id=None if producer is None else producer.transactional_id,
         acks=acks,
@@ -91,7 +92,7 @@ def new_identity(
     version: int = 5,
     current: Identity | None = None,
 ) -> Identity:
-    """InitProducerId until the coordinator is there and not busy."""
+    """Send InitProducerId until the coordinator is there and not busy."""
     responses: list[InitProducerIdResponse] = []
 
     def answered() -> bool:
@@ -124,7 +125,7 @@ def init_producer_id(
     version: int = 5,
     current: Identity | None = None,
 ) -> InitProducerIdResponse:
-    """One InitProducerId and its response, whatever it is."""
+    """Send one InitProducerId, and return its response."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
     )
@@ -136,7 +137,8 @@ def init_producer_id(
 
 
 def find_coordinator(wire: Wire, key: str | None, key_type: int = 1) -> None:
-    """Ask until the coordinator of a transactional id (1) or a group (0) is known."""
+    """Send FindCoordinator until the coordinator of a transactional id (1) or a group (0) is
+    known."""
     if key is None:
         return
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
@@ -149,7 +151,7 @@ def find_coordinator(wire: Wire, key: str | None, key_type: int = 1) -> None:
 def end_transaction(
     wire: Wire, producer: Identity, *, commit: bool, version: int = 5
 ) -> EndTxnResponse:
-    """EndTxn until the coordinator has finished what came before."""
+    """Send EndTxn until the coordinator has finished the previous transaction."""
     responses: list[EndTxnResponse] = []
     request = EndTxnRequest(
         transactional_id=producer.transactional_id or "",
@@ -167,7 +169,7 @@ def end_transaction(
 
 
 def topic_id(wire: Wire, topic: str) -> bytes:
-    """The 16 bytes of a topic's id."""
+    """Return the 16 bytes of a topic's id."""
     response = wire.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
     found: bytes = response.topics[0].topic_id
     return found

@@ -1,5 +1,5 @@
-"""How much is done between two steps of long work: where it may be interrupted, as calls of
-functions, which a loaded machine does not change."""
+"""The amount of work between two steps of long work, as a number of function calls. A loaded
+machine does not change this number."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 class Calls:
-    """`most` is the number of Python functions that were called between two steps; `steps` counts
-    these."""
+    """`most` is the maximum number of Python functions called between two steps; `steps` counts the
+    steps."""
 
     def __init__(self) -> None:
         self.most = self.steps = 0
         self._now = 0
 
     def counted(self, steps: Generator[Any, None, T] | Iterator[Any]) -> Generator[Any, None, T]:
-        """The same steps, and what they return."""
+        """Run the steps, count the calls between them, and return their result."""
         while True:
             self._now = 0
             before = sys.getprofile()
@@ -36,7 +36,7 @@ class Calls:
             yield step
 
     def of(self, work: Callable[[], T]) -> T:
-        """What `work` returns, which is one step."""
+        """Return the result of `work`, counted as a single step."""
 
         def steps() -> Generator[None, None, T]:
             return work()

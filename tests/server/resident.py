@@ -1,4 +1,4 @@
-"""What something takes of a machine's memory, measured in a process that has done nothing else."""
+"""The memory that an object takes, measured in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def resident_growth(make: Callable[[], object]) -> int:
-    """Bytes by which a new process grows when it has called `make` and holds what that returned.
+    """Return the bytes by which a new process grows when it calls `make` and keeps the result.
     `make` is a function of a module."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_grown, (make,))

@@ -1,4 +1,4 @@
-"""What a broker does by the clock, with the clock in hand."""
+"""The broker's periodic duties, with a manual clock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class WorldClock:
 
 
 class Disk(Executor):
-    """Does slow work at once or, if `held`, on demand."""
+    """A disk that does slow work at once or, if `held`, on demand."""
 
     def __init__(self) -> None:
         self.held = False
@@ -67,7 +67,7 @@ class Disk(Executor):
 
 
 class Kept:
-    """A world with a keeper. Checkpoints are real files."""
+    """A world with background duties. Checkpoints are real files."""
 
     def __init__(self, path: Path, settings: Settings | None = None) -> None:
         self.world = world = World()
@@ -177,7 +177,7 @@ def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Pat
 def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
     tmp_path: Path,
 ) -> None:
-    """Renaming is refused; between two checks, which are minutes apart."""
+    """Renaming is refused between two checks, which are minutes apart."""
     kept = Kept(tmp_path)
     world = kept.world
     for name in (A0, A1):
@@ -235,7 +235,7 @@ def test_x5_expired_transactional_ids_go_in_slices_with_others_in_between(tmp_pa
     left: list[int] = []
 
     class Turns(list[Any]):
-        """Work for the loop's next turn, after all other work."""
+        """Work that runs in the loop's next turn, after all other work."""
 
         def append(self, callback: Any) -> None:
             left.append(len(shard.transactions))
@@ -263,7 +263,7 @@ def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_pat
 def test_checkpoints_are_written_off_the_loop_once_for_all_callers_meanwhile(
     tmp_path: Path,
 ) -> None:
-    """The second and the third share one writing, which says what is so when it begins."""
+    """The second and the third caller share one write, with the state at its begin."""
     kept = Kept(tmp_path)
     log = kept.world.partitions[A0]._log
     write(kept.world, A0, 5)
@@ -307,7 +307,7 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
 
 
 async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_path: Path) -> None:
-    """One of its name could meet them after a crash, and lose its records to them."""
+    """A new topic of the same name could find them after a crash, and lose its records."""
     kept = Kept(tmp_path)
     metadata = ClusterMetadata(MemoryStore(), Settings())
     metadata.subscribe(kept.background_tasks.follow, deleted=kept.background_tasks.forgotten)
@@ -354,7 +354,7 @@ def test_after_the_stop_nothing_is_done_any_more(tmp_path: Path) -> None:
 
 
 def test_the_checkpoints_of_very_many_partitions_are_made_in_steps() -> None:
-    """20,000 lines of each took 30 ms of the event loop."""
+    """With 20,000 lines each this took 30 ms of the event loop."""
     names = [("wide", number) for number in range(10 * SMALL)]
     offsets = dict.fromkeys(names, 7)
     calls = Calls()

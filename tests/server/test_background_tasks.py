@@ -1,4 +1,4 @@
-"""What the broker does now and then, seen from outside: the real process, killed."""
+"""Periodic tasks of the broker seen from outside: the real process, killed."""
 
 from __future__ import annotations
 

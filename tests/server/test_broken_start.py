@@ -1,4 +1,4 @@
-"""A start that fails after it has bound its listeners: their ports are free at once."""
+"""A start that fails after it has bound its listeners frees their ports at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def assert_free(port: int) -> None:
 
 
 async def test_a_metrics_port_in_use_leaves_no_listener(tmp_path: Path) -> None:
-    """The listeners were left to the garbage collector."""
+    """Red before: the garbage collector closed the listeners later."""
     with (
         socket.create_server(("127.0.0.1", 0)) as other,
         unstarted(tmp_path, other.getsockname()[1]) as broker,

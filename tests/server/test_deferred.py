@@ -1,4 +1,4 @@
-"""A response that comes later: given once, to all listeners, or to none."""
+"""A response that comes later: given once, to all listeners or to none."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_a_waiter_for_a_response_that_will_not_come_learns_it() -> None:
 
 
 class Broken(Exception):
-    """What a defect raises."""
+    """An exception of a defect."""
 
 
 @pytest.fixture
 def unheard(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """The failures that nothing has taken."""
+    """Return the failures without a listener."""
     failures: list[Exception] = []
     monkeypatch.setattr(Unheard, "take", failures.append)
     return failures
@@ -88,7 +88,7 @@ def broken(value: object) -> Any:
 
 
 def abandoned_by(answer: object) -> list[Exception | None]:
-    """A listener's list: what made the answer impossible, once that is so."""
+    """Return a list of the failure, once the response has become impossible."""
     assert isinstance(answer, Deferred)
     failures: list[Exception | None] = []
     answer.on_abandon(lambda: failures.append(answer.failure))

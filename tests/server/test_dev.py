@@ -1,4 +1,4 @@
-"""`oncelog dev`: what it prints works as it stands, and nothing is left of it."""
+"""`oncelog dev`: the printed commands work unchanged, and nothing is left after its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Dev:
             )
 
     def printed(self) -> str:
-        """What it has printed once it is ready."""
+        """Return the output once it is ready."""
 
         def is_ready() -> bool:
             assert self.process.poll() is None, self.output.read_text()
@@ -70,7 +70,7 @@ def running(tmp_path: Path) -> Iterator[Dev]:
 
 @pytest.fixture
 def path(tmp_path: Path, kafka_jars: str) -> str:
-    """A PATH with what a user has installed: Python with the clients, oncelog, Kafka's tools."""
+    """A PATH with a user's installation: Python with the clients, oncelog, Kafka's tools."""
     folder = tmp_path / "bin"
     folder.mkdir()
     commands = {
@@ -86,7 +86,7 @@ def path(tmp_path: Path, kafka_jars: str) -> str:
 
 
 def blocks(printed: str) -> dict[str, str]:
-    """Heading -> lines, as they stand on the screen."""
+    """Return the printed lines by their heading."""
     _, *parts = re.split(r"^# (.*)$", printed, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

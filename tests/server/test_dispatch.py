@@ -1,4 +1,4 @@
-"""Which handler serves what; what becomes of requests that none serves."""
+"""The handler of each request, and the outcome of requests without one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SESSION = ClientSession(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 
 
 class Session:
-    """One connection's worth of requests to a Dispatch, without a socket."""
+    """The requests of one connection to a Dispatch, without a socket."""
 
     def __init__(self, *handlers: Handler) -> None:
         services = SimpleNamespace(settings=Settings(), authorizer=AllowAll(), versions={})
@@ -96,7 +96,7 @@ def test_an_api_that_is_not_served_closes_the_connection(session: Session) -> No
 
 
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(session: Session) -> None:
-    """KIP-511: the client learns what it may ask."""
+    """KIP-511: the client gets the versions that it may use."""
     header = b"\x00\x12\x00\x63\x00\x00\x00\x07\x00\x01c\x00"
     response = session.dispatch.serve(memoryview(header), SESSION)
     data = b"".join(cast("list[bytes]", response))
@@ -128,7 +128,8 @@ def test_a_defect_names_the_request_it_failed() -> None:
 
 @pytest.mark.parametrize("fails_in_handler", [False, True])
 def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: bool) -> None:
-    """Whatever completes the response goes on; the connection learns which request it was."""
+    """The code that completes the response continues; the connection learns which request
+    failed."""
     later: Deferred[Any] = Deferred()
 
     def handle(*_: object) -> Any:
@@ -151,7 +152,7 @@ def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: b
 
 @pytest.mark.parametrize("turns", [0, 3])
 def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
-    """Such as Metadata after the creation of its topics; found by the fuzzer."""
+    """For example Metadata after the creation of its topics; found by the fuzzer."""
     later: Deferred[Any] = Deferred()
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     timers = ManualTimers()
@@ -172,7 +173,7 @@ def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
 
 
 def test_a_large_response_leaves_whole_and_in_several_buffers() -> None:
-    """To join tens of megabytes would hold the loop."""
+    """Joining tens of megabytes would hold the loop."""
     groups = [ListedGroup(f"group-{number}", "consumer") for number in range(10_000)]
 
     def work() -> Steps[ListGroupsResponse]:

@@ -1,4 +1,4 @@
-"""A stop of many partitions: in slices, so that signals and what else happens have their turn."""
+"""A stop with many partitions runs in slices, so that signals and other work have their turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS_PER_SLICE = 5
 
 
 def written() -> tuple[list[Driver], Partitions]:
-    """Partitions with a record each, every one on a disk of its own."""
+    """Return partitions with a record each, every one on its own disk."""
     drivers, partitions = [], Partitions()
     for number in range(COUNT):
         driver = Driver()
@@ -56,7 +56,7 @@ async def test_logs_are_closed_in_slices_and_all_of_them_are_durable() -> None:
 
 
 async def test_no_partition_is_led_once_the_first_log_is_closed() -> None:
-    """What an append says then would be lost on the next start, which believes the stop."""
+    """An append after that would be lost at the next start, which trusts the stop."""
     drivers, partitions = written()
     seen: list[tuple[int, int]] = []
     stopping = asyncio.create_task(close_logs(drivers[0].files, partitions, slices()))

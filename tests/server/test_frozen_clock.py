@@ -1,4 +1,4 @@
-"""A clock that stands still (K7): nothing is due, no loop spins, every client is served."""
+"""A clock that stands still (K7): no timer fires, no loop spins, every client is served."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU_SHARE = 0.3
 
 
 class Frozen:
-    """Always the moment it was made in."""
+    """A clock that always shows the time of its creation."""
 
     def __init__(self) -> None:
         self._wall_ms = SystemClock().now_ms()
@@ -51,8 +51,8 @@ async def test_k7_a_frozen_clock_makes_no_loop_busy(tmp_path: Path) -> None:
     try:
         with await asyncio.to_thread(Wire, f"{host}:{port}") as wire:
             await asyncio.to_thread(begin, wire)
-            gc.disable()  # what the tests before have left lying is not the broker's
-            began = time.thread_time()  # nor is what their threads do
+            gc.disable()  # garbage of earlier tests does not count
+            began = time.thread_time()  # and neither do their threads
             await asyncio.sleep(IDLE_S)  # the time in which the idle broker is watched
             assert time.thread_time() - began < CPU_SHARE * IDLE_S
             await asyncio.to_thread(go_on, wire)
@@ -62,14 +62,14 @@ async def test_k7_a_frozen_clock_makes_no_loop_busy(tmp_path: Path) -> None:
 
 
 def begin(wire: Wire) -> None:
-    """A transaction that would soon be overdue."""
+    """Begin a transaction that would soon be overdue."""
     create(wire, "t")
     producer = new_identity(wire, "t", timeout_ms=100)
     assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
 
 
 def go_on(wire: Wire) -> None:
-    """Its time has not passed; another transaction begins and ends."""
+    """Check that it is not overdue, and that another transaction can begin and end."""
     assert values(wire, "t") == []
     other = new_identity(wire, "other")
     data = batch(other, 0, value=b"other")

@@ -1,5 +1,5 @@
-"""Collecting garbage never holds the loop for long: not by what is alive, and what a broker makes
-in numbers needs no collection at all."""
+"""Garbage collections are short: they skip long-lived objects, and frequent objects of a broker
+need no collection at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 from oncelog_server.deferred import Deferred, gather, pass_on, then, then_ask
 
 ALIVE = 1_000_000
-# Some 10 ms of it are looked at, on any machine a fraction of what is alive.
+# Maximum share of living objects that a collection examines: some 10 ms on this machine, a small
+# share on any.
 LOOKED_AT = ALIVE // 2
 
 GROWS = f"""
@@ -50,7 +51,7 @@ def test_a_collection_does_not_look_at_all_that_is_alive() -> None:
 
 
 class Answer:
-    """Something that can be waited for to go."""
+    """An object that may wait to be freed."""
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def no_collection() -> Any:
 
 
 def _given(wait: Callable[[Deferred[Any]], object]) -> weakref.ref[Answer]:
-    """Something that waits for an answer gets it, and forgets it."""
+    """Complete a wait, and drop it."""
     deferred: Deferred[Any] = Deferred()
     later = wait(deferred)
     answer = Answer()

@@ -1,4 +1,4 @@
-"""What the disk refused is retried until it succeeds, in short turns, with two events."""
+"""Work that the disk refused is retried until it succeeds, in short turns, with two events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL = StorageError("append", "t-0/1.log", "No space left on device", 500)
 
 
 class Disk:
-    """`tried`: what was tried while it was full or had room."""
+    """A disk. `tried`: the work tried while it was full or had space."""
 
     def __init__(self, timers: ManualTimers) -> None:
         self.full = True

@@ -1,4 +1,4 @@
-"""Partitions of a real broker over several lives: what cannot be trusted stays offline (S3)."""
+"""Partitions of a real broker over several starts: an untrusted log stays offline (S3)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.server.log.driver import NOW_MS, batch
 FIRST_SEGMENT = "topic-0/00000000000000000000.log"
 
 
-# Steps of long work in one turn of the loop, where a test counts them.
+# The number of steps of long work in one turn of the loop, in tests that count them.
 FEW_STEPS = 10
 
 
 class Counting(OsEnvironment):
-    """Slices end by the number of their steps, however fast the machine is."""
+    """Slices that end after a number of steps, however fast the machine is."""
 
     @property
     def steps_per_slice(self) -> int:
@@ -43,7 +43,7 @@ class Counting(OsEnvironment):
 
 
 class AheadClock(SystemClock):
-    """A clock that a test puts forward."""
+    """A clock that a test moves forward."""
 
     ahead_ms = 0
 
@@ -72,7 +72,7 @@ async def life(
 
 
 async def written(path: Path) -> None:
-    """A topic with ten batches in each partition, known to be on disk, and no clean stop."""
+    """Create a topic with ten batches in each partition, durable on disk, without a clean stop."""
     async with life(path) as broker:
         await broker.metadata.create_missing_topic("topic")
         for index in range(2):
@@ -130,7 +130,7 @@ async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it
 
 async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
     """A request for a topic of 10,000 partitions does not hold the loop for twelve seconds. The
-    client waits until all can be used, and what happens to the topic meanwhile happens after."""
+    client waits until all can be used, and later changes of the topic come after that."""
     count = 20 * FEW_STEPS
     async with life(tmp_path) as broker:
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
@@ -146,8 +146,8 @@ async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path:
 async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_one_turn(
     tmp_path: Path,
 ) -> None:
-    """A topic of one partition, made while thousands of another wait for their turn, is there long
-    before them; and so is a partition of a topic that is deleted gone."""
+    """Thousands of partitions of another topic wait for their turn. A new topic of one partition is
+    there long before them, and a partition of a deleted topic is gone as early."""
     count = 50 * FEW_STEPS
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("short", 1)])
@@ -182,7 +182,8 @@ async def test_deleting_a_topic_of_many_partitions_leaves_the_loop_to_others(
 async def test_directories_of_deleted_partitions_are_deleted_when_no_rename_is_left(
     tmp_path: Path,
 ) -> None:
-    """A rename on the loop waits for each deletion beside it. A clean stop leaves none of them."""
+    """A rename on the loop waits for any deletion at the same time. A clean stop leaves no deleted
+    directories."""
     count = 5 * FEW_STEPS
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("many", count), NewTopic("kept", 1)])
@@ -238,7 +239,7 @@ async def test_a_stop_amid_changes_deletes_what_was_renamed(tmp_path: Path) -> N
 async def test_a_topic_that_the_disk_refused_frees_its_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing else would: its deletion from the store may fail on the full disk."""
+    """Otherwise nothing would, because its deletion from the store may fail on the full disk."""
     deleted = deletions(monkeypatch)
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("refused", 2)])
@@ -312,8 +313,8 @@ async def test_settings_changed_while_partitions_wait_reach_those_that_are_opene
 
 
 async def most_at_once(broker: Broker, work: asyncio.Task[Any]) -> int:
-    """By how many the partitions became more or fewer in one turn of the loop, until `work` is
-    done."""
+    """Return the largest change of the number of partitions in one turn of the loop, until `work`
+    is done."""
     most = 0
     async with asyncio.timeout(DEADLINE_S):
         while not work.done():
@@ -324,7 +325,7 @@ async def most_at_once(broker: Broker, work: asyncio.Task[Any]) -> int:
 
 
 async def until_more_than(broker: Broker, count: int) -> None:
-    # Turn by turn of the loop, as partitions are opened by turns: no later one will do.
+    # Turn by turn of the loop, because partitions are opened in turns.
     async with asyncio.timeout(DEADLINE_S):
         while len(broker.partitions) <= count:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -346,7 +347,8 @@ async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start
 
 
 def epochs_of(path: Path) -> dict[str, tuple[int, int]]:
-    """The inode of the leader epochs of each partition, and the latest of them; -1: no file."""
+    """Return the inode of each partition's leader epochs, and the latest epoch; -1 without a
+    file."""
     found = {}
     for folder in path.glob("topic-*"):
         file = folder / "leader-epoch-checkpoint"
@@ -359,7 +361,7 @@ def epochs_of(path: Path) -> dict[str, tuple[int, int]]:
 async def test_starts_after_clean_stops_write_nothing_of_idle_partitions(
     tmp_path: Path,
 ) -> None:
-    """But the newest epoch once, which is all that is left of it if the metadata is lost."""
+    """Only the newest epoch is written, once: it is needed if the metadata is lost."""
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("topic", 20, 1)])
         for index in range(20):

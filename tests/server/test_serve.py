@@ -22,13 +22,13 @@ from tests.harness.watch import seconds_to_end
 from tests.harness.wire import Wire
 
 CLEAN_STOP_S = 2.0
-# What holds a stop back until a second signal forces it.
+# Work that delays a stop until a second signal forces it.
 SLOW_DISK_MS = 600_000
 CLEAN_MARK = ".kafka_cleanshutdown"
 
 
 class WithListeners(Oncelog):
-    """Its settings say where it listens: --port excludes them."""
+    """A broker with listeners in its settings, which exclude --port."""
 
     def command(self) -> list[str]:
         command = super().command()
@@ -42,7 +42,7 @@ def broker(tmp_path: Path) -> Oncelog:
 
 
 def start_refused(broker: Oncelog) -> tuple[int, str]:
-    """Exit code and what was printed by a process that must not start."""
+    """Return the exit code and output of a process that must not start."""
     process = broker.spawn()
     code = process.wait(60)
     return code, broker.said()
@@ -116,7 +116,7 @@ def test_sigterm_leaves_a_clean_mark_in_under_two_seconds(broker: Oncelog) -> No
 
 
 def _seconds_to_stop(broker: Oncelog) -> float:
-    """With a client that is connected."""
+    """Return the time of a stop with a connected client."""
     broker.start()
     with Wire(broker.address):
         took_s = seconds_to_end(broker._running(), signal.SIGTERM)
@@ -125,14 +125,14 @@ def _seconds_to_stop(broker: Oncelog) -> float:
 
 
 def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
-    """A disk that is slow holds the first stop back; the next signal does not wait for it."""
+    """A slow disk delays the first stop; the next signal does not wait for it."""
     environment = {"ONCELOG_SYNC_DELAY_MS": str(SLOW_DISK_MS)}
     broker = Oncelog(tmp_path, environment=environment, arguments=["--allow-faults"])
     broker.start()
     process = broker._running()
 
     def is_ended() -> bool:
-        # Signals of one moment count as one, so it may take two of these.
+        # Signals at the same moment count as one, so it may take two of these.
         process.send_signal(signal.SIGTERM)
         return process.poll() is not None
 

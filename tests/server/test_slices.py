@@ -1,4 +1,4 @@
-"""Long work holds the loop for a slice at a time, by an injected clock."""
+"""Long work holds the loop for one slice at a time, by an injected clock."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ENDLESS = 10**9
 
 
 class Loop:
-    """A loop with a clock that advances by the time its work takes."""
+    """A loop with a clock that advances by the time of its work."""
 
     def __init__(self, steps_per_slice: int = ENDLESS) -> None:
         self.timers = ManualTimers()
         self.slices = Slices(
             self.timers, lambda: self.timers.now_ms, steps_per_slice=steps_per_slice
         )
-        # How long each turn held the loop.
+        # The time for which each turn held the loop.
         self.turns: list[int] = []
 
     def work(

@@ -1,4 +1,4 @@
-"""What a start must not import: each of these was on its way once, and none is needed to listen
+"""Modules that a start must not import: each was imported once, and none is needed to listen
 (docs/architecture.md, "What a start pays for")."""
 
 from __future__ import annotations

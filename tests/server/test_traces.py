@@ -1,4 +1,4 @@
-"""The reader of traces (`traces.py`): what it compares, rewrites and refuses."""
+"""The reader of traces (`traces.py`): comparison, rewriting and errors."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ EffectTexts = Mapping[type[Effect], Callable[[Any], str] | None]
 
 
 class Trace:
-    """The lines that the command which is running has led to."""
+    """The lines of the current command."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -108,14 +108,14 @@ class Trace:
         action(shard, effect, *code)
 
     def response(self, name: str, answer: Deferred[T], shown: Callable[[T], str]) -> None:
-        """A line for a response when it leaves; another line now if it is parked."""
+        """Add a line for a response when it leaves; another line now if it is parked."""
         if not answer.done:
             self.add(f"parked {name}")
         answer.on_complete(lambda value: self.add(f"response to {name}: {shown(value)}"))
 
 
 class TracedLog(list[T]):
-    """A log in memory that calls `on_append` with each entry, before it is there."""
+    """A log in memory that calls `on_append` with each entry before it is added."""
 
     def __init__(self, on_append: Callable[[T], None]) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ def partition_of(word: str) -> TopicPartition:
 
 
 def replayed(text: str, commands: Commands, trace: Trace) -> str:
-    """Return `text` with what its commands lead to now."""
+    """Return `text` with the current results of its commands."""
     return "\n\n".join(_replayed_block(block, commands, trace) for block in _blocks(text)) + "\n"
 
 
@@ -159,8 +159,8 @@ def _replayed_block(block: str, commands: Commands, trace: Trace) -> str:
 
 
 def rewritten(path: Path, commands: Commands, trace: Trace) -> tuple[str, str]:
-    """Return what the file says and what its commands lead to. They are the same where the
-    environment asks to rewrite the file."""
+    """Return the contents of the file, and the same with current results. The file is rewritten if
+    the environment says so."""
     expected = path.read_text(encoding="utf-8")
     found = replayed(expected, commands, trace)
     if os.environ.get(REWRITE) and found != expected:

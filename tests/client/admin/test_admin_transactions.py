@@ -81,10 +81,11 @@ async def test_a_fenced_producer_does_not_come_back(
 async def test_a_fenced_producer_does_not_wait_for_what_it_cannot_send(
     admin: Admin, bootstrap: str, topic: str
 ) -> None:
-    """Neither its records nor its end."""
+    """It cannot send its records, nor its EndTxn."""
     offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
     async with asyncio.timeout(DEADLINE_S):
-        # Its records linger while its offsets are refused: they would be refused in another way.
+        # Its records linger while its offsets are refused; otherwise the records would be refused
+        # first.
         async with Producer(bootstrap, transactional_id=topic, linger_ms=2_000) as producer:
             await producer.init_transactions()
             await admin.fence_producers([topic])

@@ -27,22 +27,23 @@ class CommandLine:
     address: str
 
     def call(self, *arguments: str, lines: str = "") -> Result:
-        """Run to the end, whatever the exit code."""
+        """Run a call to its end, with any exit code."""
         environment = {"ONCELOG_BOOTSTRAP_SERVER": self.address}
         return CliRunner().invoke(oncelog, arguments, input=lines, env=environment)
 
     def text(self, *arguments: str, lines: str = "") -> str:
-        """What a call that has to succeed prints on standard output."""
+        """Return the standard output of a call that must succeed."""
         result = self.call(*arguments, lines=lines)
         assert result.exit_code == 0, result.output
         return result.stdout
 
     def json(self, *arguments: str, lines: str = "") -> Any:
-        """The same with `--json`, parsed."""
+        """Return the parsed output with `--json`."""
         return json.loads(self.text(*arguments, "--json", lines=lines))
 
     def settled(self, promise: Callable[[Any], bool], *arguments: str) -> Any:
-        """What a call says once the promise holds: brokers learn of a change a little later."""
+        """Repeat a call until the promise holds, because brokers learn of a change later. Return
+        its output."""
         said: Any = None
 
         def holds() -> bool:
@@ -61,12 +62,12 @@ class CommandLine:
         self.settled(led(partitions), "topics", "--describe", "--topic", topic)
 
     def values(self, topic: str, *arguments: str, count: int) -> list[str]:
-        """The values of `count` records of a topic, from its beginning, sorted."""
+        """Return the values of `count` records of a topic, from its beginning, sorted."""
         flags = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "60000")
         return sorted(self.text("consume", "--topic", topic, *flags, *arguments).splitlines())
 
     def refused(self, *arguments: str, lines: str = "") -> str:
-        """The message of a call that has to fail, without a traceback."""
+        """Return the message of a call that must fail without a traceback."""
         result = self.call(*arguments, lines=lines)
         assert result.exit_code in {1, 2}, result.output
         assert isinstance(result.exception, SystemExit)
@@ -83,10 +84,11 @@ def command_line(request: pytest.FixtureRequest) -> CommandLine:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """oncelog alone: what is tested is the command."""
+    """oncelog alone: the test is about the command."""
     with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
         yield CommandLine(broker.address)
-        # What else ends it, another test or a signal to all that is named so, ends commands, too.
+        # Something else has ended it: another test, or a signal to processes of that name. It ends
+        # commands, too.
         assert broker.is_running, f"the broker has ended by itself: {broker.said()}"
 
 
@@ -104,5 +106,5 @@ def topic(command_line: CommandLine, name: str) -> str:
 
 
 def led(count: int) -> Callable[[Any], bool]:
-    """A description of so many partitions, all with a leader."""
+    """Return the description of a topic with this number of partitions, all with a leader."""
     return lambda rows: [row["leader"] is not None for row in rows] == [True] * count

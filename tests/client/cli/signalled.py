@@ -1,4 +1,4 @@
-"""The program `oncelog` in a process of its own, and Ctrl-C for it."""
+"""The program `oncelog` in a process of its own, and Ctrl-C to that process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def command(
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own: signals are for processes."""
+    """Start a command in a process of its own, because signals go to processes."""
     process = subprocess.Popen(
         [sys.executable, "-m", "oncelog_client.cli", *arguments],
         env={**os.environ, "ONCELOG_BOOTSTRAP_SERVER": address, "PYTHONUNBUFFERED": "1"},

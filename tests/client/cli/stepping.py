@@ -1,5 +1,5 @@
-"""A command of the program `oncelog` that gets SIGINT at a step of its own, and not at a time: its
-n-th line in `oncelog_client.cli`, or the n-th turn of its event loop."""
+"""A command of the program `oncelog` that gets SIGINT at one of its steps, not at a time: the n-th
+line in `oncelog_client.cli`, or the n-th turn of its event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-# One process imports everything, and forks a child for each step: a run costs 50 ms.
+# One process imports everything, and forks a child for each step: a run takes 50 ms.
 _DRIVER: Final = r"""
 import asyncio.events, json, os, select, signal, sys, time
 from oncelog_client import process, program
@@ -128,7 +128,7 @@ class Run:
 
 
 class Stepper:
-    """Runs commands one after another, each with signals at steps of its own."""
+    """Runs commands one after another, each with signals at given steps."""
 
     def __init__(self, address: str) -> None:
         self._address = address

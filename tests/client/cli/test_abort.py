@@ -1,5 +1,5 @@
-"""`oncelog transactions abort` asks the coordinators first: a marker past them tears what is to be
-committed together."""
+"""`oncelog transactions abort` asks the coordinators first: a marker without them would tear a
+transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wire(command_line: CommandLine) -> Iterator[Wire]:
 
 
 def in_both_partitions(wire: Wire, topic: str) -> Identity:
-    """An open transaction under the id of the topic's name, with a record in each."""
+    """Begin a transaction with the topic's name as its id, and a record in each partition."""
     producer = new_identity(wire, topic)
 
     def written(partition: int) -> bool:
@@ -36,7 +36,7 @@ def in_both_partitions(wire: Wire, topic: str) -> Identity:
         sent = produce(wire, topic, data, producer=producer, partition=partition)
         return sent.error_code == ErrorCode.NONE
 
-    # The controller may know of a leader before that knows of itself.
+    # The controller may know a leader before the leader itself does.
     wait_until(lambda: written(0), "a record in partition 0")
     wait_until(lambda: written(1), "a record in partition 1")
     return producer
@@ -56,7 +56,7 @@ def specified(producer: Identity, producer_epoch: int) -> tuple[str, ...]:
 def test_what_its_coordinator_knows_is_refused_and_still_whole(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
-    """However it is named, and whatever its epoch is said to be: the marker would end it."""
+    """By any name and with any epoch: the marker would end the transaction in one partition."""
     producer = in_both_partitions(wire, topic)
     for named in (
         ("--start-offset", "0"),
@@ -77,7 +77,7 @@ def test_what_its_coordinator_knows_is_refused_and_still_whole(
 def test_a_transaction_aborted_past_its_coordinator_is_torn(
     command_line: CommandLine, wire: Wire, topic: str, force: str
 ) -> None:
-    """The producer still commits its transaction, and half of it is gone."""
+    """The producer can still commit its transaction, but half of it is lost."""
     producer = in_both_partitions(wire, topic)
     (done,) = command_line.json(*place(topic), "--start-offset", "0", force)
     assert (done["producer_id"], done["result"]) == (producer.producer_id, "aborted")
@@ -86,7 +86,7 @@ def test_a_transaction_aborted_past_its_coordinator_is_torn(
 
 
 class Interrupted(Admin):
-    """An operator's, before whose question to the coordinators a producer commits."""
+    """An operator's tool. Before its question to the coordinators a producer commits."""
 
     def __init__(self, address: str, producer: Producer, transactional_id: str) -> None:
         super().__init__(address)
@@ -107,7 +107,7 @@ class Interrupted(Admin):
 async def test_what_ended_before_the_coordinators_were_asked_is_left_alone(
     command_line: CommandLine, topic: str
 ) -> None:
-    """The marker would meet the next transaction of its producer."""
+    """The marker would end the next transaction of the producer."""
     async with Producer(command_line.address, transactional_id=topic) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

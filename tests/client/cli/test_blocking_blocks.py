@@ -1,4 +1,4 @@
-"""`oncelog txn blocking` as people read it: which groups wait, and one command for one producer."""
+"""`oncelog txn blocking` for people: which groups wait, and a command for each producer."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ def test_the_sample_of_the_readme_is_what_is_printed(here: CommandLine) -> None:
     _, _, sample = README.read_text(encoding="utf-8").partition("    $ oncelog txn blocking\n")
     lines = [line[4:] for line in sample.partition("\n\n")[0].splitlines()]
     shown = asyncio.run(printed()).replace(", Empty", "").splitlines()
-    # The sample ends with the command; what is printed behind it explains it.
+    # The sample ends with the command; lines after it explain it.
     assert _shapes(lines) == _shapes(shown[: len(lines)])
 
 
 def _shapes(lines: list[str]) -> list[str]:
-    """The lines without what differs from run to run: numbers and their units."""
+    """Return the lines without values that differ between runs: numbers and their units."""
     numbers = re.compile(r"[\d.,:]*\d(?: (?:ms|s|m|h|B|KiB)\b)?(?: \d+ s)?")
     return [numbers.sub("N", line) for line in lines]

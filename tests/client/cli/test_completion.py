@@ -1,4 +1,4 @@
-"""`oncelog completion`: the scripts, driven by the shells themselves."""
+"""`oncelog completion`: the scripts, run by the shells themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A PATH on which `oncelog` is this one."""
+    """A PATH with this `oncelog` as the program."""
     folder = tmp_path_factory.mktemp("bin")
     script = folder / "oncelog"
     command = shlex.join([sys.executable, "-m", "oncelog_client.cli"])
@@ -53,7 +53,7 @@ def nowhere(tmp_path: Path) -> Iterator[str]:
 
 
 def completed(path: str, address: str, *words: str) -> list[str]:
-    """What bash offers for the last word of a line."""
+    """Return bash's suggestions for the last word of a line."""
     line = shlex.join(["oncelog", *words])
     script = f"""
     source <(oncelog completion bash)
@@ -105,7 +105,7 @@ def test_without_a_broker_nothing_is_offered_and_nothing_is_said(path: str, nowh
 
 
 def test_a_silent_peer_is_not_waited_for(path: str) -> None:
-    """Below the second after which a user would press the key again."""
+    """The completion ends within a second, before a user would press the key again."""
     assert PATIENCE_S < 1
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -124,7 +124,7 @@ def test_the_script_of_other_shells_is_accepted(path: str, shell: str, tmp_path:
     assert "_ONCELOG_COMPLETE" in done.stdout
     found = shutil.which(shell)
     if found is None:
-        return  # its own parser is not here to say so
+        return  # click's own parser is not installed here to report it
     script = tmp_path / f"oncelog.{shell}"
     script.write_text(done.stdout)
     subprocess.run([found, "-n", str(script)], check=True, timeout=60)

@@ -8,7 +8,7 @@ from tests.client.cli.conftest import CommandLine
 
 
 def settle(command_line: CommandLine, topic: str, expected: dict[str, str]) -> None:
-    """Wait until these are the settings of the topic, and no others."""
+    """Wait until the topic has these settings and no others."""
     command_line.settled(
         lambda rows: {row["name"]: row["value"] for row in rows} == expected,
         *("config", "--describe", "--topic", topic),
@@ -44,7 +44,7 @@ def test_the_settings_of_a_broker_are_shown(command_line: CommandLine) -> None:
 
 
 def test_a_broker_that_does_not_exist_is_not_waited_for(command_line: CommandLine) -> None:
-    """Nor is the end of --give-up-after: fresh metadata tell at once."""
+    """--give-up-after does not apply: fresh metadata show it at once."""
     flags = ("--describe", "--broker", "4711", "--give-up-after", "600")
     assert "there is no broker 4711" in command_line.refused("config", *flags)
 

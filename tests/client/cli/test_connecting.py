@@ -1,4 +1,4 @@
-"""No broker there: soon, in one line, with the address, the cause and what to do."""
+"""Without a broker a command ends soon, with one line: the address, the cause and what to do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def call(*arguments: str) -> Result:
 
 
 def served(server: socket.socket, talk: Callable[[socket.socket], None]) -> str:
-    """Answer every connection in a thread of its own until `server` is closed; the address."""
+    """Handle every connection in a thread of its own until `server` is closed. Return the
+    address."""
 
     def accept() -> None:
         while True:
@@ -104,7 +105,7 @@ def over_tls(certificate: Path) -> Callable[[socket.socket], None]:
 
 @pytest.fixture(params=["refused", "no such host", "HTTP", "SSH", "TLS"])
 def not_a_broker(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """An address, and what has to be said of it."""
+    """An address, and the required words of the message."""
     kind: str = request.param
     with ExitStack() as stack:
         if kind == "refused":
@@ -150,7 +151,7 @@ def test_a_silent_peer_is_given_up_after_the_time_that_was_asked_for() -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() & CALLS))
 def test_every_command_says_it(name: str) -> None:
-    """Those named as Kafka's tools; the tests of the others call them."""
+    """The commands with names of Kafka's tools; other tests call the others."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     result = call(*CALLS[name], "--bootstrap-server", address)
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""`oncelog doctor`: what is wrong is named, with what to do."""
+"""`oncelog doctor` names each problem, with what to do."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def states(findings: list[dict[str, Any]]) -> set[str]:
 def test_a_cluster_in_order_is_all_ok(tmp_path: Path) -> None:
     with Oncelog(tmp_path, QUIET) as broker:
         code, findings = examined(broker.address)
-    # The disk is the machine's, and not this test's.
+    # The result depends on the machine's disk, so it is left out.
     assert states([finding for finding in findings if "disk" not in finding["check"]]) == {"ok"}, (
         findings
     )

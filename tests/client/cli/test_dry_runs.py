@@ -1,4 +1,4 @@
-"""A dry run refuses what its execution would refuse, and says what the execution would change."""
+"""A dry run refuses what the execution refuses, and shows what the execution changes."""
 
 from __future__ import annotations
 

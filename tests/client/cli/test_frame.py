@@ -1,4 +1,5 @@
-"""The frame of the command line: quick, complete, and honest about what is not installed."""
+"""The common part of all commands: fast, complete, and with a clear error for parts that are not
+installed."""
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ def test_a_settings_file_may_hold_comments_and_the_only_security_protocol(
 
 
 def test_a_reader_that_has_enough_ends_the_output_without_a_word() -> None:
-    """As `| head -1`."""
+    """For example `| head -1`."""
     program = (
         "import sys; from oncelog_client.cli.failures import exit_code_of\n"
         "sys.exit(exit_code_of(lambda: [print(n) for n in range(100_000)]))"
@@ -151,7 +152,8 @@ def test_a_reader_that_has_enough_ends_the_output_without_a_word() -> None:
 
 
 def test_a_command_runs_with_the_garbage_collector_on() -> None:
-    """The program turns it off for its imports; produce and consume run for days."""
+    """The program turns the collector off for its imports only; produce and consume may run for
+    days."""
     code = (
         "import click, gc, oncelog_client.cli as cli\n"
         "cli.COMMANDS['look'] = ('topics:look', '')\n"

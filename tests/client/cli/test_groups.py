@@ -14,7 +14,7 @@ from tests.harness.writing import Identity, batch, end_transaction, new_identity
 
 @pytest.fixture
 def group(command_line: CommandLine, name: str) -> str:
-    """A group that has read two of three records of the topic of the same name."""
+    """A group that has read two of three records of the topic with its name."""
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\nc\n")
     assert command_line.values(name, "--group", name, count=2) == ["a", "b"]
@@ -46,8 +46,8 @@ def test_offsets_and_lag_are_described(command_line: CommandLine, group: str) ->
 def test_a_lag_has_no_markers_and_no_undecided_records(
     command_line: CommandLine, name: str
 ) -> None:
-    """A marker, then an open record: what a read_committed reader may not read is held back. Apache
-    Kafka does not count records: there the lag has the marker in it."""
+    """A read_committed reader cannot read a marker, and not yet an open record. Apache Kafka does
+    not count records: its lag contains the marker."""
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\n")
     assert command_line.values(name, "--group", name, count=1) == ["a"]
@@ -67,7 +67,8 @@ def test_a_lag_has_no_markers_and_no_undecided_records(
 
 
 def produce_when_ended(wire: Wire, topic: str, producer: Identity) -> int:
-    """The offset of a batch of the next transaction, once the one before has its marker."""
+    """Produce a batch of the next transaction once the last one has its marker. Return the
+    offset."""
     offsets: list[int] = []
 
     def written() -> bool:

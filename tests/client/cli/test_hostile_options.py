@@ -1,5 +1,6 @@
 """Every option and argument of every command with hostile values: never a traceback, and one of
-four exit codes. The commands and options are click's own list: a new one is tried as well."""
+four exit codes. The commands and options come from click's own list, so new ones are tested,
+too."""
 
 from __future__ import annotations
 
@@ -39,12 +40,12 @@ HOSTILE = [
     "../../..",
     "%s{0}$HOME",
 ]
-# Of the values, so many for each option in `make test`.
+# The number of values per option in `make test`.
 A_HAND = 2
 SEED = 12
-# These end nothing on the broker's side and start nothing: what is tried is this program.
+# The test is about this program, so these change nothing on the broker and start nothing.
 LEFT_OUT = {"completion", "doctor"}
-# What makes a command with this option go as far as it can, and end soon.
+# Options with which a command gets far, and ends soon.
 ENOUGH = {
     "topics": ["--describe"],
     "produce": ["--topic", "t"],
@@ -74,7 +75,7 @@ FOR_OPTION = {
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command that talks to a broker, by its words."""
+    """Return every command that talks to a broker, by its words."""
     context = click.Context(oncelog)
     for name in COMMANDS:
         command = oncelog.get_command(context, name)
@@ -90,7 +91,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def is_flag(parameter: click.Parameter) -> bool:
-    """An option without a value, such as --json."""
+    """Return True for an option without a value, such as --json."""
     return isinstance(parameter, click.Option) and parameter.is_flag
 
 
@@ -102,8 +103,9 @@ def cases() -> Iterator[tuple[str, str]]:
 
 
 def dealt() -> list[tuple[str, str, list[str]]]:
-    """Each option with its values: all of them where ONCELOG_HOSTILE=all (make nightly), else
-    A_HAND of a shuffled deck, the same in every run, so that each value is dealt, too."""
+    """Yield each option with its values: all of them if ONCELOG_HOSTILE=all (make nightly), else
+    A_HAND of a shuffled list. It is the same in every run, and each value is used by some
+    option."""
     options = list(cases())
     if os.environ.get("ONCELOG_HOSTILE") == "all":
         return [(words, name, HOSTILE) for words, name in options]
@@ -129,10 +131,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def accepted(result: Result, arguments: list[str]) -> None:
-    """A failure names what was called, cut to a length that can be read."""
+    """Run a command. A failure shows the call, cut to a readable length."""
     called = [argument[:60] for argument in arguments]
     assert result.exit_code in EXIT_CODES, (called, result.output[:2_000])
-    # The runner of click keeps an exception that would be a traceback of the program.
+    # click's runner returns an exception that the program would print as a traceback.
     assert result.exception is None or isinstance(result.exception, SystemExit), called
     assert "Traceback" not in result.output, called
     assert "unexpected failure" not in result.output, (called, result.output[:2_000])
@@ -183,7 +185,7 @@ def test_no_value_of_an_option_is_a_traceback(
 def test_a_pattern_that_is_none_and_a_number_beyond_its_field_are_wrong_usage(
     address: str, arguments: tuple[str, ...]
 ) -> None:
-    """C1, in every run: the hands above deal a few values to each option."""
+    """C1, in every run: the selection above gives each option few values."""
     result = CliRunner().invoke(oncelog, arguments, env={"ONCELOG_BOOTSTRAP_SERVER": address})
     accepted(result, list(arguments))
     assert result.exit_code == 2, result.output
@@ -220,7 +222,7 @@ def test_no_file_of_settings_is_a_traceback(address: str, tmp_path: Path, conten
 
 
 def test_a_pattern_that_would_take_for_ever_does_not(address: str) -> None:
-    """C2."""
+    """C2: the command ends soon."""
     name = "a" * 200 + "-"
     server = {"ONCELOG_BOOTSTRAP_SERVER": address}
     made = CliRunner().invoke(oncelog, ["topics", "--create", "--topic", name], env=server)

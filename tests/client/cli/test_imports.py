@@ -1,4 +1,4 @@
-"""What short commands do not import: the promise of their start time that CI can keep."""
+"""Modules that short commands do not import: a promise about start times that CI can check."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from tests.harness.broker import Oncelog
 from tests.harness.ports import free_ports
 
-# Each of these takes a short command milliseconds, and none of them is needed by one.
+# Each of these costs a short command milliseconds, and no such command needs them.
 _HEAVY: Final = {
-    # Resolving a name takes a thread: the address of the command line is the one to ask.
+    # Resolving a name takes a thread, so only the address on the command line is resolved.
     "concurrent.futures.thread",
     "cramjam",
     "crc32c",
@@ -56,7 +56,7 @@ print(json.dumps(modules))
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (port,) = free_ports(1)
-    # As on most machines: clients are sent on to a name that is not that of the command line.
+    # As on most machines, the broker advertises a name that differs from the command line's.
     settings = {"advertised.listeners": f"PLAINTEXT://localhost:{port}"}
     running = Oncelog(tmp_path_factory.mktemp("imports"), settings)
     running.port = port
@@ -85,7 +85,7 @@ def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str])
 @pytest.mark.parametrize("words", [("group", "list"), ("txn", "blocking"), ("topic", "--help")])
 def test_other_short_commands_import_what_they_need(broker: str, words: Sequence[str]) -> None:
     modules = imported(*words, "--bootstrap-server", broker)
-    # They ask brokers by their id, so by the name that these advertise.
+    # These commands ask brokers by id, and so by the advertised name.
     unneeded = _HEAVY - {"concurrent.futures.thread", "encodings.idna"}
     assert not sorted(modules & (unneeded | {"csv", "oncelog_client.core.membership"}))
 

@@ -1,5 +1,5 @@
-"""Ctrl-C while a command waits for what may never come: the reader of its output, a member of its
-group, the answer to a connect. And twice."""
+"""Ctrl-C while a command waits for something that may never come: the reader of its output, a
+member of its group, the response to a connect. Also two signals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINES = [f"{number:0100}" for number in range(200)]
 
 @contextmanager
 def unread() -> Iterator[tuple[int, int]]:
-    """A pipe that nothing reads: (the end to read, the end to write)."""
+    """Return a pipe without a reader: (read end, write end)."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, SMALL)
     try:
@@ -45,7 +45,7 @@ def held(reading: int) -> int:
 
 
 def fill(reading: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until no line fits into the pipe."""
+    """Fill the pipe until no line fits."""
 
     def is_full() -> bool:
         assert process.poll() is None
@@ -142,7 +142,7 @@ def test_a_result_into_a_pipe_that_is_not_read(here: CommandLine) -> None:
 
 @pytest.mark.parametrize("verb", ["produce", "consume", "topics"])
 def test_an_address_that_does_not_answer(verb: str, name: str) -> None:
-    """As a host behind a firewall: the queue of connections is full, so that a SYN is dropped."""
+    """Like a host behind a firewall: the queue of connections is full, so SYNs are dropped."""
     flags = ("--list",) if verb == "topics" else (name,)
     with ExitStack() as stack:
         full = stack.enter_context(socket.socket())
@@ -161,7 +161,7 @@ def test_an_address_that_does_not_answer(verb: str, name: str) -> None:
 
 
 def syns(port: int) -> int:
-    """How many connects to a port of 127.0.0.1 wait for an answer."""
+    """Return the number of connects to a port of 127.0.0.1 that wait for a response."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(1 for row in rows if row[2] == f"0100007F:{port:04X}" and row[3] == "02")
 
@@ -182,7 +182,7 @@ def test_consume_in_the_middle_of_a_rebalance(here: CommandLine, name: str) -> N
         assert [reader.stdout.readline(), reader.stdout.readline()] == [b"a\n", b"b\n"]
         with command(here.address, *flags) as silent:
             members(2, "Stable")
-            # It keeps its place, and does not join again.
+            # The member keeps its place, and does not rejoin.
             silent.send_signal(signal.SIGSTOP)
             with command(here.address, *flags) as third:
                 members(3, "PreparingRebalance")
@@ -194,7 +194,7 @@ def test_consume_in_the_middle_of_a_rebalance(here: CommandLine, name: str) -> N
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_a_second_interruption_ends_at_once(tmp_path: Path, name: str, verb: str) -> None:
-    """The first is held up by a broker that stands still."""
+    """A suspended broker delays the first one."""
     flags = ("--group", name, "--from-beginning") if verb == "consume" else ()
     with Oncelog(tmp_path) as broker, ExitStack() as stack:
         here = CommandLine(broker.address)
@@ -216,6 +216,6 @@ def test_a_second_interruption_ends_at_once(tmp_path: Path, name: str, verb: str
             process.stdin.flush()
             wait_until(lambda: sleeps(process), "a record on its way")
         process.send_signal(signal.SIGINT)
-        # Two signals that wait are one.
+        # Two pending signals count as one.
         wait_until(lambda: not pending(process) and sleeps(process), "the first to be handled")
         interrupted(process, most_s=0.5)

@@ -1,5 +1,6 @@
-"""Ctrl-C in `oncelog produce` and `consume`: below a second, nothing lost, transactions aborted,
-and the interpreter ends in good order (A7). ONCELOG_INTERRUPTS sets how often."""
+"""Ctrl-C in `oncelog produce` and `consume`: the command ends within a second, loses nothing,
+aborts its transaction, and ends the interpreter cleanly (A7). ONCELOG_INTERRUPTS sets the number of
+runs."""
 
 from __future__ import annotations
 
@@ -130,7 +131,7 @@ def test_an_interruption_does_not_wait_for_a_broker_that_is_gone(
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_a_broker_that_goes_is_named_and_given_up(tmp_path: Path, name: str, verb: str) -> None:
-    """C3."""
+    """C3: the message names it, and the command ends."""
     with Oncelog(tmp_path) as broker:
         here = CommandLine(broker.address)
         here.create(name)
@@ -198,7 +199,7 @@ def test_a_broker_that_comes_back_is_named_too(tmp_path: Path, name: str, verb: 
             interrupted(process)
 
 
-# Says that the program has begun to import the command line.
+# Printed when the program begins to import the command line.
 STARTING = """
 import sys
 from oncelog_client.program import main
@@ -216,7 +217,7 @@ main()
 
 @pytest.mark.parametrize("after_ms", range(0, 100 * TIMES // 2, 20))
 def test_an_interruption_during_the_imports_is_no_traceback(name: str, after_ms: int) -> None:
-    """The moment of the signal is what is tried: `after_ms` after the first line of the program."""
+    """The signal comes `after_ms` after the first line of the program."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host, port = silent.getsockname()
         process = subprocess.Popen(

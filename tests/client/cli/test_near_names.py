@@ -1,5 +1,5 @@
-"""A name that does not exist is answered with the nearest that does; a call without a verb with the
-help, once."""
+"""For an unknown name the message suggests the nearest one; a call without a verb prints the help,
+once."""
 
 from __future__ import annotations
 

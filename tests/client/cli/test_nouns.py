@@ -69,7 +69,7 @@ def test_a_topic_lives_by_its_verbs(command_line: CommandLine, name: str) -> Non
 
 
 def test_a_name_is_a_name_and_no_pattern(command_line: CommandLine, topic: str) -> None:
-    """What `topics --delete --topic '.*'` does, no slip of the finger does here."""
+    """`topics --delete --topic '.*'` deletes all topics; here the same text is only a name."""
     said = command_line.refused("topic", "delete", topic, ".*")
     assert "nothing was deleted" in said
     assert {"topic": topic} in command_line.json("topic", "list")
@@ -185,7 +185,8 @@ def test_health_names_open_transactions_and_waiting_groups(tmp_path: Path, name:
 
 
 def test_internal_topics_are_deleted_by_force_only(tmp_path: Path) -> None:
-    """The message says what would be lost; a pattern that finds one does not delete it either."""
+    """The message says what would be lost. A pattern that matches an internal topic does not delete
+    it either."""
     with Oncelog(tmp_path) as broker:
         command_line = CommandLine(broker.address)
         command_line.create("t")
@@ -244,7 +245,7 @@ def test_an_output_before_the_verb_is_as_behind_it(command_line: CommandLine, no
     assert command_line.text(noun, "--output", "csv", "list").splitlines()[0] == behind[0]
     assert names("--output", "json", "list") == names("list", "--output", "json")
     assert isinstance(json.loads(command_line.text(noun, "--json", "list")), list)
-    # The nearest to the verb's own counts.
+    # The nearest one of the verb's own options is suggested.
     json.loads(command_line.text(noun, "--output", "csv", "list", "--json"))
 
 

@@ -69,11 +69,11 @@ POSITIONS = st.one_of(
 
 @given(POSITIONS, POSITIONS)
 def test_a_range_is_two_positions(first: str, last: str) -> None:
-    # Two digits behind a time of minutes are its seconds.
+    # Two digits after a time in minutes are its seconds.
     assume(not (first.endswith("06:30") and len(last) == 2 and last.isdecimal()))
     are_times = first.startswith("@") and last[0].isdecimal()
     if are_times and parse_time(last, NOW_MS) is None:
-        with pytest.raises(click.UsageError):  # behind the year 9999
+        with pytest.raises(click.UsageError):  # after the year 9999
             parse_range(f"{first}:{last}", NOW_MS)
         return
     found = parse_range(f"{first}:{last}", NOW_MS)

@@ -1,5 +1,5 @@
-"""Every command that prints tables on a real terminal of four widths, with identifiers of 60
-characters: none is broken, so that each can be copied (users brief, 1.3)."""
+"""Every command that prints tables, on a terminal of four widths, with identifiers of 60
+characters: none is split over two lines, so each can be copied."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.harness.writing import batch, new_identity, produce
 
 TOPIC = "topic-" + "t" * 48 + "-final"
 GROUP = "group-" + "g" * 48 + "-final"
-ID = TOPIC  # writing.new_identity names it as its caller says
+ID = TOPIC  # writing.new_identity gives each id its caller's name
 SECONDS = 60.0
-# Heading words and states must be whole, too: a broken one leaves a line of a few letters.
+# Words of headings and states must not be split either: that would leave a line of a few letters.
 MARK = "----- "
 
 PROGRAM = f"""
@@ -79,7 +79,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Screen:
-    """What the commands printed at one width: command -> (lines, exit code)."""
+    """The output of the commands at one width: command -> (lines, exit code)."""
 
     width: int
     commands: dict[str, tuple[list[str], int]]
@@ -131,7 +131,7 @@ def on_terminal(address: str, width: int) -> Screen:
             select.select([master], [], [])
             try:
                 chunk = os.read(master, 1 << 16)
-            except OSError:  # how Linux says that the last writer has gone
+            except OSError:  # how Linux reports that the last writer has closed
                 break
             if not chunk:
                 break
@@ -163,13 +163,13 @@ def test_identifiers_and_headings_are_whole(screen: Screen, command: str) -> Non
         assert expected in text
     for line in lines:
         assert line.isprintable(), line
-        # A longer line would be broken by the terminal.
+        # The terminal would split a longer line.
         assert len(line) <= screen.width, line
 
 
 def test_a_transaction_is_one_entry_with_its_safe_end(screen: Screen) -> None:
     lines, _ = screen.commands["transactions blocking"]
-    # Where both do not fit one line, the state stands below the id.
+    # If both do not fit on one line, the state is below the id.
     heading = "   ".join([lines[0], lines[1].strip()] if lines[0] == ID else [lines[0]])
     assert re.fullmatch(rf"{ID}   Ongoing .+, aborted by its timeout in 9 m \d+ s", heading)
     labels = ("opened by", "holds back", "waiting", "end it")

@@ -23,7 +23,7 @@ HOSTILE = "a\x1b[2J\r\n\x9b\u202eb\ud800"
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is one."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -31,7 +31,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """What is shown on a terminal of so many columns."""
+    """Return the output on a terminal with this number of columns."""
 
     def shown(width: int, *arguments: object, output: str = "table", empty: str = "") -> str:
         terminal = Terminal()

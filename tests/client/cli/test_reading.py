@@ -21,7 +21,7 @@ def ten(command_line: CommandLine, name: str) -> str:
 
 
 def read(command_line: CommandLine, topic: str, *flags: str) -> list[str]:
-    """The lines of a call that ends by itself."""
+    """Return the lines of a call that ends by itself."""
     return command_line.text("consume", topic, *flags).splitlines()
 
 
@@ -98,7 +98,7 @@ def test_markers_at_the_end_are_no_reason_to_wait(command_line: CommandLine, nam
     command_line.settled(lambda rows: rows[0]["stable"] == rows[0]["end"], "topic", "offsets", name)
     began = time.monotonic()
     assert read(command_line, name, "-e", "--isolation-level", "read_committed") == ["a", "b"]
-    # It ends by its own, not by a timeout of the test.
+    # The command ends by itself, not by a timeout of the test.
     assert time.monotonic() - began < 60
 
 

@@ -1,5 +1,5 @@
-"""Why was a producer refused? The code is Kafka's; `oncelog transactions describe` and the log of
-events say which producer, when, and because of which client."""
+"""Why was a producer refused? The error code is Kafka's; `oncelog transactions describe` and the
+log events name the producer, the time and the client that caused it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def opened(wire: Wire, topic: str, timeout_ms: int = 60_000) -> Identity:
 
 
 def is_refused(wire: Wire, producer: Identity) -> None:
-    """Three times, of which one is an event."""
+    """Check three refusals, with a single log event."""
     for _ in range(3):
         ended = end_transaction(wire, producer, commit=True)
         assert ErrorCode(ended.error_code) is ErrorCode.PRODUCER_FENCED
@@ -148,7 +148,7 @@ def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
 def test_an_operator_past_the_coordinator_is_remembered_without_a_fence(
     broker: Broker, wire: Wire, topic: str
 ) -> None:
-    """A marker for a transaction that the coordinator knows of: one line for two partitions."""
+    """A marker for a transaction that the coordinator knows: one line for two partitions."""
     producer = opened(wire, topic)
     assert (
         produce(wire, topic, batch(producer, 0), producer=producer, partition=1).error_code
@@ -178,7 +178,7 @@ def joining(group: str, member_id: str = "", **changed: Any) -> JoinGroupRequest
 
 
 def join(wire: Wire, group: str, version: int = 3, **changed: Any) -> dict[str, Any]:
-    """A member of a generation, as TxnOffsetCommit names it."""
+    """Return a member of a generation, as TxnOffsetCommit names it."""
     find_coordinator(wire, group, key_type=0)
     joined = wire.call(joining(group, **changed), version)
     assert joined.error_code == ErrorCode.NONE, ErrorCode(joined.error_code)
@@ -192,8 +192,8 @@ def join(wire: Wire, group: str, version: int = 3, **changed: Any) -> dict[str, 
 def is_refused_by_its_group(
     broker: Broker, wire: Wire, topic: str, member: dict[str, Any], code: ErrorCode
 ) -> dict[str, Any]:
-    """Twice, of which the first is logged, and what is reported of it. The producer is not fenced:
-    it may abort, join again and go on."""
+    """Check two refusals, of which the first is logged, and the reported reason. The producer is
+    not fenced: it may abort, rejoin and continue."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     for _ in range(2):
@@ -215,7 +215,8 @@ def now_ms() -> int:
 
 
 def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
-    """KIP-447: another member came, all joined again, and a process goes on as if none had."""
+    """KIP-447: all members joined again for a new one, and a process continues in the old
+    generation."""
     member = join(wire, topic)
     heartbeat = HeartbeatRequest(topic, member["generation_id_or_member_epoch"])
     heartbeat.member_id = member["member_id"]
@@ -237,7 +238,7 @@ def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
 
 
 def test_a_newer_instance_of_a_group_member(broker: Broker, wire: Wire, topic: str) -> None:
-    """KIP-345: the instance id is another process's now."""
+    """KIP-345: another process has the instance id now."""
     member = join(wire, topic, 5, group_instance_id="i")
     before_ms = now_ms()
     with Wire(broker.process.address, "the-new-one") as newer:
@@ -278,7 +279,7 @@ def test_a_member_whose_session_timed_out(broker: Broker, wire: Wire, topic: str
 
 
 def test_a_group_that_knows_nothing_of_it_says_so(broker: Broker, wire: Wire, topic: str) -> None:
-    """There is no such group (any more): no newer generation, and no cause that is known."""
+    """The group does not exist (any more): there is no newer generation and no known cause."""
     find_coordinator(wire, topic, key_type=0)
     member: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
     code = ErrorCode.ILLEGAL_GENERATION

@@ -1,4 +1,4 @@
-"""The notations of Kafka's tools for partitions, moments and spans of time."""
+"""The notations of Kafka's tools for partitions, times and durations."""
 
 from __future__ import annotations
 

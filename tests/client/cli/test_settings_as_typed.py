@@ -1,4 +1,4 @@
-"""Settings on the command line: answered in the form they were typed, with the value before."""
+"""Settings on the command line: the output has the form that was typed, with the former value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Batches leave when they should, in order, and what fails comes back in order, once."""
+"""Batches are sent at the right time and in order, and a failed batch is returned once, in
+order."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ def record(size: int = 10) -> NewRecord:
 
 
 def fill(acc: Accumulator[int], count: int, *, tp: TopicPartition = TP, now: float = 0) -> None:
-    """`count` records, each a batch of its own."""
+    """Append `count` records, each as a batch of its own."""
     for number in range(count):
         acc.append(tp, record(200), number, now)
 
 
 def known(acc: Accumulator[int]) -> Accumulator[int]:
-    """Both partitions have a batch of the producer: its next sequence is 1."""
+    """Write a batch of the producer to both partitions: its next sequence is 1."""
     fill(acc, 1)
     fill(acc, 1, tp=OTHER)
     for batch in drain(acc):
@@ -95,7 +96,7 @@ def test_nothing_leaves_without_an_identity() -> None:
 
 
 def test_the_first_batch_of_a_producer_is_not_overtaken_in_its_partition() -> None:
-    """A leader that does not know the producer would take any sequence for its beginning."""
+    """A leader that does not know the producer would accept any sequence as its first."""
     acc = accumulator()
     fill(acc, 3)
     (first,) = drain(acc)
@@ -121,7 +122,7 @@ def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
     fill(acc, 3)
     first, second = drain(acc)[0], drain(acc)[0]
     assert acc.failed(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 0.5) is SendOutcome.RETRIED
-    # The second finds the first missing; the third has to wait for both.
+    # The second batch is refused because the first is missing; the third has to wait for both.
     assert (
         acc.failed(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 10, 0.5) is SendOutcome.RETRIED
     )
@@ -135,7 +136,8 @@ def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
 
 
 def test_nothing_new_leaves_behind_one_that_is_sent_again() -> None:
-    """A leader knows a copy by its last five batches: it could be written twice behind five."""
+    """A leader recognizes a duplicate among the last five batches: after five new ones it could be
+    written twice."""
     acc = known(accumulator())
     fill(acc, 2)
     first = drain(acc)[0]
@@ -160,7 +162,7 @@ def test_a_lost_producer_state_begins_a_new_epoch_with_all_that_was_sent() -> No
     fill(acc, 2)
     first, second = drain(acc)[0], drain(acc)[0]
     assert acc.failed(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
-    # Not before the other answer is here: the batch might still be written under the old epoch.
+    # Not before the other response is here: the batch might still be written under the old epoch.
     assert drain(acc, 500) == []
     assert acc.failed(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
     again = drain(acc, 500)
@@ -298,7 +300,7 @@ def test_after_an_expired_send_the_sequence_begins_anew() -> None:
 
 
 def in_doubt_behind_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
-    """Two batches that were sent and never answered; the one before them has expired."""
+    """Return two batches that were sent without a response, after a batch that has expired."""
     known(acc)
     fill(acc, 1)
     fill(acc, 2, now=600)
@@ -310,7 +312,8 @@ def in_doubt_behind_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
 
 
 def test_what_may_be_written_goes_again_as_it_was_behind_an_expired_one() -> None:
-    """All three were written, and the connection broke: a new epoch would write two again."""
+    """All three were written before the connection broke: with a new epoch two would be written
+    again."""
     acc = accumulator()
     first, second = in_doubt_behind_an_expired_one(acc)
     fill(acc, 1, now=1000)
@@ -323,7 +326,7 @@ def test_what_may_be_written_goes_again_as_it_was_behind_an_expired_one() -> Non
 
 
 def test_what_is_missing_behind_an_expired_one_begins_the_new_epoch() -> None:
-    """None of them was written: the answer to the first one tells so of all."""
+    """None of them was written: the response to the first one shows this for all."""
     acc = accumulator()
     first, second = in_doubt_behind_an_expired_one(acc)
     assert drain(acc, 1100) == [first]

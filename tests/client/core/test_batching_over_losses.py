@@ -1,5 +1,5 @@
-"""Against a model of the broker's rules: every record is written once and in order, and what was
-given up at most once."""
+"""The accumulator against a model of the broker's rules: every record is written once and in order,
+an abandoned one at most once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def numbers(batch: Batch[int]) -> list[int]:
 
 @dataclass
 class ModelBroker:
-    """One partition's log as KIP-98 has it: in order, once, whatever is lost on the way."""
+    """One partition's log by KIP-98's rules: in order, once, with any losses in the network."""
 
     epoch: int = -1
     next_sequence: int = 0
@@ -37,7 +37,7 @@ class ModelBroker:
         if (epoch, sequence) in self.seen:
             return ErrorCode.NONE
         if self.epoch < 0:
-            # It does not know the producer, so that any sequence is a beginning.
+            # The log does not know the producer, so any sequence may begin.
             self.epoch, self.next_sequence = epoch, sequence
         if epoch > self.epoch:
             if sequence != 0:
@@ -65,7 +65,7 @@ def numbered(number: int) -> NewRecord:
 
 @dataclass
 class World:
-    """A producer of one partition, its broker, and what is on the wire between them."""
+    """A producer of one partition, its broker, and the messages between them."""
 
     acc: Accumulator[int] = field(default_factory=lambda: accumulator(batch_size=150, linger_ms=0))
     broker: ModelBroker = field(default_factory=ModelBroker)
@@ -76,7 +76,7 @@ class World:
     given_up: set[int] = field(default_factory=set)
 
     def act(self, action: str) -> None:
-        # Far below the delivery timeout: only "time passes" has anything given up.
+        # Far below the delivery timeout, so that batches expire only by "time passes".
         self.now += 0.001
         if action == "append":
             self.acc.append(TP, numbered(self.count), self.count, self.now)
@@ -88,7 +88,8 @@ class World:
         elif action == "time passes":
             self.now += 600
             for batch in self.acc.expire(self.now):
-                # A whole batch has one ticket for its three records, and so has each part of it.
+                # A batch has one ticket for its three records, and so has each part of a split
+                # batch.
                 more = 1 if batch.encoded is None else 3
                 for delivery in batch.deliveries:
                     self.given_up.update(range(delivery, delivery + more))
@@ -106,7 +107,7 @@ class World:
             code = ErrorCode.NETWORK_EXCEPTION
         place = (batch.identity.producer_epoch, batch.base_sequence)
         forgotten = batch.state is BatchState.DONE
-        # What it has taken once is not too large for it.
+        # A batch that was accepted once is not too large.
         if action == "too large" and batch.count > 1 and place not in self.broker.seen:
             outcome = self.acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, self.now, 0.5)
             assert outcome is (SendOutcome.FORGOTTEN if forgotten else SendOutcome.SPLIT)
@@ -118,7 +119,7 @@ class World:
             assert outcome is (SendOutcome.FORGOTTEN if forgotten else SendOutcome.RETRIED)
 
     def finish(self) -> None:
-        """Everything arrives from now on."""
+        """Deliver everything from now on."""
         for _ in range(2 * self.count + 20):
             self.act("send")
             self.act("ok")
@@ -135,7 +136,7 @@ def test_every_record_is_written_once_and_in_order_whatever_gets_lost(actions: l
     assert world.broker.log == list(range(world.count))
 
 
-# In twos, as what expires matters where a younger one was sent behind it and neither was answered.
+# In twos: an expired batch matters if a younger one was sent after it and neither got a response.
 STEPS = st.sampled_from(
     [
         "append, send", "append three, send", "send", "ok", "leader moved", "too large",
@@ -144,7 +145,7 @@ STEPS = st.sampled_from(
 ).map(lambda step: step.split(", "))  # fmt: skip
 
 
-# Written, both of them, when the connection breaks; the older one is given up before it is back.
+# Both were written when the connection breaks; the older one expires before its retry.
 GIVEN_UP = [
     "append, send",
     "time passes",

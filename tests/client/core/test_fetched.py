@@ -1,4 +1,4 @@
-"""What was fetched is handed out in order, once, with the position moving along."""
+"""Fetched records are returned in order and once, and the position moves along."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def test_a_broken_batch_raises_after_the_good_ones_were_given() -> None:
 
 
 def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> None:
-    """What was fetched ahead came after a hole, and the position went over it without a word."""
+    """Red before: records that were fetched ahead came after a gap, and the position silently moved
+    past it."""
     subscription, fetched = consumer(ONE)
     broken = batch(2, 2)
     broken[-1] ^= 1

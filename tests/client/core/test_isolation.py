@@ -80,7 +80,7 @@ def read(log: Log, offset: int, *, read_committed: bool) -> tuple[list[int], int
         log.data[start[1] :],
         offset,
         read_committed=read_committed,
-        # As a broker does: only the transactions that end at or after the start of the response.
+        # As a broker does: only transactions that end at or after the start of the response.
         aborted=log.aborted if read_committed else (),
         max_batch_bytes=1 << 20,
     ):

@@ -1,4 +1,4 @@
-"""A member of a group joins, stays, is thrown out and comes back as the protocol says."""
+"""A member of a group joins, stays, is removed and rejoins by the protocol."""
 
 from __future__ import annotations
 

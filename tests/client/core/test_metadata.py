@@ -1,4 +1,4 @@
-"""The picture of the cluster takes what is new and keeps what is newer."""
+"""Metadata takes new values from a response, and keeps values that are newer than the response."""
 
 from __future__ import annotations
 

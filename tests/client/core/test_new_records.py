@@ -1,4 +1,4 @@
-"""What no record can hold is refused where it is sent, by name."""
+"""A value that no record can hold is refused by `send`, with the name of the field."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ JAVA_HASHES = {
 
 
 def drawing(*numbers: int) -> Callable[[int], int]:
-    """Chance that gives these numbers."""
+    """Return a source of randomness with these numbers."""
     draws = iter(numbers)
     return lambda _: next(draws)
 
@@ -41,7 +41,7 @@ def test_a_key_always_has_the_same_partition_within_range(key: bytes, partitions
 
 
 def give(partitioner: Partitioner, size: int, queued: dict[int, int], *, closed: bool) -> int:
-    """The partition of one record without a key among three, which is then buffered there."""
+    """Choose one of three partitions for a record without a key, and buffer the record there."""
     chosen = partitioner.partition("t", None, 3)
     partitioner.given(
         "t",
@@ -68,7 +68,7 @@ def test_twice_the_batch_size_ends_the_stay_even_without_a_full_batch() -> None:
 
 
 def test_a_partition_with_a_long_queue_is_chosen_less_often() -> None:
-    # Weights 1, 5, 5: the longest queue keeps one chance, so that it is never forgotten.
+    # Weights 1, 5, 5: the longest queue keeps a small weight, so that it is never skipped for good.
     seen: Counter[int] = Counter()
     for randomness in range(11):
         partitioner = Partitioner(1, drawing(0, randomness))

@@ -1,4 +1,4 @@
-"""Addresses are read as Kafka's clients read them."""
+"""Addresses are parsed as Kafka's clients parse them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_is_no_address_is_refused(given: str) -> None:
     ],
 )
 def test_a_value_of_another_type_is_refused_by_name(setting: str, value: Any, text: str) -> None:
-    """Red before: a TypeError, or a setting that meant something else."""
+    """Red before: a TypeError, or a setting with another meaning."""
     with pytest.raises(ConfigError, match=text):
         Producer("broker:9092", **{setting: value})
 

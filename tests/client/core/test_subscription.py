@@ -1,4 +1,4 @@
-"""What a consumer reads: three ways that exclude each other, and positions that jump."""
+"""A consumer's subscription: three exclusive modes, and positions that jump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the requests of a transactional producer carry, and the versions that can carry it."""
+"""The contents of a transactional producer's requests, and the versions that can carry them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from oncelog_protocol.errors import ErrorCode
 TP = TopicPartition("t", 0)
 FIRST = ProducerIdAndEpoch(5, 0)
 
-# How to reach each state, without which nothing could be said about it.
+# The events that lead to each state.
 PATHS = {
     State.UNINITIALIZED: [],
     State.INITIALIZING: [Event.INIT],
@@ -51,7 +51,7 @@ PATHS = {
     State.FATAL_ERROR: [Event.FATAL],
 }
 
-# What a user may call in each state; everything else raises and changes nothing.
+# The calls that each state allows; any other call raises an error and changes nothing.
 CALLS = {
     State.UNINITIALIZED: {Event.INIT, Event.REJOIN},
     State.INITIALIZING: set(),
@@ -115,7 +115,7 @@ def test_any_sequence_of_events_is_legal_or_refused_without_a_trace(events: list
 
 
 def test_after_an_unknown_outcome_no_path_leads_to_an_abort() -> None:
-    # The promise of the client: it never aborts what may have been committed.
+    # The client's promise: it never aborts a transaction that may have been committed.
     reachable = {State.COMMIT_UNKNOWN}
     for _ in State:
         for state in tuple(reachable):
@@ -123,7 +123,7 @@ def test_after_an_unknown_outcome_no_path_leads_to_an_abort() -> None:
                 core = reach(state)
                 if event in (Event.FATAL, Event.FENCED, Event.COMMITTED):
                     continue
-                # Only the coordinator's own word makes a commit abortable.
+                # Only a response of the coordinator makes a commit abortable.
                 if (state, event) == (State.COMMITTING, Event.ABORTABLE):
                     continue
                 try:
@@ -343,7 +343,7 @@ def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
 def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
     earlier: int, version: int, bumps: bool
 ) -> None:
-    """As Kafka's client does: the marker of the one before may still be on its way."""
+    """As in Kafka's client: the marker of the last transaction may still be in flight."""
     core = reach(State.INITIALIZING)
     core.initialized(FIRST)
     core.begin(earlier)
@@ -360,7 +360,7 @@ def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
 
 
 def test_closing_a_producer_aborts_nothing_that_may_be_decided() -> None:
-    """A prepared transaction outlives its producer (KIP-939), a commit may have happened."""
+    """A prepared transaction survives its producer (KIP-939), and a commit may have happened."""
     kept = {State.PREPARED, State.COMMITTING, State.COMMIT_UNKNOWN, State.FATAL_ERROR}
     assert {state for state in kept if reach(state).is_abortable_by_closing} == set()
     assert reach(State.IN_TRANSACTION).is_abortable_by_closing

@@ -1,4 +1,4 @@
-"""The count of records that are returned before a commit is that of the log (KIP-98)."""
+"""The number of records that are returned before a commit equals the log's (KIP-98)."""
 
 from __future__ import annotations
 

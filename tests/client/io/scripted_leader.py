@@ -41,7 +41,7 @@ class Leader:
         return answer
 
     async def asked(self) -> tuple[FetchPartition, asyncio.Future[Any]]:
-        """The next request for the only partition, and where its answer belongs."""
+        """Return the next request for the only partition, and the future of its response."""
         async with asyncio.timeout(DEADLINE_S):
             request, answer = await self._asked.get()
         return request.topics[0].partitions[0], answer

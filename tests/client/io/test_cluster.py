@@ -1,4 +1,4 @@
-"""Connections, refreshes and background tasks of the cluster that a client shares."""
+"""A client's connections, refreshes of metadata and background tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tests.harness.ports import free_ports
 
 
 async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
-    """A sender whose callback was not called stopped sending after the broker's restart."""
+    """Red before: a sender with a callback that was never called stopped sending after the broker's
+    restart."""
     (port,) = free_ports(1)
     cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
@@ -38,7 +39,8 @@ async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
 async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A partition without a leader had the sender refresh as fast as the broker could answer."""
+    """Red before: for a partition without a leader the sender refreshed as fast as the broker could
+    respond."""
     cluster = Cluster(
         producer_config("127.0.0.1:9", {"retry_backoff_ms": 60_000}), auto_create=False
     )
@@ -60,8 +62,8 @@ async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
 
 
 async def test_a_closed_client_opens_nothing_more() -> None:
-    """A response that failed while a consumer was closing made it retry without end and without a
-    pause: each attempt failed at once, and its callback began the next."""
+    """Red before: a response that failed during a consumer's close made it retry for ever without a
+    pause. Each attempt failed at once, and its callback began the next."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", 9)})
     await cluster.close()
@@ -80,8 +82,8 @@ async def test_a_closed_client_opens_nothing_more() -> None:
 
 
 async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> None:
-    """A set of tasks is ordered by memory addresses: one seed gave different runs in processes with
-    another memory layout."""
+    """Red before: a set orders tasks by memory address, so one seed gave different runs in
+    different processes."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     ended: list[int] = []
 
@@ -101,7 +103,8 @@ async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> 
 async def test_a_broker_is_asked_where_it_is_connected_to_under_another_name(
     tmp_path: Path,
 ) -> None:
-    """The second request of a command opened a second connection, to the advertised name."""
+    """Red before: the second request of a command opened a second connection, to the advertised
+    name."""
     (port,) = free_ports(1)
     advertised = {"advertised.listeners": f"PLAINTEXT://localhost:{port}"}
     broker = Oncelog(tmp_path, advertised)
@@ -111,7 +114,7 @@ async def test_a_broker_is_asked_where_it_is_connected_to_under_another_name(
         await cluster.start()
         await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)
         assert len(list(cluster._connections)) == 1
-        # A connection to a broker of the metadata is preferred, once there is one.
+        # A connection to a known broker is preferred, once there is one.
         known = await cluster.connection(("localhost", port))
         idle_ms = known.last_used_ms
         await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)

@@ -26,7 +26,7 @@ async def refuse(response: asyncio.Future[Any]) -> None:
 
 
 async def refused_ahead(fetcher: Fetcher, leader: Leader) -> None:
-    """Three records have been fetched and wait; what follows them is out of range."""
+    """Return three fetched records before an offset that is out of range."""
     fetcher.pump()
     _, response = await leader.asked()
     response.set_result(answer(records=batch(0, 3, epoch=1)))
@@ -43,7 +43,7 @@ async def test_records_that_wait_are_given_before_the_position_is_reset(reset: O
         assert place(state) == (0, None)
         assert [record.offset for record in fetcher.records.take(10)] == [0, 1, 2]
         assert place(state) == (3, None)
-        # The same offset is asked for again, and now no record waits.
+        # The same offset is requested again, and now no record waits.
         asked, response = await leader.asked()
         assert asked.fetch_offset == 3
         await refuse(response)

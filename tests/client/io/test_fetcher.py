@@ -1,4 +1,4 @@
-"""What a fetch asks for, and what its answer moves."""
+"""The contents of a Fetch request, and the effects of its response."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_what_was_only_fetched_ahead_is_dropped_where_the_log_has_lost_it(
 async def test_an_epoch_that_the_log_does_not_know_is_left_behind(
     reader: tuple[Subscription, Fetcher, Leader],
 ) -> None:
-    """Where it ends is beyond the position: there is nothing to go back to."""
+    """The epoch ends after the position, so there is no earlier offset to return to."""
     subscription, fetcher, leader = reader
     subscription[TP].jump(6, 5)
     fetcher.pump()

@@ -1,4 +1,5 @@
-"""A member stays while it works, and leaves when it goes, whatever became of its topics."""
+"""A member stays while its application polls, and leaves when it closes, whatever happens to its
+topics."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ STRATEGY: Final = "cooperative-sticky"
 
 
 class Coordinator:
-    """Answers one follower of a group of its own; `heard` has the requests in their order."""
+    """A coordinator of one follower's group; `heard` has the requests in order."""
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[object] = asyncio.Queue()
@@ -46,19 +47,19 @@ class Coordinator:
         raise AssertionError(request)
 
     async def hear(self, kind: type[object]) -> None:
-        """Until such a request has come."""
+        """Wait for a request of this API."""
         async with asyncio.timeout(DEADLINE_S):
             while not isinstance(await self.heard.get(), kind):
                 pass
 
 
 async def nothing() -> None:
-    """No commit."""
+    """Do not commit."""
 
 
 @pytest.fixture
 async def member(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A session in the middle of its first round, and its coordinator."""
+    """Return a session in the middle of its first round, and its coordinator."""
     config = consumer_config(
         "127.0.0.1:9",
         {
@@ -79,7 +80,7 @@ async def member(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def test_a_member_that_does_not_poll_beats_from_the_end_of_the_round(member: Any) -> None:
-    """Members that work longer than a session between two polls were removed."""
+    """Red before: members with more than a session timeout between two polls were removed."""
     session, coordinator = member
     await coordinator.hear(HeartbeatRequest)
     assert session.needs_attention
@@ -107,7 +108,7 @@ async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: A
 
 
 async def test_a_member_leaves_although_its_time_is_up(member: Any) -> None:
-    """Otherwise the others waited for its session to end."""
+    """Otherwise the others would wait for its session to end."""
     session, coordinator = member
     await coordinator.hear(HeartbeatRequest)
     held = asyncio.Event()
@@ -132,7 +133,7 @@ async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
 ) -> None:
     await (await producer.send(topic, b"v", partition=0))
     async with asyncio.timeout(DEADLINE_S):
-        # Its requests for metadata would else make the topic again before it is seen to be gone.
+        # Its Metadata requests would create the topic again before its deletion is noticed.
         settings: dict[str, Any] = {
             "auto_offset_reset": "earliest",
             "allow_auto_create_topics": False,
@@ -156,7 +157,8 @@ async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
 async def test_a_leader_that_came_back_sees_new_partitions(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """The response says to leave the assignment as it is, and that it leads, so it watches."""
+    """The response says to keep the assignment and that the member leads, so it watches for new
+    partitions."""
     settings: dict[str, Any] = {
         "group_id": name,
         "group_instance_id": "one",

@@ -1,4 +1,5 @@
-"""Where a consumer goes on: known positions are found, whichever broker does not respond."""
+"""The positions of a consumer: those that can be found are found, whichever broker does not
+respond."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ START = 7
 
 @pytest.fixture
 async def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Two brokers, of which one answers, and a topic of three partitions: the first broker's, the
-    other one's, and one without a leader."""
+    """Return two brokers, one with responses, and a topic of three partitions: the first broker's,
+    the other one's, and one without a leader."""
     made = Cluster(consumer_config("127.0.0.1:9", {"group_id": "g"}), auto_create=False)
     leaders = (ANSWERING, SILENT, None)
     made.metadata = Metadata(
@@ -83,7 +84,8 @@ async def test_results_of_leaders_that_respond_come_before_those_that_fail(
 async def test_a_late_answer_moves_no_partition_that_has_been_sent_back_since(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would have gone where `auto_offset_reset` says, past what is committed."""
+    """Red before: the response set the position by `auto_offset_reset`, after the committed
+    offset."""
     subscription = Subscription()
     subscription.assign([LED])
     asked, answering = asyncio.Event(), asyncio.Event()
@@ -115,7 +117,7 @@ async def test_a_late_answer_moves_no_partition_that_has_been_sent_back_since(
 async def test_a_partition_without_a_leader_holds_up_no_other(
     bootstrap: str, producer: Producer, topic: str, name: str, group: bool
 ) -> None:
-    """That of a broker that is away; here one that is not there at all."""
+    """The other partition's broker is unavailable."""
     for number in range(4):
         await producer.send(topic, b"%d" % number, partition=0)
     await producer.flush()
@@ -138,11 +140,11 @@ async def test_a_partition_without_a_leader_holds_up_no_other(
 async def test_a_poll_without_a_time_out_comes_to_records_as_well(
     bootstrap: str, producer: Producer, topic: str
 ) -> None:
-    """It gave the loop no turn in which an answer could arrive."""
+    """Red before: such a poll gave the loop no turn in which a response could arrive."""
     await (await producer.send(topic, b"v", partition=0))
     async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         await consumer.assign([TopicPartition(topic, 0)])
         deadline = time.monotonic() + DEADLINE_S
-        # Not `asyncio.timeout`: it needs a turn of the loop as well.
+        # Not `asyncio.timeout`, which needs a turn of the loop as well.
         while not await consumer.poll(0):
             assert time.monotonic() < deadline

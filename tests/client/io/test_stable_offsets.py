@@ -1,5 +1,5 @@
-"""A read_committed member takes no position while a transaction over the committed offset is
-undecided (KIP-447)."""
+"""A read_committed member gets no position while a transaction with a pending offset is undecided
+(KIP-447)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNDECIDED_S = 20.0
 
 
 class Coordinator:
-    """Says of the partition what a group coordinator says while a transaction is open over it."""
+    """A group coordinator that returns UNSTABLE_OFFSET_COMMIT while a transaction is open."""
 
     def __init__(self) -> None:
         self.is_undecided = True
@@ -54,7 +54,7 @@ class Coordinator:
 
 
 def fetched_from(broker: ScriptedBroker) -> set[int]:
-    """The offsets that were ever fetched from."""
+    """Return all offsets that were fetched from."""
     return {
         row.fetch_offset
         for _, api, request in broker.requests
@@ -96,7 +96,7 @@ def test_KIP_447_no_position_before_the_transaction_over_it_is_decided(
         await poll_for(consumer, UNDECIDED_S)
         asked = broker.counts[ApiKey.OFFSET_FETCH]
         assert asked > 3
-        # With back-off: the coordinator is not asked all the time.
+        # With back-off: the coordinator does not get requests all the time.
         assert asked < UNDECIDED_S * 20
         assert fetched_from(broker) == set()
         coordinator.decide(committed=committed)
@@ -121,7 +121,7 @@ def test_a_read_uncommitted_member_goes_on_from_the_offset_before() -> None:
 
 
 def test_a_coordinator_that_does_not_know_of_pending_offsets_gives_no_position() -> None:
-    """OffsetFetch v6 has no room for the question: its response could be about to change."""
+    """OffsetFetch v6 cannot ask for stable offsets: its response could be about to change."""
 
     def script(api: ApiKey, request: Any) -> Any:
         if api is not ApiKey.API_VERSIONS:

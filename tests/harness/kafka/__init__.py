@@ -1,1 +1,1 @@
-"""Apache Kafka 4.3.1 and its Java tools beside the project: the control and foreign tools."""
+"""Apache Kafka 4.3.1 as the control, and its Java tools."""

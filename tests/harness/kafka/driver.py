@@ -1,4 +1,5 @@
-"""Kafka's Java client and tools in one JVM behind a pipe: a test does not pay for a JVM's start."""
+"""Kafka's Java client and tools in one JVM behind a pipe, so that tests do not wait for a JVM to
+start."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ QUIET = {
     "background.threads": "2",
     "metadata.max.idle.interval.ms": "0",
 }
-# To write the classes at its end; it takes 2 s alone on a machine.
+# Time to write the classes at the end of the JVM; on an idle machine it takes 2 s.
 ARCHIVE_TIMEOUT_S = 60.0
 
 

@@ -31,11 +31,11 @@ _METADATA = struct.pack(">hhihi", 3, 1, 1, 0, 0)
 
 
 class KafkaFailed(Exception):
-    """Apache Kafka did not start or stop as it should; the message holds the end of its log."""
+    """Apache Kafka did not start or stop properly; the message has the end of its log."""
 
 
 def quick_jvm_options() -> tuple[str, ...]:
-    """Return the options for the archive of classes, if there is one by now."""
+    """Return the options for the archive of classes, if there is one already."""
     return (*TEST_JVM_OPTIONS, *class_archive().options)
 
 
@@ -131,8 +131,8 @@ class Kafka:
         self._properties.write_text("\n".join(lines) + "\n")
 
     def _format(self) -> None:
-        """Make the data folder: from the files of an earlier one, unless its roles, its id or its
-        folders are other than the default."""
+        """Create the data folder. It is copied from an earlier one if roles, id and folders are the
+        default."""
         defaults = self._default_settings()
         if any(self._settings[name] != defaults[name] for name in _FORMATTED):
             run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))

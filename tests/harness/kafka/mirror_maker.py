@@ -47,7 +47,7 @@ _SETTINGS = {
 
 @cache
 def mirror_maker_jars() -> Path:
-    """Return the folder of its jars, fetched at first use. Raises KafkaUnavailable."""
+    """Return the folder of MirrorMaker's jars, fetched at first use. Raises KafkaUnavailable."""
     return jars_of(_POM, cache_directory() / "mirror-maker")
 
 
@@ -98,6 +98,6 @@ class MirrorMaker:
         traceback: TracebackType | None,
     ) -> None:
         assert self._process is not None
-        # Its own end waits for connectors, which is not tested here.
+        # Its regular end waits for connectors, which no test needs.
         self._process.kill()
         self._process.wait(STOP_TIMEOUT_S)

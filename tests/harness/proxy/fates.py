@@ -16,14 +16,14 @@ DEADLINE_S = 60.0
 
 
 class Link(Protocol):
-    """The way of a frame, from one side of a connection to the other."""
+    """The way of a frame from one side of a connection to the other."""
 
     async def forward(self, data: bytes) -> None:
-        """Send it to the other side; nothing happens if that is gone."""
+        """Send the frame to the other side; no effect if that is closed."""
         ...
 
     async def aside(self, data: bytes) -> bytes:
-        """Send it to the broker on a connection of its own, and return the response."""
+        """Send the frame to the broker on a separate connection, and return the response."""
         ...
 
     def reset(self) -> None:
@@ -32,9 +32,9 @@ class Link(Protocol):
 
 
 class Fate(ABC):
-    """A frame's fate. `there` is set when the frame has come."""
+    """What happens to a frame. `there` is set when the frame has arrived."""
 
-    # Whether the frames behind this one may pass it.
+    # True if later frames may pass this one.
     is_overtaken = False
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Fate(ABC):
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def wait(self) -> Frame:
-        """Return the frame, once it has come to the proxy."""
+        """Return the frame, once it has arrived at the proxy."""
         if not self.there.wait(DEADLINE_S):
             raise TimeoutError("the frame has not come")
         assert self.frame is not None
@@ -54,8 +54,8 @@ class Fate(ABC):
 
 
 class Hold(Fate):
-    """Held until `release`. Frames behind it on its connection wait too, unless `overtaken`.
-    The broker gets it next even if the client has hung up meanwhile."""
+    """Held until `release`. Later frames of the connection wait too, unless `overtaken`. The broker
+    gets the frame next, even if the client has hung up meanwhile."""
 
     def __init__(self, *, overtaken: bool = False) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Hold(Fate):
         self._go = asyncio.Event()
 
     def release(self) -> None:
-        """Let it go, and return when it has been written."""
+        """Forward the frame, and return when it has been written."""
         self.wait()
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self._go.set)
@@ -90,8 +90,8 @@ class Drop(Fate):
 
 
 class Duplicate(Fate):
-    """The request arrives a second time, on another connection; `answer` is its response. Frames
-    behind it do not wait for that."""
+    """The request arrives a second time, on another connection; `answer` is its response. Later
+    frames do not wait for that."""
 
     is_overtaken = True
 
@@ -114,7 +114,7 @@ class Duplicate(Fate):
 
 
 class Cut(Fate):
-    """Only its first `size` bytes come; then RST."""
+    """Only the first `size` bytes arrive; then RST."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Cut(Fate):
 
 
 class Flip(Fate):
-    """A byte is changed; positions count from the length's first byte."""
+    """One byte is changed; positions count from the first byte of the length."""
 
     def __init__(self, position: int, mask: int = 0x55) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class Flip(Fate):
 
 
 class Delay(Fate):
-    """Comes later, and frames behind it on its connection later still."""
+    """The frame arrives later, and later frames of its connection after it."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class Delay(Fate):
 
 
 class Throttle(Fate):
-    """Comes in portions of `size` bytes, with a pause after each."""
+    """The frame arrives in pieces of `size` bytes, with a pause after each."""
 
     def __init__(self, size: int, pause_s: float) -> None:
         super().__init__()
@@ -166,14 +166,14 @@ class Throttle(Fate):
 
 
 class Record(Fate):
-    """Comes unchanged, and again whenever the test wants."""
+    """The frame arrives unchanged, and again whenever the test wants."""
 
     def __init__(self) -> None:
         super().__init__()
         self._link: Link | None = None
 
     def replay(self) -> bytes:
-        """Send it once more, on another connection, and return the broker's response."""
+        """Send the frame once more, on another connection, and return the broker's response."""
         frame = self.wait()
         assert self.loop is not None
         assert self._link is not None

@@ -1,4 +1,4 @@
-"""One request or response on its way, as far as the public wire format describes it."""
+"""One request or response in the proxy, as far as the public wire format describes it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Proxy:
         client_id: str | None = None,
         nth: int = 1,
     ) -> None:
-        """Let the `nth` such frame from now on meet this fate; all others pass."""
+        """Apply this fate to the `nth` matching frame from now on; all others pass."""
         with self._lock:
             self._rules.append(_Rule(api, client_id, direction, nth, fate))
 
@@ -109,7 +109,7 @@ class Proxy:
         # loop, and is closed with the others.
         for _ in range(_ACCEPTING_TURNS):
             await asyncio.sleep(0)
-        # A task that has not begun is never entered again: its connection is closed from here.
+        # A task that was cancelled before its start never runs: its connection is closed from here.
         for task, writer in self._connections.items():
             task.cancel()
             writer.close()
@@ -127,7 +127,7 @@ class Proxy:
             upstream = await asyncio.open_connection(host, int(port))
             await _Connection(self, number, (reader, writer), upstream).run()
         except (OSError, asyncio.CancelledError):
-            pass  # the broker is away, or the proxy ends: no task waits for this one
+            pass  # the broker is down, or the proxy ends: no task waits for this one
         finally:
             await _close(writer)
 
@@ -164,11 +164,11 @@ class _Connection:
         self._late: dict[asyncio.Task[None], None] = {}
 
     async def run(self) -> None:
-        """Serve until either side ends and no held frame has yet to come to the other."""
+        """Serve until either side ends and no held frame still has to reach the other."""
         requests = asyncio.ensure_future(self._requests())
         answers = asyncio.ensure_future(self._answers())
         try:
-            # A client that hangs up does not take back what it has sent: the broker gets it first.
+            # A client that hangs up does not take back its requests: the broker gets them first.
             await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
             if self._late:
                 await asyncio.wait(set(self._late))
@@ -176,7 +176,7 @@ class _Connection:
             everything = [requests, answers, *self._late]
             for task in everything:
                 task.cancel()
-            # Before anything is waited for: the proxy's own end may cancel this task here.
+            # Before any wait: the end of the proxy may cancel this task there.
             self._broker[1].close()
             await asyncio.gather(*everything, return_exceptions=True)
             await _close(self._broker[1])

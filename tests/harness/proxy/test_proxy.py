@@ -94,7 +94,7 @@ def test_a_flipped_byte_a_cut_and_slow_bytes(broker: Oncelog, proxy: Proxy) -> N
         proxy.on(ApiKey.PRODUCE, Flip(-1))
         proxy.on(ApiKey.PRODUCE, Throttle(16, 0.001), nth=2)
         with Wire(proxy.address) as wire:
-            # The last byte of v8 is the last record's: the CRC tells.
+            # The last byte of v8 belongs to the last record: the CRC detects it.
             refused = produce(wire, "bytes", batch(producer, 0), version=8)
             assert refused.error_code == ErrorCode.CORRUPT_MESSAGE
             assert produce(wire, "bytes", batch(producer, 0), version=8).base_offset == 0

@@ -1,4 +1,5 @@
-"""A broker killed while it compacts: nothing is lost, and the work is done in the end (S9)."""
+"""A broker that is killed during compactions: nothing is lost, and the compaction is completed in
+the end (S9)."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from tests.harness.waiting import wait_until
 
 TOPIC = "compacted"
 KEYS = 50
-# A pass gives way to all others for 20 s before it takes its share: on a machine that is always
-# busy it does so in each life.
+# A pass waits up to 20 s for an idle machine before it starts. On a machine that is always busy it
+# does so after each kill.
 PATIENCE_S = 90.0
 SETTINGS = {
     "log.cleaner.backoff.ms": "20",
-    # A pass takes some tenths of a second, so that kills meet it anywhere.
+    # A pass takes some tenths of a second, so kills come at any point of it.
     "log.cleaner.io.max.bytes.per.second": "10000000",
 }
 CONFIG = {
@@ -30,7 +31,8 @@ CONFIG = {
 
 
 def write(address: str, life: int) -> dict[bytes, bytes]:
-    """Two committed and one aborted transaction over all keys; what is then the latest of each."""
+    """Write two committed and one aborted transaction over all keys. Return the latest value of
+    each key."""
     producer = Producer(
         {
             "bootstrap.servers": address,
@@ -93,7 +95,7 @@ def test_s9_a_broker_killed_again_and_again_while_it_compacts_loses_nothing(
             closed = sorted(directory.glob("*.log"))[:-1]
             try:
                 return sum(log.stat().st_size for log in closed) < 40_000
-            except FileNotFoundError:  # swapped for another since it was listed
+            except FileNotFoundError:  # replaced by another segment since it was listed
                 return False
 
         for life in range(4):

@@ -1,5 +1,5 @@
-"""The log cleaner in a broker: which log is next, what becomes of it, and that coordinators load
-from compacted logs what they had in memory."""
+"""The log cleaner in a broker: the choice of the next log, the result of a pass, and coordinators
+that load from compacted logs the same state as before."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, WALL_MS
 
 BACKOFF_MS = 1_000
 LARGEST_CLEAN_LOG = 3_500
-# What a full disk still takes.
+# Files that a full disk still accepts.
 ROOM = 10
 SETTINGS = Settings(log_cleaner_backoff_ms=BACKOFF_MS, log_cleaner_io_buffer_size=500)
 
@@ -44,7 +44,7 @@ class WorldClock:
 
 
 class Cleaning:
-    """A world with a cleaner that works in steps on its timers."""
+    """A world with a cleaner that works in steps, on its timers."""
 
     def __init__(self, world: World | None = None, settings: Settings = SETTINGS) -> None:
         self.world = world or World()
@@ -133,7 +133,7 @@ def test_the_dirtiest_log_is_first_and_all_have_their_turn(
 
 
 def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None:
-    """20,000 logs, of which few are compacted, took 20 ms of the event loop."""
+    """Among 20,000 logs with few compacted ones this took 20 ms of the event loop."""
     count = 5 * LOGS_AT_ONCE
     cleaning = Cleaning()
     for number in range(count):
@@ -205,7 +205,7 @@ def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
 def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With two events, and without another pass while the disk is full."""
+    """There are two log events, and no other pass while the disk is full."""
     cleaning = Cleaning()
     files = cleaning.world.files
     compacted = cleaning.compact(A0)
@@ -237,7 +237,7 @@ def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
 
 
 def noted(cleaning: Cleaning) -> list[object]:
-    """The passes that begin from now on."""
+    """Record the passes that begin from now on."""
     started: list[object] = []
     cleaning.cleaner._start_work = partial(_noting, started, cleaning.cleaner._start_work)
     return started
@@ -266,7 +266,7 @@ def test_d6_a_disk_that_takes_what_is_written_and_refuses_its_name_begins_no_oth
 
 
 def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk takes zeros, as of the probe, and no records."""
+    """The disk accepts the probe's zeros, and no records."""
     cleaning = Cleaning()
     files = cleaning.world.files
     write(cleaning.compact(A0), 100)
@@ -286,7 +286,7 @@ def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.Monk
 def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However long the cleaner waits between two passes."""
+    """The cleaner's interval between two passes does not delay it."""
     cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_backoff_ms=600_000))
     files = cleaning.world.files
     write(cleaning.compact(A0), 100)
@@ -301,7 +301,7 @@ def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it
 def test_d6_the_refused_work_ends_with_its_pass_and_not_a_second_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The pass after the first probe is refused too: the next probe comes AFTER_PROBE_MS later."""
+    """The pass after the first probe is refused too. The next probe comes AFTER_PROBE_MS later."""
     cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_backoff_ms=600_000))
     files = cleaning.world.files
     write(cleaning.compact(A0), 100)
@@ -372,7 +372,7 @@ def _noting(started: list[object], start_work: Any, job: Any, work: Any) -> Any:
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
 def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) -> None:
-    """Deleted, no longer compacted or shortened by retention at any step of a pass."""
+    """The log is deleted, no longer compacted, or shortened by retention at any step of a pass."""
     for event in ("deleted", "reconfigured", "retention", "stop"):
         cleaning = Cleaning()
         world = cleaning.world
@@ -419,8 +419,8 @@ def values_of(partition: Partition, key: bytes) -> list[bytes | None]:
 def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
     policy: set[str], delete_retention_ms: int
 ) -> None:
-    """Segments that could not be replaced keep what is stale in them: the log is no cleaner, and
-    what hides it stays."""
+    """Segments that could not be replaced keep stale records. The log then counts as uncompacted,
+    and the tombstones that hide these records stay."""
     cleaning = Cleaning()
     world = cleaning.world
     compacted = cleaning.compact(A0)
@@ -498,7 +498,7 @@ def test_a_broken_checkpoint_costs_another_pass_and_nothing_else() -> None:
 
 
 def work(world: World, turns: range) -> None:
-    """Transactions of three ids with offsets, committed and aborted, one left open at the end."""
+    """Run transactions of three ids with offsets, committed and aborted; one stays open."""
     for turn in turns:
         for name in ("t1", "t2", "t3"):
             producer = world.producer(name)
@@ -512,7 +512,7 @@ def work(world: World, turns: range) -> None:
 
 
 def memory(world: World) -> tuple[object, Any]:
-    """What both coordinators know."""
+    """Return the state of both coordinators."""
     ((_, shard),) = world.groups.runtime.shards()
     ((_, transactions),) = world.transactions.runtime.shards()
     known = {

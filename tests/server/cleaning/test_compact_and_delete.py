@@ -1,5 +1,5 @@
-"""A topic with `cleanup.policy=compact,delete`: the duties of the broker and the log cleaner at one
-log, whichever of them comes first."""
+"""A topic with `cleanup.policy=compact,delete`: retention and the log cleaner work on the same log,
+in either order."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.server.transaction.world import A0
 
 DAY_MS = 86_400_000
 DAYS = 6
-# Of a segment two thirds when the cleaner is done with it: no two of them become one.
+# Two thirds of a segment after compaction, so that no two segments are merged.
 VALUE = bytes(300)
 SEGMENT_BYTES = 700
-# Comes long before, or long after the first look at retention.
+# Comes long before, or long after, the first check of retention.
 CLEANER_FIRST, RETENTION_FIRST = FIRST_RETENTION_MS // 10, 10 * FIRST_RETENTION_MS
 
 
 def written(partition: Partition) -> dict[bytes, list[int]]:
-    """On which days, by key, as far as it is still there."""
+    """Return the days on which each key was written, as far as the records exist."""
     found: dict[bytes, list[int]] = {}
     for segment in partition._log.segments:
         data = segment.log.read(0, segment.size)
@@ -41,7 +41,7 @@ def written(partition: Partition) -> dict[bytes, list[int]]:
 
 
 def kept_by(policy: Set[str], oldest: int) -> dict[bytes, list[int]]:
-    """What is `written` when days before `oldest` have gone."""
+    """Return the part of `written` that is left if days before `oldest` are deleted."""
     own = {b"day %d" % day: [day] for day in range(oldest, DAYS)}
     return {**own, b"daily": [DAYS - 1] if COMPACT in policy else [*range(oldest, DAYS)]}
 
@@ -57,7 +57,7 @@ def kept_by(policy: Set[str], oldest: int) -> dict[bytes, list[int]]:
 def test_each_policy_does_its_own_and_both_do_both(
     tmp_path: Path, policy: Set[str], backoff_ms: int
 ) -> None:
-    """Every day a key of its own, and one that is written every day."""
+    """Each day has its own key, and one key is written every day."""
     kept = Kept(tmp_path)
     world = kept.world
     cleaning = Cleaning(world, replace(SETTINGS, log_cleaner_backoff_ms=backoff_ms))
@@ -80,7 +80,7 @@ def test_each_policy_does_its_own_and_both_do_both(
     assert (compacted.log_start_offset, compacted.log_end_offset) == (2 * oldest, 2 * DAYS)
     expected = {A0: compacted._log.segments.active.base_offset} if COMPACT in policy else {}
     assert cleaning.checkpoint() == expected
-    # What has been compacted is as old as before.
+    # Compaction does not change the age of records.
     world.timers.now_ms += 2 * DAY_MS
     world.settle(2 * RETENTION_FIRST)
     oldest = 5 if DELETE in policy else 0

@@ -1,5 +1,5 @@
-"""A pass in a process of its own does what the same pass does in steps, and ends with its broker or
-before."""
+"""A pass in its own process has the same result as a pass in steps, and ends no later than its
+broker."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from oncelog_server.storage.files import StorageError
 
 DEADLINE_S = 60.0
 CONFIG = LogConfig(cleanup_policy=frozenset({COMPACT}), segment_bytes=1)
-# One that gives way to all others has no turn at all where they are always busy.
+# A process of low priority would get no time at all on a busy machine.
 LIMITS = CleaningLimits(io_buffer_bytes=1_000, gives_way=False)
 
 
 class Heard:
-    """A listener that keeps what it hears; after each segment it has itself paused for a while."""
+    """A listener that records its events. It pauses for a while after each segment."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -69,7 +69,7 @@ class Heard:
 
 
 def job_in(folder: Path, *, segments: int = 3, limits: CleaningLimits | None = None) -> CleaningJob:
-    """Closed segments of 50 batches with keys that repeat."""
+    """Closed segments of 50 batches, with repeated keys."""
     sources = []
     offset = 0
     for _ in range(segments):

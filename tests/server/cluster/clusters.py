@@ -1,4 +1,4 @@
-"""Clusters to test with: an image, and what the store would make of writes to it."""
+"""Clusters for tests: an image, and the changes that a store would make to it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from oncelog_server.settings.model import Settings
 
 
 class Cluster:
-    """A store without a loop: `apply` does writes one revision after the other."""
+    """A store without an event loop: `apply` applies writes one revision after the other."""
 
     def __init__(self, brokers: Iterable[int] = (1,)) -> None:
         self.entries: dict[str, Entry] = {}
         self.image = ClusterImage()
-        # Topics that the writes were about.
+        # Topics that the writes changed.
         self.names: dict[str, None] = {}
         self.ids = 0
         for broker in brokers:
@@ -51,7 +51,7 @@ class Cluster:
         return topic_id
 
     def apply(self, writes: Sequence[Write]) -> bool:
-        """Whether all of them came in time."""
+        """Apply the writes. Return True if all of them were up to date."""
         for write in writes:
             check_limits(write.compare, write.operations)
             if not all(map(self._holds, write.compare)):

@@ -1,4 +1,4 @@
-"""Leaders are elected out of the replicas in sync, with a new epoch, and by the controller only."""
+"""The controller alone elects leaders, out of the replicas in sync and with a new epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An image is what the store holds, whichever way it was reached; old images never change."""
+"""An image equals the contents of the store, however it was reached; old images never change."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_advancing_is_reading_anew_and_deltas_add_up(
 
 
 class Asked(dict[str, Any]):
-    """Topics, and how many of them were looked at."""
+    """A mapping of topics that counts look-ups."""
 
     looks = 0
 
@@ -214,7 +214,7 @@ class Asked(dict[str, Any]):
 
 
 def test_what_one_change_differs_in_is_found_without_a_look_at_all_topics() -> None:
-    """10,000 of them took 5 ms of the event loop, for every change of any."""
+    """With 10,000 topics this took 5 ms of the event loop for every change."""
     cluster = Cluster()
     for number in range(50):
         cluster.create(f"topic-{number}")

@@ -1,4 +1,4 @@
-"""Deletion of topics: refusals, stale writes, no record left behind."""
+"""Deletion of topics: refusals, stale writes, and no record left behind."""
 
 from __future__ import annotations
 

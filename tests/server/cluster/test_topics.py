@@ -1,4 +1,4 @@
-"""Topics are created, grown, altered and deleted with Kafka's checks, codes and words."""
+"""Topics are created, grown, altered and deleted with Kafka's checks, error codes and messages."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_of_two_requests_for_the_same_topic_one_creates_it(cluster: Cluster) -> 
 
 
 def test_h64_the_topics_of_a_request_have_so_many_partitions_together() -> None:
-    """As Kafka: its limit holds for the request, whatever becomes of single topics."""
+    """As in Kafka, the limit holds for the whole request, also if single topics are refused."""
     check_creation(SETTINGS, [NewTopic("a", 9_998), NewTopic("b"), NewTopic("b", -7)])
     by_hand = NewTopic("a", assignments=tuple((number, (1,)) for number in range(10_000)))
     check_creation(SETTINGS, [by_hand])
@@ -203,7 +203,7 @@ def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
         with pytest.raises(Refused, match=r"oncelog\.max\.partitions") as caught:
             refused()
         assert caught.value.code is ErrorCode.POLICY_VIOLATION
-    # A full cluster leaves groups and transactions as they are.
+    # A full cluster still creates the internal topics of groups and transactions.
     for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
         assert created(internal_topic(cluster.image, settings, name))
     assert cluster.apply(delete_topics(cluster.image, settings, ["many"])[0])
@@ -309,7 +309,8 @@ def test_altered_settings_are_checked_before_the_topic_is_looked_for(cluster: Cl
 
 
 def test_small_segments_that_are_stored_stay_and_new_ones_are_refused(cluster: Cluster) -> None:
-    """An older release has taken them: the topic must open, and its other settings be changed."""
+    """An older release accepted them: the topic must open, and its other settings can be
+    changed."""
     topic = cluster.image.topics["orders"]
     small = {"segment.bytes": "4096"}
     assert cluster.apply([Write((), (topic_put(topic, settings=small),))])
@@ -342,7 +343,7 @@ def test_placement_is_distinct_and_balanced(
 def test_the_record_of_a_partition_is_encoded_once_for_each_assignment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """10,000 partitions of one topic took 60 ms of the event loop."""
+    """With 10,000 partitions this took 60 ms of the event loop."""
     encoded: list[object] = []
     encode = records.encode
 

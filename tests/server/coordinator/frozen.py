@@ -1,4 +1,4 @@
-"""State as values, to compare before and after: a decide function changes nothing."""
+"""State as values, compared before and after a call: a decide function changes nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PLAIN: Final = (str, bytes, int, float, bool, type(None), Enum, type)
 
 
 def frozen(value: object) -> object:
-    """Return `value` with all its parts, by what they hold. A response that is parked is itself, as
-    a function is; a part that was met before is its number."""
+    """Return `value` as nested values. Parked responses and functions are compared by identity; a
+    part that was met before becomes its number."""
     return _frozen(value, {})
 
 
@@ -57,7 +57,7 @@ def _frozen(value: object, met: dict[int, int]) -> object:
 
 
 def reading(shard: object, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return `decide(…)`, which must leave `shard` as it is."""
+    """Return `decide(…)`, and check that it did not change `shard`."""
     before = frozen(shard)
     try:
         return decide(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Effects are values; what each does at which moment is a row of a table."""
+"""Effects are values. A row of a table says what each does at which moment."""
 
 from __future__ import annotations
 

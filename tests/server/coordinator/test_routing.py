@@ -1,4 +1,4 @@
-"""Which partition owns an id, against Java's own numbers."""
+"""The partition of an id, compared with Java's own numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fail point is in the table or an error, springs at its count, and never without the switch."""
+"""A fail point must be in the table. It springs at its count, and never without the switch."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_transaction_record_is_the_step_of_its_state(state: TransactionState, 
         encode_transaction_log_key(TransactionLogKey("t")),
         encode_transaction_log_value(value),
     )
-    # Many transactions decided by one batch are one step.
+    # A batch that decides many transactions is one step.
     assert steps_of(TRANSACTION_STATE, bytes(build_batch([record, record]))) == [step]
 
 
@@ -85,7 +85,7 @@ def test_a_batch_is_data_or_a_groups_offsets_by_its_topic() -> None:
 
 @pytest.mark.parametrize("variable", ["ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS"])
 def test_the_variable_alone_starts_nothing(tmp_path: Path, variable: str) -> None:
-    """No broker breaks by accident: the switch has to be given too."""
+    """The switch is needed too, so that no broker breaks by accident."""
     broker = Oncelog(tmp_path, environment={variable: "before-prepare"})
     assert broker.spawn().wait(60) == 2
     assert "--allow-faults" in broker.said()

@@ -1,4 +1,4 @@
-"""When one Fetch responds at once, and when it waits."""
+"""When a Fetch responds at once, and when it waits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_MS = 500
 
 
 class Reader:
-    """One reader of partitions of a topic, which all hold one batch."""
+    """A reader of a topic's partitions, which all hold one batch."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.timers = ManualTimers()
@@ -46,7 +46,7 @@ class Reader:
         max_wait_ms: int = WAIT_MS,
         also: int | None = None,
     ) -> int | Deferred[int]:
-        """Return the size of what the response has. `also` is one more partition."""
+        """Return the size of the records in the response. `also` is one more partition."""
         asked = [*range(len(self.partitions)), *([] if also is None else [also])]
         steps = fetch(
             [FetchedPartition(PartitionKey("t", index), offset, 10_000) for index in asked],
@@ -75,7 +75,7 @@ def test_enough_is_sent_at_once() -> None:
 
 
 def test_a_reader_does_not_wait_for_more_than_it_takes() -> None:
-    """min_bytes above max_bytes would wait until the time is over."""
+    """With min_bytes above max_bytes it would wait until its timeout."""
     assert Reader().fetch(0, min_bytes=10 * SIZE, max_bytes=SIZE) == SIZE
 
 

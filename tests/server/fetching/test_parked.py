@@ -1,4 +1,4 @@
-"""A Fetch that waits: what wakes it, what does not, and what it leaves behind (L6)."""
+"""A parked Fetch: what wakes it, what does not, and that it leaves nothing behind (L6)."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ def test_when_time_is_up_it_takes_what_there_is() -> None:
     reader.timers.advance(1)
     assert parked.answer.value.size == SIZE
     assert reader.is_released
-    reader.timers.run_soon()  # nothing is left that would answer twice
+    reader.timers.run_soon()  # nothing is left that would respond twice
 
 
 @pytest.mark.parametrize("time_is_up", [True, False])
 def test_a_read_that_fails_fails_its_request_and_leaves_nothing(time_is_up: bool) -> None:
-    """A defect must not leave a client waiting for ever (A5)."""
+    """A defect must not leave a client without a response for ever (A5)."""
     reader = Reader()
     parked = reader.park()
     failures: list[Exception | None] = []

@@ -1,4 +1,5 @@
-"""Many partitions under one limit of bytes (KIP-74); a reader with a log that differs from ours."""
+"""Many partitions under one limit of bytes (KIP-74); a reader with a log that differs from the
+broker's."""
 
 from __future__ import annotations
 
@@ -130,8 +131,7 @@ def test_KIP_595_where_the_logs_part(
 
 
 def test_KIP_320_logs_part_also_where_ours_ends_before_the_position() -> None:
-    """After OFFSET_OUT_OF_RANGE a reader would start again, or move to the end and skip later
-    records."""
+    """Without this, the reader would get OFFSET_OUT_OF_RANGE and reset, or skip later records."""
     partitions = filled(1, 2)
     wanted = [FetchedPartition(key(0), 9, 1_000, last_fetched_epoch=0)]
     (response,) = fetch(partitions, wanted, 1_000).partitions

@@ -1,4 +1,4 @@
-"""Fetch sessions, step by step as KIP-227 says."""
+"""Fetch sessions, step by step as in KIP-227."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_h29_a_stale_session_makes_room() -> None:
     broker.fetch(0, 0, 0)
     broker.fetch(0, 0, 1)
     broker.now_ms = MIN_EVICTION_MS
-    broker.fetch(1, 1)  # used: the other one is the least recently used
+    broker.fetch(1, 1)  # in use: the other session is the least recently used one
     broker.now_ms += 1
     assert broker.fetch(0, 0, 2).session_id == 3
     assert broker.refused(2, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -180,7 +180,7 @@ def test_a_larger_reader_takes_the_place_of_a_smaller_one_that_is_not_young() ->
     broker.fetch(0, 0, 0, 1)
     broker.now_ms = MIN_EVICTION_MS + 1
     broker.fetch(1, 1)
-    broker.fetch(0, 0, 3)  # smaller, but young
-    assert broker.fetch(0, 0, 5, 6).session_id == 0  # no larger than the one that is old
+    broker.fetch(0, 0, 3)  # smaller, but new
+    assert broker.fetch(0, 0, 5, 6).session_id == 0  # no larger than the old one
     assert broker.fetch(0, 0, 5, 6, 7).session_id == 3
     assert broker.refused(1, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

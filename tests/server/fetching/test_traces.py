@@ -90,17 +90,17 @@ class Scenario:
         return self.services.partitions.require(*partition_of(command.word()))
 
     def append(self, command: Command) -> None:
-        """`count` batches."""
+        """Append `count` batches."""
         found = self.partition(command)
         for _ in range(command.number("count", 1)):
             found.append(batch(), now_ms=NOW_MS)
 
     def append_transactional(self, command: Command) -> None:
-        """A batch of a transaction that stays open."""
+        """Append a batch of a transaction that stays open."""
         send(self.partition(command), PRODUCER_ID, 0)
 
     def commit(self, command: Command) -> None:
-        """The marker of that transaction."""
+        """Write the commit marker of that transaction."""
         mark(self.partition(command), PRODUCER_ID)
 
     def lose_leadership(self, command: Command) -> None:
@@ -110,7 +110,7 @@ class Scenario:
         self.partition(command).become_leader(0, 4, (0,), (0,))
 
     def fetch(self, command: Command) -> None:
-        """Fetch with room for `batches`; it does not wait."""
+        """Fetch without waiting, with space for `batches`."""
         session_id, session_epoch = command.take("session", "0/0").split("/")
         max_bytes = command.number("batches", MANY) * SIZE
         version = command.number("version", APIS[fetch.API].latest)

@@ -1,7 +1,7 @@
-"""What a log of `__consumer_offsets` says the offsets are, written from the protocol.
+"""The offsets in a log of `__consumer_offsets`, computed by the protocol's rules.
 
-An offset is what the commit with the highest position says, of those that are plain or whose
-transaction was committed, and that lie behind the partition's last tombstone (I12, KAFKA-5247).
+Plain commits count, and those of committed transactions. Of these, the one with the highest log
+position after the partition's last tombstone is the offset (I12, KAFKA-5247).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = tuple[str, str, int]
 
 
 def audit(log: Sequence[Appended | Marker]) -> tuple[dict[Key, int], dict[tuple[int, Key], int]]:
-    """(committed offset by key, pending offset by producer and key)."""
+    """Return the committed offset by key, and the pending offset by producer and key."""
     commits: dict[Key, list[tuple[int, int, int | None]]] = {}
     for position, entry in enumerate(log):
         if isinstance(entry, Marker):
@@ -47,7 +47,7 @@ def audit(log: Sequence[Appended | Marker]) -> tuple[dict[Key, int], dict[tuple[
 
 
 def decided(log: Sequence[Appended | Marker], position: int, producer_id: int) -> bool | None:
-    """Whether the transaction of a record was committed; None while it is undecided."""
+    """Return True if a record's transaction was committed, None while it is undecided."""
     for entry in log[position:]:
         if isinstance(entry, Marker) and entry.producer_id == producer_id:
             return entry.committed

@@ -1,7 +1,7 @@
-"""A coordinator runtime in memory: appends records to a list, replays them, releases answers.
+"""A coordinator runtime in memory: appends records to a list, replays them, releases responses.
 
-Numbers are time. Every answer is encoded in its version as it leaves, so that none can be given
-that the wire cannot carry. Commits can be held back, and appends made to fail.
+Time is a number. Every response is encoded in its version, so that one that does not fit fails the
+test. Commits can be held back, and appends can fail.
 """
 
 from __future__ import annotations
@@ -77,29 +77,29 @@ Commit = tuple[str, int, int]  # (topic, partition, offset)
 
 @dataclass
 class Driver:
-    """`log` outlives a `crash`, as the file does."""
+    """`log` survives a `crash`, as the file does."""
 
     config: GroupConfig = field(default_factory=GroupConfig)
     now_ms: int = 1_000
     log: list[Appended | Marker] = field(default_factory=list)
-    # The code every append fails with, until it is taken away.
+    # Error code of every append, until it is removed.
     append_error: int | None = None
     # Commits wait for `release_commits`.
     holds_commits: bool = False
-    # False where the state is too large to compare it around each decision.
+    # False if the state is too large to compare it around each decision.
     compares: bool = True
     effects: EffectTable[GroupShard] = field(default_factory=lambda: EFFECTS)
 
     def __post_init__(self) -> None:
         self._names = 0
-        # For each decision whose commit is held: what happens with it, and what if that fails.
+        # For each decision with a held commit: the callbacks for success and failure.
         self._held: list[tuple[Callable[[], None], Callable[[int], None]]] = []
         self.shard = self.load()
 
     # --- the log
 
     def load(self) -> GroupShard:
-        """A shard that has replayed the log."""
+        """Return a shard that has replayed the log."""
         shard = GroupShard(self.config, new_member_id=self._new_member_id)
         for offset, entry in enumerate(self.log):
             replay(shard, entry, offset)
@@ -107,7 +107,7 @@ class Driver:
         return shard
 
     def crash(self) -> None:
-        """The process is gone, and another one loads the log."""
+        """End the process, and load the log in another one."""
         self._held.clear()
         self.shard = self.load()
 
@@ -118,14 +118,14 @@ class Driver:
     def decide(
         self, decide: Callable[[Q, Caller], Decision[R]], request: Q, caller: Caller
     ) -> Decision[R]:
-        """A decision that only reads."""
+        """Make a decision, and check that it changes nothing."""
         self.shard.table.latest = caller
         if not self.compares:
             return decide(request, caller)
         return reading(self.shard, decide, request, caller)
 
     def run(self, decision: Decision[R], version: int | None = None) -> Deferred[R]:
-        """What the runtime does with a decision."""
+        """Do with a decision what the runtime does."""
         answer: Deferred[R] = Deferred()
         if version is not None:
             answer.on_complete(partial(_encode, version))
@@ -171,18 +171,18 @@ class Driver:
         return list(self.groups.items()) if self.compares else []
 
     def append(self, entry: Appended | Marker) -> None:
-        """At the end of the log, and replayed at once."""
+        """Append at the end of the log, and replay at once."""
         self.log.append(entry)
         replay(self.shard, entry, len(self.log) - 1)
 
     def release_commits(self) -> None:
-        """The high watermark reaches the end of the log."""
+        """Move the high watermark to the end of the log."""
         held, self._held = self._held, []
         for release, _ in held:
             release()
 
     def lose_leadership(self) -> None:
-        """Another broker leads the partition, and what was not committed never will be."""
+        """Let another broker lead the partition: uncommitted records will never be committed."""
         self.shard.on_unloaded()
         self.fail_commits(6)
 
@@ -207,7 +207,7 @@ class Driver:
         self.now_ms = end_ms
 
     def expire(self) -> list[Decision[None]]:
-        """Decide and run what is due now. Returns the decisions."""
+        """Decide and run everything due now. Return the decisions."""
         decisions = []
         for decide in self.shard.due(self.now_ms, self.wall_ms):
             decision = reading(self.shard, decide) if self.compares else decide()
@@ -258,7 +258,7 @@ class Driver:
         return self.run(decision, version)
 
     def join_twice(self, **options: Any) -> Deferred[JoinGroupResponse]:
-        """As clients since KIP-394 do: ask for a member id, then join with it."""
+        """Join as clients do since KIP-394: get a member id, then join with it."""
         first = self.join(**options).value
         assert first.error_code == 79
         return self.join(first.member_id, **options)
@@ -335,7 +335,7 @@ class Driver:
         retention_ms: int = -1,
         version: int = 9,
     ) -> list[int]:
-        """The code of each partition."""
+        """Return the error code of each partition."""
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=generation_id,
@@ -371,7 +371,7 @@ class Driver:
         metadata: Mapping[Commit, str] | None = None,
         version: int = 5,
     ) -> list[int]:
-        """The code of each partition."""
+        """Return the error code of each partition."""
         request = TxnOffsetCommitRequest(
             transactional_id="t",
             group_id=group,
@@ -412,13 +412,13 @@ class Driver:
         return decisions
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """The marker arrives in this partition."""
+        """Write the marker to this partition."""
         self.append(Marker(producer_id, committed))
 
     def fetch(
         self, topic: str, partition: int, *, group: str = GROUP, require_stable: bool = False
     ) -> tuple[int, int]:
-        """(committed offset, code) of one partition."""
+        """Return (committed offset, error code) of one partition."""
         request = OffsetFetchRequestGroup(
             group_id=group,
             topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])],
@@ -429,7 +429,7 @@ class Driver:
         (found,) = self.run(decision).value.topics[0].partitions
         return found.committed_offset, found.error_code
 
-    # --- looking
+    # --- reading
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
@@ -442,7 +442,7 @@ class Driver:
         return found.state if (found := self.groups.get(group)) else GroupState.DEAD
 
     def stable_group(self, *names: str, **options: Any) -> tuple[int, list[str]]:
-        """A group with a member for each client id, stable. Returns generation and member ids."""
+        """Return a stable group with a member for each client id: generation and member ids."""
         joins = [self.join_twice(client_id=name, **options) for name in names]
         while not joins[0].done:
             self.advance(1_000)
@@ -466,14 +466,14 @@ class Driver:
 
 
 def groups_of(shard: GroupShard) -> dict[str, ClassicGroup]:
-    """All its groups, which are of the classic protocol."""
+    """Return all groups, as classic ones."""
     return {
         name: group for name, group in shard.table.groups.items() if isinstance(group, ClassicGroup)
     }
 
 
 def _is_emptied(record: CoordinatorRecord) -> bool:
-    """Whether it says that a group has lost its last member."""
+    """Return True if an effect says that a group has lost its last member."""
     if record.value is None or not isinstance(decode_key(record.key), GroupMetadataKey):
         return False
     value = decode_group_metadata_value(record.value)

@@ -1,4 +1,4 @@
-"""What lies in a log of `__consumer_offsets`, and how a shard gets it."""
+"""The entries of a log of `__consumer_offsets`, and their replay in a shard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oncelog_server.group.shard import GroupShard
 
 @dataclass(frozen=True)
 class Appended:
-    """A record as it lies in the log."""
+    """A record in the log."""
 
     record: CoordinatorRecord
     transaction: TransactionOfRecords | None
@@ -22,14 +22,14 @@ class Appended:
 
 @dataclass(frozen=True)
 class Marker:
-    """The end of a transaction as it lies in the log."""
+    """A transaction marker in the log."""
 
     producer_id: int
     committed: bool
 
 
 def replay(shard: GroupShard, entry: Appended | Marker, offset: int) -> None:
-    """One entry of the log, live or at load."""
+    """Replay one entry of the log, live or while loading."""
     if isinstance(entry, Marker):
         shard.replay_marker(entry.producer_id, 0, committed=entry.committed)
     else:
@@ -37,5 +37,5 @@ def replay(shard: GroupShard, entry: Appended | Marker, offset: int) -> None:
 
 
 def subscription(*topics: str) -> bytes:
-    """A consumer's metadata, version 0."""
+    """Return a consumer's metadata, version 0."""
     return encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 0)

@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetDelete: which members may write, and what is written."""
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: which members may write, and the records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.server.group.entries import Appended, subscription
 
 
 def last_value(driver: Driver) -> tuple[int, OffsetCommitValue]:
-    """(version, value) of the last record."""
+    """Return (version, value) of the last record."""
     entry = driver.log[-1]
     assert isinstance(entry, Appended)
     assert entry.record.value is not None
@@ -186,7 +186,7 @@ def test_a_commit_is_answered_when_it_is_committed() -> None:
     driver = Driver(holds_commits=True)
     request = OffsetCommitRequest(group_id=GROUP)
     answer = driver.run(driver.shard.offset_commit(request, driver.caller(9)))
-    assert answer.done  # Nothing to write, nothing to wait for.
+    assert answer.done  # Nothing to write, so nothing to wait for.
     topic = OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition()])
     request = OffsetCommitRequest(group_id=GROUP, topics=[topic])
     answer = driver.run(driver.shard.offset_commit(request, driver.caller(9)))

@@ -18,7 +18,7 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 def many_groups() -> Driver:
-    """Each with a committed offset, and so one that is kept."""
+    """Create groups with a committed offset each, so that they are kept."""
     driver = Driver(compares=False)
     for number in range(MANY):
         assert driver.commit(("t", 0, 5), group=f"consumer-group-{number:08d}") == [0]
@@ -28,7 +28,7 @@ def many_groups() -> Driver:
 
 
 def many_members() -> tuple[Driver, list[object]]:
-    """As many as one group takes, and the responses they wait for; the rest is refused."""
+    """Fill a group with members, and return their parked responses. Further members are refused."""
     driver = Driver(compares=False)
     parked: list[object] = []
     refused = 0
@@ -53,12 +53,12 @@ def test_h61_a_hundred_thousand_groups_take_two_kibibytes_each() -> None:
 
 @needs_proc
 def test_h61_of_a_hundred_thousand_members_a_group_takes_what_its_memory_allows() -> None:
-    """`group.max.size` is no limit by default, as in Kafka; 32 MiB for a group are."""
+    """`group.max.size` is unlimited by default, as in Kafka; a group is limited to 32 MiB."""
     assert resident_growth(many_members) < 64 * MIB
 
 
 def test_h61_a_group_of_so_many_tells_the_next_one_and_those_in_it_go_on() -> None:
-    """Members in time make a generation; a member that comes too late may come back later."""
+    """Members that join in time form a generation; a member that is late may retry later."""
     driver, _ = many_members()
     group = driver.groups[GROUP]
     driver.advance(driver.config.group_initial_rebalance_delay_ms)

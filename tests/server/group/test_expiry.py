@@ -1,4 +1,4 @@
-"""Offsets that expire, those that never do, and how much is done at once."""
+"""Offsets that expire, those that never do, and the amount of work at a time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_offsets_of_a_group_expire_by_when_it_became_empty() -> None:
     generation_id, (member,) = driver.stable_group("a", session_ms=600_000)
     driver.commit(("t", 0, 1), member_id=member, generation_id=generation_id)
     keep_alive(driver, 2 * HOUR_MS, generation_id, member)
-    assert driver.fetch("t", 0) == (-1, 0)  # No member is subscribed to it.
+    assert driver.fetch("t", 0) == (-1, 0)  # No member is subscribed to the topic.
     driver.commit(("t", 0, 2), member_id=member, generation_id=generation_id)
     driver.leave(member)
     driver.advance(HOUR_MS - CHECK_MS)
@@ -120,7 +120,8 @@ def test_a_group_that_never_committed_goes_once_it_is_empty() -> None:
     driver = retention()
     given = driver.join(session_ms=1_500_000).value
     driver.advance(CHECK_MS)
-    assert driver.state() is GroupState.EMPTY  # A member id is out: it may still come.
+    # A member id was assigned: its member may still join.
+    assert driver.state() is GroupState.EMPTY
     assert given.error_code == 79
     driver.advance(3 * CHECK_MS)
     assert driver.state() is GroupState.DEAD

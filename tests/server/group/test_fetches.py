@@ -1,4 +1,4 @@
-"""OffsetFetch: one group at a time, and the forms of all versions around it."""
+"""OffsetFetch: one group at a time, and the request's form in each version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPIC_ID = b"\1" * 16
 
 
 def asked(version: int, *, everything: bool = False) -> OffsetFetchRequest:
-    """Partitions 0 and 1 of topic t, or all."""
+    """Return a request for partitions 0 and 1 of topic t, or for all."""
     if version < 8:
         topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
         return OffsetFetchRequest(group_id=GROUP, topics=None if everything else topics)
@@ -34,7 +34,7 @@ def asked(version: int, *, everything: bool = False) -> OffsetFetchRequest:
 
 
 def fetch(driver: Driver, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-    """What a handler makes of the shard's answers."""
+    """Return the response that a handler makes from the shard's."""
     groups = [
         driver.run(driver.shard.offset_fetch(group, require_stable=request.require_stable)).value
         for group in groups_asked_for(request, version)
@@ -45,7 +45,7 @@ def fetch(driver: Driver, request: OffsetFetchRequest, version: int) -> OffsetFe
 
 
 def shown(response: OffsetFetchResponse, version: int) -> list[tuple[int, int, str | None, int]]:
-    """(partition, offset, metadata, code) of everything in it."""
+    """Return (partition, offset, metadata, error code) of each row."""
     if version < 8:
         return [
             (found.partition_index, found.committed_offset, found.metadata, found.error_code)
@@ -127,7 +127,7 @@ def test_unstable_partitions_are_answered_one_by_one() -> None:
 
 
 def test_a_response_about_very_many_partitions_is_made_in_steps() -> None:
-    """5,000 of them took 15 ms of the event loop."""
+    """With 5,000 partitions this took 15 ms of the event loop."""
     rows = [OffsetFetchResponsePartitions(number, 7, metadata="") for number in range(3 * SMALL)]
     group = OffsetFetchResponseGroup(
         group_id=GROUP, topics=[OffsetFetchResponseTopics(name="wide", partitions=rows)]

@@ -1,4 +1,4 @@
-"""Offsets, commits, expiry and listings know groups by their protocol, not by their class."""
+"""Offsets, commits, expiry and listings use the `Group` protocol of a group, never its class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from oncelog_server.group.group import Group
 from tests.harness.repository import imported_modules
 
 FOLDER = Path(oncelog_server.group.__file__).parent
-# The maker of groups, and the metric that shows a zero for each state of classic groups.
+# Exempt: the module that creates groups, and the metric that shows a zero for each state of classic
+# groups.
 MAY_NAME_CLASSIC = {"shard.py", "views.py"}
 
 

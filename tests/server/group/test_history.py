@@ -1,4 +1,4 @@
-"""What a group reports of a refusal: why, since when, and the client of the request."""
+"""A group's reasons for a refusal: the cause, the time, and the client that caused it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNKNOWN_MEMBER, OLDER = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATIO
 def dismissal(
     driver: Driver, member_id: str, generation_id: int, instance: str | None = None
 ) -> Dismissal | None:
-    """Why a TxnOffsetCommit is refused."""
+    """Return the reason for which a TxnOffsetCommit is refused."""
     return driver.shard.dismissal(
         TxnOffsetCommitRequest(
             transactional_id="t",
@@ -41,7 +41,7 @@ def dismissal(
 
 
 def alone(driver: Driver, client_id: str = "client", **options: Any) -> tuple[str, int]:
-    """The only member of a group, and its generation, after the initial delay."""
+    """Return the only member of a group and its generation, after the initial delay."""
     answer = driver.join(version=3, client_id=client_id, **options)
     driver.advance(driver.config.group_initial_rebalance_delay_ms)
     joined = answer.value
@@ -57,7 +57,7 @@ def test_an_id_in_the_group_is_not_dismissed() -> None:
 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_a_newer_generation_names_the_client_that_began_it(crashes: bool) -> None:
-    """After a restart its time is still known, by the record; its client is not."""
+    """After a restart the time is still known from the record, the client is not."""
     driver = Driver()
     member, generation = alone(driver, "first")
     driver.advance(500)
@@ -138,7 +138,7 @@ def test_a_member_that_lost_its_instance_id_learns_which_one_has_it() -> None:
     driver.join(version=5, instance="i", client_id="second")
     replaced = Dismissal(Why.REPLACED, driver.wall_ms, Requester("second", HOST))
     assert dismissal(driver, member, generation, "i") == replaced
-    # After a restart that it was replaced still follows from the code.
+    # After a restart the error code still says that it was replaced.
     driver.crash()
     assert dismissal(driver, member, generation, "i") == Dismissal(Why.REPLACED)
 

@@ -1,4 +1,4 @@
-"""Offsets are what the log says they are, live and after any crash (I12)."""
+"""Offsets equal those in the log, live and after any crash (I12)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class OffsetsOfGroups(RuleBasedStateMachine):
 
     @rule(group=groups)
     def delete_group(self, group: str) -> None:
-        """O10: not while a transaction may still commit an offset of it."""
+        """O10: not while a transaction may still commit an offset of the group."""
         pending = self.driver.shard.table.offsets.is_group_in_transaction(group)
         (result,) = self.driver.delete(group).value
         assert not pending or result.error_code == 68
@@ -102,7 +102,7 @@ class OffsetsOfGroups(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1_000, 700_000, 2 * HOUR_MS]))
     def advance(self, ms: int) -> None:
-        """O4: what transactions hold is there afterwards."""
+        """O4: expiry does not remove offsets that a transaction holds."""
         _, pending = audit(self.driver.log)
         self.driver.advance(ms)
         assert audit(self.driver.log)[1] == pending

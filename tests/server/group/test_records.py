@@ -1,4 +1,4 @@
-"""The records as Kafka writes them, and groups as they are loaded from them."""
+"""Records in Kafka's format, and groups that are loaded from them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.server.group.entries import Appended, subscription
 
 
 def group_values(driver: Driver) -> list[GroupMetadataValue | None]:
-    """The values of all group records in the log."""
+    """Return the values of all group records in the log."""
     records = [entry.record for entry in driver.log if isinstance(entry, Appended)]
     return [
         None if record.value is None else decode_group_metadata_value(record.value)
@@ -110,7 +110,7 @@ def test_old_values_without_a_rebalance_timeout_load_with_the_session_timeout() 
     group = groups_of(loading)[GROUP]
     assert group.state is GroupState.STABLE
     assert group.members["m"].rebalance_timeout_ms == 7_000
-    # A leader that is no member would lead no group.
+    # A leader that is not a member could not lead the group.
     assert group.leader_id == "m"
 
 

@@ -1,4 +1,5 @@
-"""The heap of timers: exact whatever is moved, cancelled or set again, and bounded by its keys."""
+"""The heap of timers stays exact after any move, cancellation or reset, and its size is bounded by
+its keys."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ SHOWN: EffectTexts = {
 
 
 class Scenario:
-    """A coordinator of the group `g`. Time passes, timer by timer, where the trace says so."""
+    """A coordinator of the group `g`. Time passes, timer by timer, by commands of the trace."""
 
     def __init__(self) -> None:
         self.trace = Trace()
@@ -203,7 +203,7 @@ class Scenario:
         self.trace.add(f"response to heartbeat of {member_id}: {code(error_code)}")
 
     def leave(self, command: Command) -> None:
-        """LeaveGroup v5; with `instance`, by an administrator."""
+        """LeaveGroup v5; with `instance` from an administrator."""
         instance = command.take("instance", "")
         answer = self.driver.leave(*command.all_words(), instances=[instance] if instance else [])
         self.trace.response("leave", answer, leave_text)

@@ -1,4 +1,4 @@
-"""Offsets inside transactions: the scenarios O1 to O11, as far as the group's side decides them."""
+"""Offsets in transactions: the group's side of scenarios O1 to O11."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.server.group.driver import GROUP, Driver
 
 
 def both(driver: Driver, topic: str, partition: int) -> set[tuple[int, int]]:
-    """What is fetched now, and what is fetched after a restart."""
+    """Return what is fetched now, and after a restart."""
     before = driver.fetch(topic, partition)
     driver.crash()
     return {before, driver.fetch(topic, partition)}
@@ -29,7 +29,7 @@ def test_O1_a_pending_offset_is_unstable_with_require_stable_and_unseen_without(
     driver.txn_commit(7, ("t", 0, 10))
     assert driver.fetch("t", 0, require_stable=True) == (-1, 88)
     assert driver.fetch("t", 0) == (5, 0)
-    # Its neighbours are not.
+    # Offsets beside it are not affected.
     assert driver.fetch("t", 1, require_stable=True) == (-1, 0)
 
 
@@ -90,7 +90,7 @@ def test_O4_a_sweep_of_expired_offsets_takes_nothing_a_transaction_holds() -> No
 
 @pytest.mark.parametrize("code", [47, 48, 120])
 def test_O5_O6_a_refused_append_stages_nothing(code: int) -> None:
-    # The log refuses it: no transaction is open there, or the epoch is fenced.
+    # The log refuses it: it has no open transaction of this producer, or the epoch is fenced.
     driver = Driver()
     driver.commit(("t", 0, 5))
     driver.append_error = code
@@ -195,7 +195,7 @@ def test_another_producer_with_an_offset_of_the_same_partition_is_known() -> Non
 
     assert others(8, 1) == {7}
     assert others(8, 2) == others(7, 1) == frozenset()
-    # A commit that is refused is no competitor.
+    # A refused commit does not compete.
     assert others(8, 1, generation_id=5) == frozenset()
     driver.end_transaction(7, committed=True)
     assert others(8, 1) == frozenset()

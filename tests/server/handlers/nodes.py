@@ -1,4 +1,4 @@
-"""A broker without a network or logs: its metadata is real, on the simulator's store."""
+"""A broker without a network or logs, with real metadata in the simulator's store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEADLINE_S = 30
 
 
 class StillClock:
-    """Both clocks, which do not go on."""
+    """Both clocks, which stand still."""
 
     def now_ms(self) -> int:
         return NOW_MS
@@ -43,7 +43,7 @@ class StillClock:
 
 
 class Denying:
-    """Allows all but some operations on some resources."""
+    """An authorizer that allows all but some operations on some resources."""
 
     def __init__(self, *denied: tuple[Operation, str]) -> None:
         self._denied = set(denied)
@@ -121,7 +121,8 @@ async def ask(
     version: int | None = None,
     listener: str = "PLAINTEXT",
 ) -> Any:
-    """The response as the client gets it: everything goes over the wire in that version."""
+    """Return the response as the client gets it: request and response are encoded in that
+    version."""
     if version is None:
         version = APIS[handler.API].latest
     api = APIS[handler.API]

@@ -1,5 +1,4 @@
-"""Every handler asks whether the client may, before it looks at anything else, and says no as Kafka
-does."""
+"""Every handler checks the client's rights before anything else, and refuses as Kafka does."""
 
 from __future__ import annotations
 
@@ -105,7 +104,7 @@ Right = tuple[Operation, ResourceType]
 
 
 class Granting:
-    """Allows these rights on every resource of the kind, and nothing else."""
+    """An authorizer that allows these rights on every resource of the kind, and nothing else."""
 
     def __init__(self, *rights: Right) -> None:
         self._rights = rights
@@ -118,7 +117,7 @@ class Granting:
 
 
 class Untouched:
-    """A part of the broker that no client without the rights may reach."""
+    """A part of the broker that a client without rights must never reach."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def reached(*arguments: Any, **settings: Any) -> None:
@@ -165,8 +164,8 @@ class Transactions(Untouched):
 
 @dataclass(frozen=True)
 class Denial:
-    """A request about a topic by a client that has only the rights `granted`, and the one code
-    (beside NONE) in its response."""
+    """A request about a topic by a client with only the rights `granted`, and the only error code
+    in its response."""
 
     api: ApiKey
     request: Callable[[str], Any]
@@ -208,7 +207,7 @@ DENIALS: Final = [
     Denial(K.DESCRIBE_GROUPS, describe_groups_request, GROUP_DENIED),
     Denial(K.DELETE_GROUPS, delete_groups_request, GROUP_DENIED),
     Denial(K.OFFSET_COMMIT, commit_request, GROUP_DENIED, (READ_TOPIC,), 9),
-    # The coordinator is not asked, so that the member's session is not renewed (B7).
+    # The coordinator is not called, so the member's session is not renewed (B7).
     Denial(K.OFFSET_COMMIT, commit_request, TOPIC_DENIED, (READ_GROUP,), 9),
     Denial(K.OFFSET_FETCH, offset_fetch_request, GROUP_DENIED, (DESCRIBE_TOPIC,), 9),
     Denial(K.OFFSET_DELETE, offset_delete_request, GROUP_DENIED, (READ_TOPIC,)),
@@ -239,7 +238,7 @@ DENIALS: Final = [
     Denial(K.LIST_CONFIG_RESOURCES, list_resources_request, CLUSTER_DENIED),
     Denial(K.WRITE_TXN_MARKERS, markers_request, CLUSTER_DENIED, (WRITE_ID,)),
 ]
-# Answered to every client: nothing in it is a secret, or the secret part is left out.
+# Every client gets a response: it has no secrets, or they are left out.
 OPEN: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.DESCRIBE_CLUSTER,
@@ -272,7 +271,7 @@ async def broker_granting(*rights: Right) -> AsyncIterator[BrokerServices]:
 async def test_a_client_without_the_right_learns_and_changes_nothing(
     denial: Denial, topic: str
 ) -> None:
-    """Not even whether the topic exists: the responses are the same."""
+    """The responses are the same whether the topic exists or not."""
     async with broker_granting(*denial.granted) as services:
         before = services.metadata.image
         response = await ask(HANDLERS[denial.api], services, denial.request(topic), denial.version)
@@ -304,7 +303,7 @@ async def test_very_many_transactional_ids_are_listed_in_turns() -> None:
 
 
 async def transactional_ids(services: BrokerServices, *ids: str) -> list[str]:
-    """What is listed of a coordinator that has these, or one named `id`."""
+    """Return the list of a coordinator that has these ids, or the one named `id`."""
     listing: Any = Transactions(*(ids or ("id",)))
     services = replace(services, transactions=listing)
     request = list_transactions_request(TOPIC)
@@ -341,7 +340,7 @@ class Counting(Granting):
 async def test_a_request_asks_once_for_each_topic(
     api: ApiKey, rights: tuple[Right, ...], partitions: int
 ) -> None:
-    """Also if it has very many partitions, and whether the client may or not."""
+    """Also with very many partitions, and with either verdict."""
     authorizer = Counting(*rights)
     async with broker_granting() as services:
         services = replace(services, authorizer=authorizer)
@@ -359,7 +358,7 @@ async def test_a_request_asks_once_for_each_topic(
 
 
 def test_handlers_ask_for_rights_through_their_request_alone() -> None:
-    """One place decides, and with it which session the authorizer sees."""
+    """A single place decides, and chooses the session that the authorizer sees."""
     for path in Path(handlers.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             named = node.attr if isinstance(node, ast.Attribute) else ""
@@ -408,7 +407,7 @@ async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
         response = await ask(
             HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH], services, epoch_request(TOPIC)
         )
-        # Allowed: and then the log is not there in this test.
+        # Allowed: then the log is missing in this test.
         assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -418,12 +417,12 @@ async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
 async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
     request_about: Callable[[str], Any], switched_on: bool, may: bool
 ) -> None:
-    """KIP-939: one code for both, and no state."""
+    """KIP-939: both cases have the same error code, and nothing is changed."""
     rights = (WRITE_ID, (Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID))
     settings = Settings(transaction_two_phase_commit_enable=switched_on)
     async with broker(settings, Granting(*rights[: 1 + may])) as services:
         services = without_internal_topics(services)
         response = await ask(HANDLERS[ApiKey.INIT_PRODUCER_ID], services, request_about(TOPIC))
-    # A client with the right meets a broker that is no coordinator.
+    # A client with the right reaches a broker that is no coordinator.
     allowed = switched_on and may
     assert response.error_code == (ErrorCode.NOT_COORDINATOR if allowed else ID_DENIED)

@@ -75,8 +75,8 @@ async def test_only_what_is_asked_for() -> None:
 
 
 async def test_what_is_asked_again_is_answered_once() -> None:
-    """A resource of 10 bytes must not fetch 41 KB each time it is named. Other keys of it are
-    another question."""
+    """A resource of 10 bytes must not get 41 KB each time it is repeated. A request for other keys
+    of it is a different one."""
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
         this = str(services.broker_id)

@@ -1,4 +1,4 @@
-"""DeleteRecords is answered when the new start outlives the process."""
+"""The response to DeleteRecords comes once the new start survives the process."""
 
 from __future__ import annotations
 

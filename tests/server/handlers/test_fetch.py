@@ -1,4 +1,4 @@
-"""Fetch tells where a partition has moved to, and notices topics that go while it waits."""
+"""Fetch returns the new leader of a moved partition, and notices deleted topics during its wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch over a session (KIP-227): partitions take turns where a response has no room for all."""
+"""Fetch with a session (KIP-227): partitions take turns if a response has no space for all."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Reader:
         )
 
     def fetch(self, max_bytes: int, *, isolation: int = 0) -> dict[int, Any]:
-        """The partitions in the response, and the positions behind what it has of each."""
+        """Return the partitions in the response, and the next positions."""
         request = self.request(max_bytes, isolation=isolation)
         response = fetch.handle(self.services, context(self.services, fetch.API, VERSION), request)
         assert isinstance(response, FetchResponse)
@@ -99,7 +99,7 @@ async def test_a_busy_partition_does_not_keep_the_others_from_being_read(
     reader = Reader(services)
     given = []
     for _ in range(6):
-        # Room for one batch, which the busy partition could always take.
+        # Space for one batch, which the busy partition alone could always fill.
         rows = reader.fetch(SIZE)
         given += [number for number, row in rows.items() if row.records]
     assert given == [BUSY, QUIET, LAST, BUSY, QUIET, LAST]
@@ -150,14 +150,14 @@ async def test_a_response_of_a_session_has_what_moved_and_nothing_else(
     rows = reader.fetch(10_000, isolation=1)
     assert set(rows) == {QUIET}
     assert reader.positions == {BUSY: 0, QUIET: 2, LAST: 0}
-    fill(services, LAST, 1)  # behind the open transaction: the high watermark alone moves
+    fill(services, LAST, 1)  # after the open transaction: only the high watermark moves
     rows = reader.fetch(10_000, isolation=1)
     assert set(rows) == {LAST}
     assert not rows[LAST].records
     assert reader.fetch(10_000, isolation=1) == {}
 
 
-# --- limits of a request that meet
+# --- combined limits of a request
 
 
 def waiting(services: BrokerServices, *, min_bytes: int, max_bytes: int) -> Any:

@@ -1,4 +1,5 @@
-"""Requests of group transactions and group commits: what is refused before any coordinator."""
+"""Requests of group transactions and group commits that are refused before any coordinator is
+called."""
 
 from __future__ import annotations
 
@@ -126,7 +127,8 @@ async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
 
 
 async def test_an_older_generation_of_a_live_group_is_reported() -> None:
-    """By the group's own coordinator: it names no producer, and perhaps no id that exists."""
+    """The group's own coordinator reports it: the request names no producer, and perhaps an unknown
+    id."""
     world = World()
     decided = world.groups.run("g", lambda shard: shard.join_group(JOIN, CALLER))
     world.settle(3_000)

@@ -1,4 +1,4 @@
-"""Internal topics: the error of a request that names one, before anything is done."""
+"""Requests that name an internal topic get an error before anything is done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.server.handlers.requests import add_by_broker, add_by_client
 async def test_the_partitions_of_an_internal_topic_stay_as_many_as_they_are(
     topic: str, version: int
 ) -> None:
-    """Every group and every transactional id is in the partition that their number says."""
+    """The hash of a group or a transactional id modulo their number is its partition."""
     async with broker() as services:
         count = len((await services.metadata.create_missing_topic(topic)).partitions)
         for wanted in (count + 1, count):

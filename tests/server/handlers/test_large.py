@@ -1,4 +1,5 @@
-"""Requests about very many things: answered whole, in slices, with others in between (H30)."""
+"""Requests with very many elements: complete responses, made in slices, with other requests in
+between (H30)."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ from tests.server.manual_timers import ManualTimers
 from tests.server.test_replica_manager import life
 
 COUNT = 3 * SMALL
-# A test's machine takes so many steps in a turn, of which each is a part of a Produce.
+# The number of steps in a turn of this test's loop. Each step is a part of a Produce.
 PARTS_OF_A_TURN = 5
 ALL = Settings().oncelog_max_partitions
 
@@ -92,7 +93,7 @@ async def test_a_large_request_is_answered_in_slices(at: int) -> None:
             await services.metadata.create_topics(names)
         timers = ManualTimers()
 
-        def monotonic_ms() -> int:  # each look at the clock takes a while: a slow machine
+        def monotonic_ms() -> int:  # each reading of the clock takes time, as on a slow machine
             timers.now_ms += 1
             return timers.now_ms
 
@@ -127,7 +128,7 @@ class CountedRights(AllowAll):
         return True
 
 
-# Handler, a request about one thing, the array that grows, version.
+# Handler, a request for one element, the array that grows, version.
 WIDE = [
     (describe_groups, requests_about.describe_groups_request, "groups", 6),
     (delete_topics, requests_about.delete_request, "topics", 6),
@@ -149,14 +150,14 @@ WIDE = [
 async def test_a_wide_request_is_work_for_slices(
     handler: Any, about: Callable[[str], Any], array: str, version: int
 ) -> None:
-    """Others have their turn between its steps, from the first on."""
+    """Others have their turn between its steps, from the first step on."""
     request = copy(about("t"))
     setattr(request, array, getattr(request, array) * COUNT)
     rights = CountedRights()
     async with broker(authorizer=rights) as services:
         work = handler.handle(services, context(services, handler.API, version), request)
         assert isinstance(work, GeneratorType)
-        # A broker that adds partitions for a client needs a right for the request as a whole.
+        # A broker that adds partitions for a client needs one right for the whole request.
         assert rights.asked <= 1
 
 
@@ -173,7 +174,7 @@ async def test_what_is_described_already_is_a_step_too() -> None:
 
 
 def test_a_request_may_name_every_partition_there_may_be() -> None:
-    """In as many topics: a reader of all of them is not cut off (B11)."""
+    """Each in its own topic: a reader of all of them is served (B11)."""
     place = FetchTopic(topic="t", partitions=[FetchPartition()])
     offset = ListOffsetsTopic("t", [ListOffsetsPartition()])
     for handler, request in (
@@ -217,7 +218,7 @@ async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_p
 
 
 def test_partitions_that_are_added_to_a_transaction_are_collected_in_steps() -> None:
-    """Of 5,000, a fifth of all that the request took was one step."""
+    """For 5,000 partitions, a fifth of the request's time was a single step."""
     calls = Calls()
     wide = AddPartitionsToTxnTopic("wide", [*range(COUNT)])
     assert len(at_its_end(calls.counted(add_partitions_to_txn._partitions([wide])))) == COUNT

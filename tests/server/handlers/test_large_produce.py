@@ -1,5 +1,5 @@
-"""A Produce over very many partitions leaves the loop to others, and stays what it was: complete,
-in order, and with no append to a transaction that has ended."""
+"""A Produce to very many partitions leaves the loop to others. It stays complete and in order, and
+appends nothing to a transaction that has ended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COUNT = SMALL + SMALL // 2
 SESSION = Session(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 # The first version in which the broker adds the partitions to the transaction.
 ADDING = produce.ADDS_PARTITIONS_SINCE
-# Of one step; all appends together call some sixty of each.
+# Maximum number of calls in a step; all appends together make some sixty each.
 MOST_CALLS = 10 * COUNT
 
 
@@ -72,7 +72,8 @@ def framed(asked: ProduceRequest, version: int) -> bytearray:
 
 
 def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -> EncodedResponse:
-    """As it comes over a connection: its bytes are in a buffer that the next request takes."""
+    """Serve a request as a connection does: its bytes are in a buffer that the next request
+    reuses."""
     shared = asked if isinstance(asked, bytearray) else framed(asked, version)
     response = broker._dispatch.serve(memoryview(shared), SESSION)
     shared[:] = bytes(len(shared))
@@ -110,7 +111,7 @@ def codes(response: ProduceResponse) -> set[int]:
 
 
 async def some_appended(broker: Broker) -> None:
-    """Return when some of the appends are made."""
+    """Return when some of the appends are done."""
     async with asyncio.timeout(DEADLINE_S):
         while ends(broker) != {0, 1}:  # noqa: ASYNC110 - turns of the loop, no time
             await asyncio.sleep(0)
@@ -160,7 +161,7 @@ def add_all(broker: Broker, owner: tuple[int, int]) -> None:
 async def test_no_step_of_it_does_very_much(
     broker: Broker, acks: int, version: int, is_transactional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither decoding, checks, questions, appends nor the response; nor what comes before them."""
+    """This holds for decoding, checks, questions, appends and the response."""
     asked = request(acks=acks)
     if is_transactional:
         owner = await identity(broker, "t")
@@ -223,7 +224,7 @@ async def test_partitions_of_a_topic_that_is_deleted_meanwhile_are_refused(broke
 async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
     broker: Broker, version: int
 ) -> None:
-    """A batch behind the marker would hold back readers for ever (KIP-890)."""
+    """A batch after the marker would hold back readers for ever (KIP-890)."""
     owner = await identity(broker, "t")
     if version < ADDING:
         add_all(broker, owner)
@@ -270,7 +271,7 @@ async def test_batches_of_two_producers_are_refused_together(broker: Broker) -> 
 
 
 async def test_two_of_them_are_appended_in_their_order(broker: Broker) -> None:
-    """As a connection serves them: the next one when the one before is answered."""
+    """As on a connection: the next request is served after the response to the one before."""
     owner = await identity(broker, "t")
     for sequence in range(2):
         data = batch(producer_id=owner[0], producer_epoch=0, base_sequence=sequence)

@@ -1,4 +1,4 @@
-"""ListGroups reads the rows of very many groups in steps, and those that a filter hides too."""
+"""ListGroups reads the rows of very many groups in steps, including those that a filter hides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets never tells of what the reader may not see, and answers each partition by itself."""
+"""ListOffsets never reveals what the reader may not see, and handles each partition separately."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ READ_COMMITTED = 1
 
 
 async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, int, int]]:
-    """(error, offset, leader epoch) for each (partition, timestamp). Partition 0 holds one record
-    and, later by timestamp, one of an open transaction."""
+    """Return (error, offset, leader epoch) for each (partition, timestamp). Partition 0 holds one
+    record and, with a later timestamp, one of an open transaction."""
     found = partition(name=TopicPartition("orders", 0))
     found.become_leader(0, 4, (0,), (0,))
     found.append(batch(timestamp=NOW_MS), now_ms=NOW_MS)

@@ -1,4 +1,4 @@
-"""What a client may know and touch of a group's offsets, topic by topic."""
+"""A client's access to a group's offsets, topic by topic."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Clock:
 
 @asynccontextmanager
 async def node_with_offsets() -> AsyncIterator[BrokerServices]:
-    """A group has committed 7 of two topics; then the client loses its rights to one of them."""
+    """A group with offset 7 committed in two topics. Then the client loses its rights to one of
+    them."""
     world = World()
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(OPEN), NewTopic(SECRET)])

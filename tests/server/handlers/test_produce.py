@@ -1,4 +1,4 @@
-"""Produce is closed to records of coordinators, from any client."""
+"""Produce refuses records of coordinators, from any client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.server.handlers.nodes import StillClock, broker, context
 from tests.server.log.driver import batch
 from tests.server.partition.partitions import partition
 
-# A coordinator of which nothing is wanted here.
+# A coordinator that this test does not use.
 UNASKED: Any = SimpleNamespace(add_partitions=None)
 
 

@@ -1,4 +1,4 @@
-"""An address is charged for the producer ids that it got, not for calls that brought it none (H60,
+"""An address is charged for the producer ids that it got, not for calls without a result (H60,
 H61)."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def test_h60_a_coordinator_that_is_not_there_costs_nothing() -> None:
 
 
 async def test_h60_a_request_that_has_to_come_back_costs_nothing() -> None:
-    """An id that moves to its group is asked for until what it has open is aborted."""
+    """An id that moves to its group is retried until its open transaction is aborted."""
     async with broker() as services:
         world = World(shards=SHARDS)
         name = named(elsewhere=True)

@@ -1,4 +1,4 @@
-"""Offsets in a transaction, while another client ends that transaction."""
+"""Offsets of a transaction, while another client ends that transaction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INPUT = "in"
 
 
 def id_in(shard: int, name: str) -> str:
-    """A transactional id of that partition of `__transaction_state`."""
+    """Return a transactional id in that partition of `__transaction_state`."""
     numbers = range(100)
     return next(
         candidate
@@ -45,7 +45,7 @@ Producer = tuple[int, int]
 
 @asynccontextmanager
 async def flushing() -> AsyncIterator[tuple[World, BrokerServices]]:
-    """A broker that answers when the disk has it."""
+    """A broker that responds once the data is on the disk."""
     world = World(flush_on_ack=True, shards=SHARDS)
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(INPUT)])
@@ -59,7 +59,7 @@ async def flushing() -> AsyncIterator[tuple[World, BrokerServices]]:
 def commit(
     services: BrokerServices, transactional_id: str, producer: Producer, offset: int, version: int
 ) -> Any:
-    """One offset of the input; the response, or the Deferred of it."""
+    """Commit one offset of the input. Return the response, or its Deferred."""
     partitions = [TxnOffsetCommitRequestPartition(0, offset)]
     topics = [TxnOffsetCommitRequestTopic(INPUT, partitions=partitions)]
     request = TxnOffsetCommitRequest(transactional_id, GROUP, *producer, topics=topics)
@@ -74,7 +74,7 @@ def code_of(response: Any) -> ErrorCode:
 
 
 def begun(world: World, transactional_id: str) -> Producer:
-    """A producer whose transaction has the group in it."""
+    """Return a producer with the group in its transaction."""
     producer = world.producer(transactional_id)
     added = world.add(producer, OFFSETS, transactional_id=transactional_id)
     world.settle()
@@ -83,7 +83,7 @@ def begun(world: World, transactional_id: str) -> Producer:
 
 
 def is_open(world: World) -> bool:
-    """Whether readers of the offsets' log wait for some transaction."""
+    """Return True if readers of the offsets' log wait for some transaction."""
     log = world.partitions[OFFSETS]
     return log.last_stable_offset < log.high_watermark
 
@@ -91,8 +91,8 @@ def is_open(world: World) -> bool:
 def waiting_for_the_older(
     world: World, services: BrokerServices, version: int
 ) -> tuple[Producer, Deferred[Any]]:
-    """The newer producer's commit waits for the abort of the older one, in whose partition of
-    `__transaction_state` the disk is slower than in its own."""
+    """The newer producer's commit waits for the abort of the older one. The older one's partition
+    of `__transaction_state` has the slower disk."""
     older, newer = begun(world, OLDER), begun(world, NEWER)
     response = commit(services, OLDER, older, 5, version)
     world.settle()
@@ -111,7 +111,8 @@ def waiting_for_the_older(
 async def test_r12_what_was_ended_while_older_ones_are_aborted_gets_no_offsets(
     version: int, code: ErrorCode
 ) -> None:
-    """It was verified before. They would be pending for ever: no marker is owed any more."""
+    """The transaction was verified before the abort. The offsets would be pending for ever, because
+    no marker follows."""
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, version)
         ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)

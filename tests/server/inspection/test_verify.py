@@ -1,4 +1,4 @@
-"""`oncelog logs verify`: what is whole passes, and each kind of damage is named with its place."""
+"""`oncelog logs verify`: intact files pass, and each kind of damage is reported with its place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIRST = f"{0:020}"
 
 
 async def write(address: str) -> None:
-    """A partition of several segments, with transactions that are committed and aborted."""
+    """Write a partition of several segments, with committed and aborted transactions."""
     config = {"segment.bytes": "1048576", "index.interval.bytes": "4096"}
     async with Admin(address) as admin:
         await admin.create_topics([NewTopic(TOPIC, 1, 1, configs=config)])
@@ -64,7 +64,7 @@ def data(written: Path, tmp_path: Path) -> Path:
 
 
 class Verdict(NamedTuple):
-    """What one call said."""
+    """The output of one call."""
 
     exit_code: int
     findings: list[dict[str, Any]]
@@ -88,7 +88,7 @@ def segments(data: Path) -> list[Path]:
 
 
 def positions(log: Path) -> list[tuple[int, int, int]]:
-    """(position, base offset, last offset) of each batch."""
+    """Return (position, base offset, last offset) of each batch."""
     return [
         (at, header.base_offset, header.last_offset)
         for at, header in split_batches(log.read_bytes())
@@ -143,7 +143,7 @@ def test_a_running_broker_is_looked_at_without_a_word(tmp_path: Path) -> None:
 
 
 def test_a_folder_after_a_kill_is_whole(tmp_path: Path) -> None:
-    """What a start would compute again is no problem."""
+    """Files that a start would rebuild are no problem."""
     broker = Oncelog(tmp_path, SETTINGS)
     broker.start()
     asyncio.run(write(broker.address))
@@ -156,7 +156,7 @@ def test_one_partition_is_checked_by_its_folder(data: Path) -> None:
 
 
 async def write_compacted(address: str) -> None:
-    """A few keys again and again, in transactions of which every third is aborted."""
+    """Write a few keys repeatedly, in transactions; every third is aborted."""
     config = {
         "cleanup.policy": "compact",
         "segment.bytes": "1048576",
@@ -321,18 +321,19 @@ def test_what_is_no_log_is_one_line(tmp_path: Path, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def victim(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One copy for many small damages, each of which is undone."""
+    """A copy for many small changes, each undone after its test."""
     return Path(shutil.copytree(written, tmp_path_factory.mktemp("victim") / "data"))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(chosen=st.data())
 def test_no_flipped_bit_of_a_log_goes_unseen(victim: Path, chosen: st.DataObject) -> None:
-    """Wherever it is: the CRC covers all but what the order of offsets and the epochs check."""
+    """The CRC covers everything except fields that are checked by the order of offsets and by the
+    epochs."""
     log = chosen.draw(st.sampled_from(segments(victim)))
     batches = positions(log)
     at = chosen.draw(st.sampled_from(batches))[0]
-    # All of the header, and the first bytes of the records.
+    # The whole header, and the first bytes of the records.
     byte = at + chosen.draw(
         st.integers(0, HEADER_SIZE + 20).filter(lambda position: position < 130)
     )

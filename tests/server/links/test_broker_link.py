@@ -43,7 +43,7 @@ async def responses(link: BrokerLink, *requests: tuple[object, int]) -> Response
 
 @pytest.fixture
 async def links(tmp_path: Any) -> AsyncIterator[BrokerLinks]:
-    """A link from a broker to itself, as if it were another."""
+    """Links from a broker to itself, as if it were another broker."""
     settings = Settings(log_dirs=(str(tmp_path),), listeners=("PLAINTEXT://127.0.0.1:0",))
     broker = Broker(settings, OsEnvironment(settings.data_directory))
     await broker.start()
@@ -82,7 +82,7 @@ async def test_a_link_that_broke_connects_again(links: BrokerLinks) -> None:
     assert isinstance(found, ApiVersionsResponse)
 
 
-# --- brokers that are not well
+# --- other brokers that fail
 
 
 def image(port: int) -> ClusterImage:

@@ -1,4 +1,4 @@
-"""What brokers call themselves at each other."""
+"""The client ids of brokers in requests to each other."""
 
 from __future__ import annotations
 

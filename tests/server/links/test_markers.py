@@ -1,5 +1,5 @@
-"""Markers to another broker, over a real connection: a broker gets its own, through its own
-listener (seam 4)."""
+"""Markers to another broker, over a real connection: a broker sends them to its own listener (seam
+4)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 @pytest.fixture
 async def links(broker: Broker) -> AsyncIterator[BrokerLinks]:
-    """To every broker of the cluster, that is, to this one, as if it were another."""
+    """Links to every broker of the cluster: only this one, treated as another."""
     links = BrokerLinks(lambda: broker.metadata.image, "PLAINTEXT", "broker-99-markers")
     yield links
     links.close()
@@ -162,7 +162,7 @@ async def test_many_at_once_are_all_answered(broker: Broker, markers: RemoteMark
 async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
     broker: Broker, markers: RemoteMarkers
 ) -> None:
-    """The coordinator believes it is another broker; the markers come back to this one."""
+    """The coordinator believes that it is another broker; its markers come back to this one."""
     ids = iter(range(7, 100))
     clock = SystemClock()
     coordinator = TransactionCoordinator(
@@ -192,8 +192,8 @@ async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
 
 @pytest.mark.parametrize("what_happens", ["breaks off", "responds to fewer partitions"])
 async def test_a_marker_without_a_response_is_sent_again_or_given_up(what_happens: str) -> None:
-    """A lost marker may have been written: the coordinator retries it. A response that leaves a
-    partition out is a defect of the other broker."""
+    """A lost marker may have been written, so the coordinator retries it. A response without one of
+    the partitions is a defect of the other broker."""
     link = UnsentLink()
     codes: CODES = {}
     RemoteLeader(link).send(work(), TOPIC, codes.__setitem__)
@@ -207,7 +207,7 @@ async def test_a_marker_without_a_response_is_sent_again_or_given_up(what_happen
 
 
 class UnsentLink(BrokerLink):
-    """Keeps the requests."""
+    """A link that keeps its requests."""
 
     def __init__(self) -> None:
         super().__init__("127.0.0.1", 1, "test")

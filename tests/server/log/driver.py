@@ -1,5 +1,5 @@
-"""A log on a disk in memory, driven in few words, and the oracle: everything recomputed from the
-bytes of its `.log` files by the simplest code there is."""
+"""A driver for a log on a disk in memory, and an oracle: it computes everything again from the
+bytes of the `.log` files, by the simplest code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_all(log: PartitionLog, offset: int | None = None, limit: int = MANY) ->
 
 
 def flush(log: PartitionLog, done: Callable[[StorageError | None], None]) -> None:
-    """Sync all that is appended; the recovery point moves when the disk has it."""
+    """Sync everything appended. The recovery point moves once the disk has it."""
     begun = log.begin_flush()
 
     def synced(error: StorageError | None) -> None:
@@ -70,7 +70,7 @@ def batches_of(answer: LogRead) -> list[BatchHeader]:
 
 @dataclass
 class Driver:
-    """`log` and the disk below it. `restart` and friends give it a new life."""
+    """`log` and its disk. `restart` and similar methods start another life of the log."""
 
     config: LogConfig = SMALL
     files: MemoryFiles = field(default_factory=MemoryFiles)
@@ -126,7 +126,8 @@ class Driver:
         )  # fmt: skip
 
     def stop(self) -> tuple[int, int]:
-        """A clean stop; the recovery point and the log start that its checkpoints would have."""
+        """Stop cleanly. Keep the recovery point and the log start that the checkpoints would
+        have."""
         files = self.log.close(clean=True)
         self.files.sync(files, lambda error: None)
         self.files.settle()
@@ -143,7 +144,7 @@ class Driver:
         return self.log
 
     def kill(self) -> PartitionLog:
-        """The process dies and a new one starts; checkpoints as they were last written."""
+        """Kill the process and start another one, with the checkpoints as last written."""
         point, start = self.log.recovery_point, self.log.log_start_offset
         self.files = self.files.after_kill()
         self.log = self.open(clean=False, recovery_point=point, log_start_offset=start)
@@ -152,7 +153,7 @@ class Driver:
 
 @dataclass
 class Oracle:
-    """What the bytes of a log say, read from its first segment to its end."""
+    """The state of a log by its bytes, read from its first segment to its end."""
 
     records: list[Record] = field(default_factory=list)
     # First and last offset of each batch.
@@ -230,8 +231,7 @@ def producers_of(producers: Producers) -> dict[int, tuple[int, int, int, int, in
 
 
 def check_invariants(log: PartitionLog, files: MemoryFiles, high_watermark: int = MANY) -> None:
-    """Invariants I2, I3, I14 and I15, by recomputation. For logs that kept all
-    segments."""
+    """Check I2, I3, I14 and I15 against the bytes. Only for logs with all their segments."""
     oracle = oracle_of(files)
     assert log.log_end_offset == oracle.end_offset
     assert producers_of(log.producers) == oracle.producers
@@ -249,8 +249,8 @@ def check_invariants(log: PartitionLog, files: MemoryFiles, high_watermark: int 
 
 
 def busy(driver: Driver | None = None) -> Driver:
-    """A log of several segments: plain, idempotent and transactional batches, aborts that span
-    segments, and a transaction that is open at the end."""
+    """Write a log of several segments: plain, idempotent and transactional batches, aborts across
+    segments, and an open transaction at the end."""
     driver = driver or Driver()
     for turn in range(9):
         driver.plain(2, timestamp=driver.now_ms + turn * 7 % 40)

@@ -1,4 +1,4 @@
-"""Logs of followers: fed with the batches of a leader, and compared with other logs."""
+"""Logs of followers, which get the batches of a leader and are compared with other logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def batches_in(files: MemoryFiles) -> list[bytes]:
-    """All batches of a log, in their order."""
+    """Return all batches of a log, in order."""
     found = []
     for path in logs_in(files):
         data = bytes(files.nodes[path].data)
@@ -32,7 +32,7 @@ def batches_in(files: MemoryFiles) -> list[bytes]:
 
 
 def follow(batches: list[bytes], at_once: int = 3, config: LogConfig = SMALL) -> Driver:
-    """A follower that got these batches, some at a time."""
+    """Return a follower that got these batches, a few at a time."""
     follower = Driver(config)
     for first in range(0, len(batches), at_once):
         data = b"".join(batches[first : first + at_once])
@@ -49,7 +49,7 @@ def files_of(driver: Driver, kinds: tuple[str, ...] = (".log",)) -> dict[str, by
 
 
 def state(log: PartitionLog) -> tuple[object, ...]:
-    """What a log knows beside its bytes."""
+    """Return the state of a log, except its bytes."""
     return (
         log.log_end_offset,
         producers_of(log.producers),

@@ -1,4 +1,4 @@
-"""The txnindex files: believed only where their checksum says so, computed anew elsewhere."""
+"""The txnindex files: trusted only with a matching checksum, otherwise computed again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS = [AbortedTransaction(1, n, n + 1, n + 2) for n in range(0, 10, 2)]
 
 
 class Recomputing:
-    """Stands for the log, and remembers what was asked of it."""
+    """Replaces the log, and records the calls."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []

@@ -1,4 +1,4 @@
-"""Kafka's small files, byte for byte, and what is made of broken ones."""
+"""Kafka's small files, byte for byte, and the reading of damaged ones."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_an_epoch_before_the_first_ends_where_that_begins() -> None:
 
 
 def test_s8_s17_leader_epochs_cut_anywhere_are_refused_or_none() -> None:
-    """A torn file must not pass for a shorter list: readers would be sent back (KIP-320)."""
+    """A torn file must not count as a shorter list: readers would be sent back (KIP-320)."""
     whole = epochs((1, 0), (2, 89), (7, 247)).encode()
     for size in range(len(whole)):
         try:

@@ -1,4 +1,5 @@
-"""What a clean stop remembers of the logs in one file, and what it need not write beside each."""
+"""The single file in which a clean stop stores the state of all logs, and the files that it need
+not write beside each log."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def files_of(driver: Driver) -> set[str]:
 
 
 def test_the_file_reads_as_it_was_written_or_not_at_all() -> None:
-    """A changed bit may make another end of a line, which says the same."""
+    """A changed bit may produce another line ending, with the same contents."""
     data = encode_closed_logs([closed_log_line(name, log) for name, log in LOGS.items()])
     assert decode_closed_logs(data) == LOGS
     assert decode_closed_logs(encode_closed_logs([])) == {}
@@ -62,7 +63,7 @@ def test_the_file_reads_as_it_was_written_or_not_at_all() -> None:
 
 
 def test_a_short_log_without_producers_gets_no_file_at_a_clean_stop() -> None:
-    """20,000 of them would take longer than all else of the stop."""
+    """For 20,000 such logs the files would take longer than the rest of the stop."""
     driver = Driver(LogConfig())
     driver.plain(3)
     before = files_of(driver)
@@ -79,7 +80,7 @@ def test_a_short_log_without_producers_gets_no_file_at_a_clean_stop() -> None:
 
 
 def test_of_producers_there_is_a_snapshot_at_the_end_after_a_clean_stop() -> None:
-    """Apache Kafka takes a log without any for one that has no producers."""
+    """Apache Kafka takes a log without a snapshot for one without producers."""
     driver = Driver(LogConfig())
     driver.send(7, 0)
     driver.restart()
@@ -102,7 +103,8 @@ def test_an_index_with_entries_is_written_and_one_that_is_there_is_kept_right() 
 
 @pytest.mark.parametrize("remembered", [True, False])
 def test_aborted_transactions_are_known_after_a_clean_stop(remembered: bool) -> None:
-    """Also where nothing is remembered, and the checkpoint of the roll says that there are none."""
+    """Also if no aborted transactions are stored, and the checkpoint of the roll says that there
+    are none."""
     driver = Driver(LogConfig())
     driver.plain()
     driver.log.roll(driver.now_ms)
@@ -145,7 +147,7 @@ def test_a_log_that_is_shorter_than_remembered_does_not_start(lost: str) -> None
 
 
 def test_producers_of_what_was_appended_behind_the_stop_are_found() -> None:
-    """By a hand that put another file in the place of the log."""
+    """An operator has replaced the log by another file."""
     driver = Driver(LogConfig())
     driver.plain()
     point, closed = stopped(driver)

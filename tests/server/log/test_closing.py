@@ -1,4 +1,4 @@
-"""What is written when a segment is full: the files of the old one, all of them durable."""
+"""The files of a full segment, which all become durable."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_was_there_before_the_start_is_not_counted() -> None:
 
 @pytest.mark.parametrize("idle", [False, True], ids=["written", "only led"])
 def test_the_leader_epochs_are_durable_after_a_clean_stop(idle: bool) -> None:
-    """A clean start believes their file: one that is older than the log would be wrong."""
+    """A clean start trusts their file, so it must not be older than the log."""
     driver = Driver()
     driver.plain()
     driver.restart()

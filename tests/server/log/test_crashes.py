@@ -1,6 +1,5 @@
-"""Killed at any change of the disk, or without its page cache: nothing acknowledged is lost that
-was promised, and a second start finds what the first would have (scenarios S9, S11,
-S13)."""
+"""A kill at any change of the disk, or a loss of the page cache: no promised record is lost, and a
+second start finds the same as the first (scenarios S9, S11, S13)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from tests.server.storage.memory_files import Stopped
 
 @dataclass
 class Remembering(Driver):
-    """A driver that keeps which offsets were acknowledged."""
+    """A driver that records the acknowledged offsets."""
 
     acknowledged: list[int] = field(default_factory=list)
 
@@ -35,7 +34,7 @@ class Remembering(Driver):
 
 
 def scenario(driver: Driver) -> None:
-    """Every change of the disk that a log makes, short of opening."""
+    """Make every kind of change of the disk that a log makes, except those of opening."""
     for turn in range(4):
         driver.send(1, turn * 2, 2, size=150)
         driver.send(2, turn, 1, transactional=True)
@@ -50,7 +49,7 @@ def scenario(driver: Driver) -> None:
 
 
 def run_until(operation: int, torn_bytes: int) -> tuple[Driver, list[int]]:
-    """The scenario stopped at one change of the disk; the offsets acknowledged before."""
+    """Stop the scenario at one change of the disk. Return the offsets acknowledged before."""
     driver = Remembering()
     opened = len(driver.files.operations)
     driver.files.stop_before(opened + operation, torn_bytes=torn_bytes)
@@ -139,7 +138,7 @@ def test_s9_s17_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushe
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_one(seed: int) -> None:
-    """Killed, started again, flushed, and only then without power."""
+    """The process is killed, started again and flushed, and then loses power."""
     driver = busy()
     driver.kill()
     driver.plain()

@@ -1,4 +1,4 @@
-"""Damage while nothing wrote to the log: found at the next start, and never served half."""
+"""Damage while no broker runs: the next start finds it, and never serves a part."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def logs(files: MemoryFiles) -> list[str]:
 
 
 def written() -> Driver:
-    """Four segments of three batches."""
+    """Write four segments of three batches."""
     driver = Driver(CONFIG)
     for _ in range(4):
         driver.log.roll(driver.now_ms)
@@ -80,7 +80,8 @@ DAMAGE = [remove, remove_all_of_it, empty, cut_at_a_batch]
 def test_a_segment_that_lost_something_is_missed_at_every_start(
     damage: Callable[[MemoryFiles, str], None], slot: int, how: str, refuses: bool
 ) -> None:
-    """After a kill, below the recovery point: what was not durable may be gone."""
+    """After a kill, below the recovery point. Above it, records may have been lost before they were
+    durable."""
     driver = written()
     clean = how == "clean stop"
     point = driver.stop()[0] if clean else driver.log.recovery_point
@@ -101,7 +102,7 @@ def test_a_segment_that_lost_something_is_missed_at_every_start(
 def test_a_coordinator_misses_what_a_kill_cannot_have_lost(
     damage: Callable[[MemoryFiles, str], None], slot: int
 ) -> None:
-    """Above the recovery point: the computer has run since, and its page cache with it."""
+    """Above the recovery point: the computer kept running, so its page cache is complete."""
     driver = written()
     driver.files = driver.files.after_kill()
     damage(driver.files, logs(driver.files)[slot])
@@ -127,7 +128,8 @@ def test_a_closed_segment_that_ends_within_a_batch_was_cut_if_the_computer_has_r
 
 
 def test_a_coordinator_without_its_first_segment_refuses_after_a_power_failure_too() -> None:
-    """Compaction never takes the first name away, and what follows is no prefix of the log."""
+    """Compaction never removes the file with the first name, and the rest of the log is no
+    prefix."""
     driver = written()
     driver.files = driver.files.after_kill()
     remove(driver.files, logs(driver.files)[0])
@@ -151,7 +153,7 @@ def test_what_retention_deletes_is_not_missed() -> None:
 
 @pytest.mark.parametrize("refuses", [True, False], ids=["coordinator", "other"])
 def test_a_coordinator_does_not_cut_off_whole_batches_behind_a_damaged_one(refuses: bool) -> None:
-    """Above the recovery point; what follows may be in the next segments alone."""
+    """Above the recovery point. The batches that follow may be in later segments only."""
     for slot, batch in ((3, 1), (2, 2)):
         driver = written()
         driver.files = driver.files.after_kill()
@@ -170,7 +172,8 @@ def test_a_coordinator_does_not_cut_off_whole_batches_behind_a_damaged_one(refus
 
 
 def test_what_a_power_failure_leaves_is_cut_off() -> None:
-    """Zeros where a write did not reach the disk, though a later one did; or a torn end."""
+    """There are zeros if an earlier write did not reach the disk and a later one did, or a torn
+    end."""
     for place in (0, 1):
         driver = written()
         driver.files = driver.files.after_kill()
@@ -190,7 +193,8 @@ def test_what_a_power_failure_leaves_is_cut_off() -> None:
 def test_a_closed_segment_may_lose_its_end_to_a_power_failure_though_the_next_one_does_not(
     checkpoint: str,
 ) -> None:
-    """Within a batch, above the recovery point: nothing of it was acknowledged as durable."""
+    """It ends inside a batch, above the recovery point: nothing of it was acknowledged as
+    durable."""
     for slot, cut in ((2, 1), (2, 250), (1, 340)):
         driver = written()
         driver.files = driver.files.after_kill()
@@ -203,7 +207,7 @@ def test_a_closed_segment_may_lose_its_end_to_a_power_failure_though_the_next_on
 
 @pytest.mark.parametrize("field", [8, 9, 10, 11])
 def test_a_length_that_was_changed_is_no_end_that_was_lost(field: int) -> None:
-    """The batch seems to go beyond the file, which is as long as it was."""
+    """By its length the batch exceeds the file, which is complete."""
     for slot in (1, 2):
         driver = written()
         driver.files = driver.files.after_kill()

@@ -1,4 +1,4 @@
-"""Leader epochs after an unclean stop: the batches confirm their file, or replace it (S8)."""
+"""Leader epochs after an unclean stop: the batches confirm the file, or replace it (S8)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def active_path(driver: Driver) -> str:
 
 
 def flips(files: MemoryFiles) -> range:
-    """The bits of the file."""
+    """Yield the file with each single bit changed."""
     return range(8 * len(files.nodes[PATH].data))
 
 
 @pytest.mark.parametrize("log_start_offset", [0, 1, 29])
 def test_s8_a_flipped_bit_changes_no_leader_epoch(log_start_offset: int) -> None:
-    """The file has no checksum. A later epoch would pass for a log newer than the metadata."""
+    """The file has no checksum. With a later epoch, the log would seem newer than the metadata."""
     driver = busy()
     if log_start_offset:
         driver.log.delete_records_before(log_start_offset, driver.now_ms)
@@ -44,8 +44,8 @@ def test_s8_a_flipped_bit_changes_no_leader_epoch(log_start_offset: int) -> None
 
 @pytest.mark.parametrize("removed", [(0, 1), (1, 2), (0, 3)])
 def test_epochs_of_records_that_compaction_removed_stay(removed: tuple[int, int]) -> None:
-    """No batch is left to confirm them, and none contradicts them. Three batches of the first
-    segment, each of an epoch of its own."""
+    """No batch is left that confirms or contradicts them. The first segment has three batches, each
+    of its own epoch."""
     driver = Driver()
     sizes = [0]
     for driver.leader_epoch in range(3):
@@ -98,7 +98,7 @@ def test_leader_epochs_that_a_power_loss_took_are_written_again_by_the_start() -
 def test_leader_epochs_that_a_power_loss_took_are_found_before_the_recovery_point(
     at_segment_start: bool,
 ) -> None:
-    """Their segments are not scanned: all of them are below the recovery point."""
+    """Their segments are below the recovery point, so a start does not scan them."""
     driver = Driver()
     driver.plain()
     before = bytes(driver.files.nodes[PATH].data)

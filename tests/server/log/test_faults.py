@@ -1,4 +1,4 @@
-"""A disk that refuses: nothing half done, nothing acknowledged that is not there (scenarios
+"""A disk that refuses work: nothing is half done, and nothing acknowledged is missing (scenarios
 D1, D3, D4, D6, D7, D9, S16)."""
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def test_d9_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
 
 
 def test_d9_no_reader_passes_over_a_segment_whose_indexes_could_not_be_rebuilt() -> None:
-    """The read that failed left it without an end: all that is in it was skipped in silence."""
+    """A failed read left the segment without an end, and readers silently skipped its records."""
     driver = Driver()
     for _ in range(3):
         driver.plain()
@@ -180,7 +180,8 @@ SIDE_FILES = [".txnindex", ".index", ".timeindex", ".snapshot", "txn-index-check
 @pytest.mark.parametrize("kind", SIDE_FILES)
 @pytest.mark.parametrize("then", ["stop", "kill"])
 def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then: str) -> None:
-    """An abort, a new leader and a roll while it is refused; another's commit stays visible."""
+    """An abort, a new leader and a roll happen while it is refused; another producer's commit stays
+    visible."""
     errors: list[StorageError] = []
     log = driver.log
     log.refusals.report_to(errors.append)
@@ -215,7 +216,7 @@ def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then:
 
 
 def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver) -> None:
-    """Less than what was refused fits meanwhile: the disk is still called full."""
+    """Meanwhile fewer bytes than were refused do fit: the disk still counts as full."""
     errors: list[StorageError] = []
     log = driver.log
     log.refusals.report_to(errors.append)
@@ -240,7 +241,7 @@ def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver
 
 
 def test_retention_frees_a_disk_that_takes_nothing() -> None:
-    """What it writes beside the log is owed."""
+    """The files beside the log are written later."""
     driver = Driver()
     for _ in range(3):
         driver.plain(3)
@@ -256,7 +257,7 @@ def test_retention_frees_a_disk_that_takes_nothing() -> None:
 
 
 class Refusing:
-    """A disk without room for files of one kind."""
+    """A disk that is full for one kind of file."""
 
     def __init__(self, files: MemoryFiles, kind: str) -> None:
         self._files = files

@@ -1,4 +1,4 @@
-"""What a crash left between two names is resolved as Kafka's LogLoader does (S18)."""
+"""Files that a crash left between two names are resolved as Kafka's LogLoader does (S18)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tests.server.storage.memory_files import FileNode, MemoryFiles, Stopped
 
 
 def disk_with(*names: str) -> MemoryFiles:
-    """Each `.log`, whatever its state, holds one batch of two records at its base offset."""
+    """Return a disk with these files. Each `.log`, whatever its suffix, holds one batch of two
+    records at its base offset."""
     files = MemoryFiles()
     files.make_directory(DIRECTORY)
     for name in names:

@@ -1,5 +1,5 @@
-"""Idempotence: what a producer may append, and the response to a retry (scenarios R1-R4, R17,
-E8; Kafka's ProducerStateManagerTest)."""
+"""Idempotence: what a producer may append, and the response to a retry (scenarios R1-R4, R17, E8;
+Kafka's ProducerStateManagerTest)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def driver() -> Driver:
 
 
 def sent(driver: Driver, count: int = 7) -> Driver:
-    """`count` batches of two records of producer 1."""
+    """Append `count` batches of two records of producer 1."""
     for n in range(count):
         driver.send(1, n * 2, 2)
     return driver
@@ -95,7 +95,8 @@ def test_an_older_epoch_is_fenced_even_for_a_batch_it_sent(driver: Driver) -> No
 
 
 def test_x7_an_unknown_producer_may_begin_anywhere(driver: Driver) -> None:
-    """Its state may have expired, or gone with the records (UNKNOWN_PRODUCER_ID is history)."""
+    """Its state may have expired, or been deleted with the records (UNKNOWN_PRODUCER_ID is
+    obsolete)."""
     assert not driver.send(1, 17, 2).duplicate
     assert driver.send(1, 17, 2).duplicate
     assert refused(lambda: driver.send(1, 17, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -119,7 +120,7 @@ def test_e8_a_sequence_may_wrap_inside_a_batch(driver: Driver) -> None:
 
 
 def test_r17_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Driver) -> None:
-    """The snapshot has the last batch alone."""
+    """The snapshot has the last batch only."""
     sent(driver)
     driver.restart()
     assert driver.send(1, 12, 2).duplicate
@@ -204,7 +205,7 @@ def test_x7_x8_a_producer_with_an_open_transaction_never_expires(driver: Driver)
     assert driver.log.producers.expire(driver.now_ms) == 0
     assert driver.log.first_unstable_offset(2) == 0
     driver.mark(1, coordinator_epoch=3)
-    # A marker keeps the entry alive too: an older coordinator stays refused (KAFKA-9144).
+    # A marker keeps the entry too, so that an older coordinator stays refused (KAFKA-9144).
     driver.now_ms += driver.expiration_ms - 1
     assert driver.log.producers.expire(driver.now_ms) == 0
     assert refused(lambda: driver.mark(1, coordinator_epoch=2)) == (
@@ -269,7 +270,7 @@ def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
     assert calls == ["full"], "once for each batch"
     assert driver.send(1, 1, 1).base_offset == 3, "a known producer goes on"
     driver.plain()
-    # Coordinators bring their own limits, and a marker has to be written.
+    # Coordinators have their own limits, and a marker must be written.
     driver.append(
         batch(1, producer_id=9, producer_epoch=0, is_transactional=True), Origin.COORDINATOR
     )
@@ -280,17 +281,18 @@ def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
 
 
 def test_d10_a_sweep_over_a_hundred_thousand_producers_holds_up_no_request() -> None:
-    # Twice: a sweep that takes long does so always, a machine that stands still but in one of them.
+    # Measured twice: a slow sweep is always slow, a pause of the machine hits only one of them.
     slowest = max(map(min, *(seconds_of_sweeps() for _ in range(2))))
     assert slowest < 0.05, "some ten ms, on a machine that does nothing else"
 
 
 def seconds_of_sweeps() -> list[float]:
-    """Of three over so many producers: none is due, half of them, the rest."""
+    """Return the time of three sweeps over this number of producers: none is expired, half of them,
+    the rest."""
     producers = Producers(86_400_000)
     producers.load(ProducerEntry(number, 0, updated_ms=number) for number in range(100_000))
     used = []
-    gc.disable()  # what the tests before have left lying is not the broker's
+    gc.disable()  # garbage of earlier tests does not count
     try:
         for now_ms in (86_400_000 - 1, 86_400_000 + 50_000, 2 * 86_400_000):
             began = thread_time()
@@ -303,7 +305,8 @@ def seconds_of_sweeps() -> list[float]:
 
 
 def hundred_thousand_producers(batches: int) -> Producers:
-    """Each has written so many batches, none at the same time or place as another."""
+    """Return producers that have each written this number of batches, at different times and
+    offsets."""
     producers = Producers(86_400_000)
     header = read_header(batch(producer_id=0, producer_epoch=7, base_sequence=1_000))
     for offset in range(batches * 100_000):
@@ -322,6 +325,6 @@ def hundred_thousand_producers(batches: int) -> Producers:
 def test_d10_a_hundred_thousand_producers_take_a_kibibyte_each_or_little_more(
     batches: int, most: int
 ) -> None:
-    """A quarter more where all five batches are remembered, with nothing alike between them."""
+    """With all five batches remembered, and no shared objects between them, a quarter more."""
     growth = resident_growth(partial(hundred_thousand_producers, batches))
     assert growth / 100_000 < most

@@ -1,4 +1,5 @@
-"""Whatever producers, transactions, crashes and restarts do: the log is what its bytes say."""
+"""After any producers, transactions, crashes and restarts, the state of the log equals its
+bytes."""
 
 from __future__ import annotations
 
@@ -61,8 +62,8 @@ class Model:
             self.open.add(producer)
 
     def again(self, producer: int, back: int) -> None:
-        """One of the last five is acknowledged again, or after a restart refused; never
-        appended."""
+        """Send one of the last five batches again: it is acknowledged, or refused after a restart,
+        but never appended."""
         if back >= len(self.sent[producer]):
             return
         sequence, count, offset = self.sent[producer][-1 - back]
@@ -109,7 +110,7 @@ class Model:
         self.driver.kill()
 
     def lose(self, kind: str, clean: bool) -> None:
-        """A stop, after which all files of a kind are gone."""
+        """Stop, and delete all files of a kind."""
         point, start = self.driver.stop()
         for path in [path for path in self.driver.files.nodes if path.endswith(kind)]:
             del self.driver.files.nodes[path]
@@ -134,7 +135,7 @@ def test_the_log_is_what_its_bytes_say(steps: list[tuple[Any, ...]], watermark: 
     model = Model()
     for name, *arguments in steps:
         getattr(model, name)(*arguments)
-    # What was decided before a restart is committed: the high watermark begins at the end.
+    # Transactions decided before a restart are committed: the high watermark starts at the end.
     restarted = {"restart", "kill", "lose"} & {step[0] for step in steps}
     watermark = model.log.log_end_offset if restarted else min(watermark, model.log.log_end_offset)
     check_invariants(model.log, model.driver.files, watermark)

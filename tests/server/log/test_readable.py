@@ -1,5 +1,5 @@
-"""The count of readable records is the number of records that a read_committed reader is given,
-whatever lies between: markers, aborted transactions, segments, compaction."""
+"""The count of readable records equals the number of records that a read_committed reader gets,
+with any markers, aborted transactions, segments and compaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = st.sampled_from("abc")
 
 
 def at_once(steps: Generator[None, None, int]) -> tuple[int, int]:
-    """What the steps return, and how many there were."""
+    """Run the steps. Return their result and their number."""
     number = 0
     while True:
         try:
@@ -38,7 +38,8 @@ def counted(log: PartitionLog, first: int, end: int) -> int:
 
 
 def visible_offsets(files: MemoryFiles) -> list[int]:
-    """Offsets of the records in no aborted transaction, out of all bytes of all segments."""
+    """Return the offsets of records outside aborted transactions, from all bytes of all
+    segments."""
     open_transactions: dict[int, list[int]] = {}
     aborted: set[int] = set()
     offsets: list[int] = []

@@ -1,4 +1,4 @@
-"""What a read gives out, and what it keeps in memory."""
+"""The results of reads, and the memory that reads keep."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_segment_never_read_twice_from_disk_is_kept_within_bounds() -> None:
 
 
 class Counted(MemoryFile):
-    """Adds up what is read."""
+    """Counts the bytes that are read."""
 
     total = 0
 
@@ -84,8 +84,8 @@ class Counted(MemoryFile):
 def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
     interval: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A record to a batch, in segments that are closed and one that is not, whatever the topic says
-    of its indexes: before, between and after a restart."""
+    """One record a batch, in closed segments and the open one, with sparse indexes: before, during
+    and after a restart."""
     config = topic_config(
         Settings(), {"index.interval.bytes": interval, "segment.bytes": str(1 << 20)}
     )
@@ -98,7 +98,7 @@ def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
     log, chosen = driver.log, Random(67)
     for _ in range(300):
         offset = chosen.randrange(log.log_end_offset)
-        log.read(offset, 1, limit=MANY)  # the indexes of a segment that was not read yet
+        log.read(offset, 1, limit=MANY)  # the indexes of a segment that was never read
         Counted.total = 0
         found = log.read(offset, 1, limit=MANY, at_least_one=True).records
         assert found is not None

@@ -1,4 +1,4 @@
-"""Opening a log after all that can happen to its files (scenarios S1-S11, S18)."""
+"""Opening a log after anything that may happen to its files (scenarios S1-S11, S18)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_s2_any_byte_of_the_last_batch_flipped_cuts_it() -> None:
         disk.nodes[path].data[position] ^= 0x41
         log = driver.open(clean=False, files=disk)
         if position in leader_epoch or (position in base_offset and log.log_end_offset > before):
-            continue  # nothing tells: Kafka's format leaves these four and eight bytes unprotected
+            continue  # not detected: Kafka's format does not protect these four and eight bytes
         assert log.log_end_offset == before, position
         assert log.recovery.cut_position == start
         check_invariants(log, disk)
@@ -112,8 +112,8 @@ def test_damage_below_the_recovery_point_is_never_skipped(clean: bool) -> None:
 
 
 def test_s17_a_log_has_no_hole_where_the_end_of_a_segment_was_lost() -> None:
-    """The power failed when the next segment had a name already: between whole batches there is
-    nothing torn to be seen."""
+    """The power failed when the next segment already had a name. The log ends between whole
+    batches, so no torn batch shows the loss."""
     driver = Driver()
     driver.plain()
     kept = driver.log.size_bytes
@@ -195,7 +195,7 @@ def test_s4_s6_s7_s8_any_file_but_the_log_may_be_lost_or_damaged(
         else:
             SPOILS[how](disk.nodes[path].data)
     if (kind, how) == ("partition.metadata", "one bit"):
-        with pytest.raises(InconsistentTopicId):  # another topic's, for all one can know
+        with pytest.raises(InconsistentTopicId):  # as far as the log knows, another topic's
             driver.open(clean=clean, recovery_point=point, files=disk)
         return
     log = driver.open(clean=clean, recovery_point=point, files=disk)

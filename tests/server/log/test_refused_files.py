@@ -1,6 +1,6 @@
-"""A disk that is full for one kind of the files that an append touches: the append is refused and
-has moved nothing, or it is there and what is beside it is owed; a crash at any moment in between,
-or space, brings back what the bytes of the log say (D6)."""
+"""A disk that is full for one kind of file that an append writes. Either the append is refused and
+changes nothing, or it succeeds and the other files are written later. After a crash at any moment,
+and after the disk has space again, the state equals the log's bytes (D6)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.server.log.driver import (
 )
 from tests.server.storage.memory_files import NO_SPACE, MemoryFiles
 
-# The files of one append: of the epoch, of the segment that it begins, of the one that it ends.
+# The files of one append: leader epochs, the new segment, the old segment.
 KINDS = {
     "leader epochs": r"leader-epoch-checkpoint",
     "log": r"\.log$",
@@ -35,13 +35,13 @@ KINDS = {
     "sizes": r"txn-index-checkpoint",
     "all": r"",
 }
-# What such a disk still takes: nothing is asked of these files until a segment is rolled, or only a
-# start is faster with them.
+# Files that are still accepted: nothing depends on them before a roll, or they only make a start
+# faster.
 TAKES_APPENDS = ("leader epochs", "txnindex", "snapshot")
 
 
 class Full:
-    """The disk is full for files that match, after `room` more changes of them."""
+    """A disk that is full for files that match, after `room` more changes of them."""
 
     def __init__(self, files: MemoryFiles, pattern: str, room: int) -> None:
         self._files, self._step = files, files.step
@@ -70,7 +70,7 @@ def epochs_in_bytes(files: MemoryFiles) -> list[tuple[int, int]]:
 
 
 def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
-    """Those with records."""
+    """Return the leader epochs with records."""
     return [
         (leader_epoch[0], leader_epoch[1])
         for leader_epoch in log.leader_epochs
@@ -95,7 +95,7 @@ def check(driver: Driver) -> None:
 
 
 def work(driver: Driver) -> list[Callable[[], object]]:
-    """A new epoch's first batch, aborts and commits, and enough for several segments."""
+    """Append a new epoch's first batch, aborts and commits, and enough for several segments."""
     steps: list[Callable[[], object]] = []
     for turn in range(4):
         steps += [
@@ -108,7 +108,7 @@ def work(driver: Driver) -> list[Callable[[], object]]:
 
 
 def refuse(kind: str, room: int) -> tuple[Driver, Full, int]:
-    """A log at which all of `work` was tried; how many steps were refused."""
+    """Run all of `work` at the log. Return the number of refused steps."""
     driver = busy()
     driver.leader_epoch += 1
     full = Full(driver.files, KINDS[kind], room)

@@ -1,4 +1,4 @@
-"""Producer state may be computed from any snapshot: all lead to the same end (I15)."""
+"""Producer state may be computed from any snapshot, always with the same result (I15)."""
 
 from __future__ import annotations
 

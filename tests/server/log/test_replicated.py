@@ -1,4 +1,4 @@
-"""A follower appends batches as the leader has them, or refuses them."""
+"""A follower appends batches unchanged from the leader, or refuses them."""
 
 from __future__ import annotations
 

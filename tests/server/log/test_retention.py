@@ -1,4 +1,4 @@
-"""What is removed, by time, size and DeleteRecords (UnifiedLog.deleteOldSegments)."""
+"""Deletion by time, by size and by DeleteRecords (UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bases(driver: Driver) -> list[int]:
 
 
 def days(driver: Driver, count: int) -> Driver:
-    """One segment a day; the broker's time is that of the last record."""
+    """Write one segment a day. The broker's time is that of the last record."""
     for _ in range(count):
         driver.plain(2, timestamp=driver.now_ms)
         driver.log.roll(driver.now_ms)

@@ -1,4 +1,4 @@
-"""Walking the batches of a file, whatever the size of the pieces it is read in."""
+"""Scanning the batches of a file, with reads of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment enters and leaves a log in one place, with all that is known of it."""
+"""A segment is added to and removed from a log in a single place, with all its state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.server.log.test_refused_files import Full
 
 
 def rolled(count: int) -> Driver:
-    """A log of `count` segments with a batch each, and an empty one."""
+    """Return a log of `count` segments with a batch each, and an empty one."""
     driver = Driver()
     for _ in range(count):
         driver.plain(2)

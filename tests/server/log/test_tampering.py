@@ -1,6 +1,6 @@
-"""What can be done to the files of a log between two lives of its broker, each beside what must
-come of it: the log is whole, or a start or a read refuses it, or what is cut off is reported.
-Never half, and never silent (S2-S8, S14)."""
+"""A table of manipulations of a log's files between two lives of its broker. The log is complete,
+or a start or a read refuses it, or the truncation is reported. It is never served in part, and
+never silently (S2-S8, S14)."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ Tampering = Callable[[MemoryFiles], None]
 
 
 class Outcome(Enum):
-    """The last three are for what no checksum covers and no checkpoint knows."""
+    """The possible outcomes. The last three apply where no checksum and no checkpoint covers the
+    change."""
 
     WHOLE = "W"
-    # By the start, or by the load of the coordinator.
+    # Refused by the start, or by the load of the coordinator.
     REFUSED = "R"
-    # By the reader: no batch, or not where it should be.
+    # Refused by the reader: no batch, or not at its offset.
     FOUND = "F"
-    # Records are gone, and the report of the recovery says so.
+    # Records are missing, and the recovery reports it.
     CUT = "C"
-    # Every record is there, the last of them at a later offset.
+    # Every record is there, the last ones at later offsets.
     MOVED = "M"
-    # The end of the last segment is gone.
+    # The end of the last segment is missing.
     END = "E"
-    # Records before others are gone.
+    # Records are missing before others.
     HALF = "H"
 
 
 class Stop(Enum):
-    """How the broker ended. After a kill the computer has run; a power failure may have lost what
-    lies above the recovery point, which is 0 here."""
+    """How the broker ended. After a kill the computer kept running; a power failure may have lost
+    records above the recovery point, which is 0 here."""
 
     CLEAN = "clean stop"
     KILL = "kill"
@@ -59,7 +60,7 @@ class Stop(Enum):
 
 
 class Replayed:
-    """A shard that keeps what it was given."""
+    """A shard that keeps the records that it replays."""
 
     def __init__(self) -> None:
         self.rows: Rows = []
@@ -74,7 +75,7 @@ class Replayed:
 
 
 def written(config: LogConfig) -> tuple[Driver, Rows]:
-    """Segments of batches, each of another key, by one idempotent producer."""
+    """Write segments of batches with different keys, by one idempotent producer."""
     driver, rows = Driver(config), Rows()
     for number in range(SEGMENTS * BATCHES):
         if number and number % BATCHES == 0:
@@ -152,7 +153,7 @@ def replayed(log: PartitionLog) -> Rows:
 
 
 def read(log: PartitionLog) -> Rows:
-    """As a consumer reads. Raises CorruptRecords where it would be given no record."""
+    """Read as a consumer does. Raises CorruptRecords if the consumer would get no record."""
     rows, position = Rows(), log.log_start_offset
     while True:
         answer = log.read(position, 400, limit=MANY, at_least_one=True)
@@ -168,7 +169,7 @@ def read(log: PartitionLog) -> Rows:
             raise CorruptRecords(f"nothing at offset {before} or later")
 
 
-# --- what is done to the files
+# --- manipulations
 
 
 def path_of(files: MemoryFiles, slot: int, suffix: str = ".log") -> str:
@@ -185,7 +186,7 @@ def spans(data: bytes | bytearray) -> list[tuple[int, int]]:
 
 
 def remove(slot: int, suffix: str, files: MemoryFiles) -> None:
-    """`suffix` "*": all files of the segment."""
+    """Remove a file; `suffix` "*": all files of the segment."""
     path = path_of(files, slot)
     if suffix == "*":
         for node in [node for node in files.nodes if node.startswith(path.removesuffix(".log"))]:
@@ -195,7 +196,7 @@ def remove(slot: int, suffix: str, files: MemoryFiles) -> None:
 
 
 def cut(slot: int, keep: int, left: int, files: MemoryFiles) -> None:
-    """Keep so many batches, and so many bytes of the next one."""
+    """Keep this number of batches, and this number of bytes of the next one."""
     data = data_of(files, slot)
     del data[([0] + [end for _, end in spans(data)])[keep] + left :]
 
@@ -229,7 +230,7 @@ def duplicate(slot: int, batch: int, files: MemoryFiles) -> None:
 
 
 def swap_batches(slot: int, batch: int, files: MemoryFiles) -> None:
-    """With the next one, which is as long."""
+    """Swap a batch with the next one, which has the same length."""
     data = data_of(files, slot)
     (start, middle), (_, end) = spans(data)[batch : batch + 2]
     data[start:end] = data[middle:end] + data[start:middle]
@@ -246,7 +247,7 @@ def write(name: str, content: bytes, files: MemoryFiles) -> None:
 
 
 def garble(suffix: str, files: MemoryFiles) -> None:
-    """Every file of a kind, one bit of each byte."""
+    """Change one bit of each byte, in every file of a kind."""
     for path, node in files.nodes.items():
         if path.endswith(suffix):
             node.data[:] = bytes(byte ^ 0x10 for byte in node.data)
@@ -300,27 +301,27 @@ TAMPERINGS |= {
 }  # fmt: skip
 
 
-# A letter of `Outcome` for each `Stop`: of a coordinator's log, and of a user's. The first pattern
-# that matches counts. A user's log is cut and read as Kafka's.
+# A letter of `Outcome` for each `Stop`: for a coordinator's log, and for a user's. The first
+# matching pattern counts. A user's log is truncated and read as in Kafka.
 EXPECTED: Final = {
-    r".*: leader epoch of .*": "WWW WWW",  # under no checksum, and read by no client
+    r".*: leader epoch of .*": "WWW WWW",  # covered by no checksum, and read by no client
     r".* (garbled|gone)": "WWW WWW",
-    # What was last appended before a kill, and is gone, is known to no file.
+    # No file knows the last appended records before a kill.
     r"last: (log|segment) removed|last: emptied|last: cut (at a|before its last) batch": "REE REE",
     r"last: cut .* into a batch": "RCC RCC",
     r"last: length of 2 .*": "RCC RCC",
     r"last: magic of 2 .*": "RCC RCC",
-    # Retention takes first segments, too.
+    # Retention may remove the first segments, too.
     r"first: (log|segment) removed": "RRR HHH",
     r"(first|closed): (emptied|cut .*)": "RRC RCC",
-    # After a power failure as much may be compaction's, of which the checkpoint is lost.
+    # After a power failure compaction may explain it, with a lost checkpoint.
     r"last: batch taken out": "RRH RHH",
     r".*: batch taken out": "RRH RHH",
     r".*: batch zeroed": "RRC FCC",
     r"segments swapped|closed and last swapped": "RRR RCC",
     r"closed: (renamed|log removed|segment removed)": "RRC RCC",
     r".*: (renamed|batch duplicated|batches swapped)": "RRR RCC",
-    # Under no checksum: what begins below its place is passed over, as in Kafka.
+    # Covered by no checksum: batches with too low an offset are skipped, as in Kafka.
     r"last: base offset of 2 \^ 64": "MRM MMM",
     r"first: base offset of (0|2) \^ 1": "RRR HCC",
     r".*: base offset of 0 .*|(first|closed): base offset of 2 \^ 64": "RRR FCC",
@@ -328,7 +329,7 @@ EXPECTED: Final = {
     r".*: (length|magic) of 0 .*|.*: length of 1 .*|(first|closed): length of 2 \^ 64": "RRR FCC",
     r".*: length of .*": "RRR RCC",
     r".*: magic of .*|.*: last offset delta of 1 .*": "RRR RCC",
-    r"last: .* of 2 .*": "RCC FCC",  # a torn end, after which nothing comes
+    r"last: .* of 2 .*": "RCC FCC",  # a torn end with nothing after it
     r".*": "RRR FCC",
 }
 
@@ -354,7 +355,7 @@ def test_each_tampering_has_the_outcome_of_its_row(stop: Stop, coordinator: bool
 
 
 def test_a_coordinator_never_serves_half_unless_a_power_failure_hides_it() -> None:
-    """The table itself."""
+    """Each row of the table holds."""
     for name in TAMPERINGS:
         clean, kill, power = list(expected(name)[:3])
         assert clean in "WRM", name

@@ -1,4 +1,4 @@
-"""Records are found by their time (ListOffsets)."""
+"""Records are found by their timestamp (ListOffsets)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions in one partition: what readers may see, and what markers do (KIP-98, KIP-890,
+"""Transactions in one partition: what readers may see, and the effects of markers (KIP-98, KIP-890,
 KIP-1228; scenarios L1, L3-L5, L7, L9, R15, R16)."""
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def test_a_batch_outside_of_the_producer_s_open_transaction_is_refused(driver: D
 def test_a_newer_epoch_does_not_go_on_with_an_open_transaction_of_an_older_one(
     driver: Driver,
 ) -> None:
-    """No coordinator lets that happen, unless it has lost its log: one COMMIT would then make both
-    visible, so the forgotten one must be aborted first (I4)."""
+    """No coordinator lets this happen, unless it has lost its log. One COMMIT would then make both
+    visible, so the forgotten transaction must be aborted first (I4)."""
     driver.send(1, 0, 1, transactional=True)
     for origin in Origin:
         late = batch(producer_id=1, producer_epoch=1, base_sequence=0, is_transactional=True)
@@ -168,7 +168,7 @@ def test_l4_an_aborted_transaction_over_three_segments_is_named_in_each(driver: 
 
 
 def test_l5_a_reader_that_stops_in_an_aborted_transaction_gets_it(driver: Driver) -> None:
-    """The bound a read gives out covers every record in it, and little more (L5)."""
+    """The upper bound of a read covers every record in it, and little more (L5)."""
     for n in range(30):
         driver.send(1, n, 1, transactional=True, size=100)
         driver.send(2, n, 1, size=100)

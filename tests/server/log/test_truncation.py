@@ -1,4 +1,5 @@
-"""A log is truncated where the leader has others, and is then one that never had more."""
+"""A log is truncated where it differs from the leader's, and is then equal to one that never was
+longer."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ BATCHES = batches_in(CASES.files)
 def test_a_truncated_log_is_one_that_never_had_more(
     kept: int, inside: bool, flushed: bool, at_once: int
 ) -> None:
-    """Byte for byte and in what it knows, and so it stays with what is appended after."""
+    """Its bytes and its state are the same, and stay the same after further appends."""
     follower = follow(BATCHES, at_once)
     if flushed:
         flush(follower.log, lambda error: None)
@@ -114,7 +115,8 @@ def test_a_reader_finds_the_new_batches_at_the_old_limit() -> None:
 
 
 def check_cut(log: PartitionLog, disk: MemoryFiles, offset: int) -> None:
-    """A start after a crash found a prefix with all that was to stay; truncated, it is right."""
+    """A start after a crash found a prefix with everything that had to stay. After the truncation
+    it is correct."""
     found = batches_in(disk)
     assert found == BATCHES[: len(found)]
     expected = [data for data in BATCHES if read_header(data).last_offset < offset]
@@ -208,7 +210,7 @@ def test_what_was_appended_is_counted_on_though_it_was_dropped() -> None:
 
 
 def test_a_transaction_decided_above_the_high_watermark_stays_unstable() -> None:
-    """Though the snapshot that producers are rebuilt from was taken after its marker."""
+    """The snapshot from which the producers are rebuilt was taken after its marker."""
     follower = follow(BATCHES)
     log = follower.log
     aborted = log.aborted_transactions(0, MANY)[0]
@@ -218,7 +220,7 @@ def test_a_transaction_decided_above_the_high_watermark_stays_unstable() -> None
 
 
 def newer(batches: list[bytes]) -> list[bytes]:
-    """Batches of a leader of a later epoch at the same offsets, by other producers."""
+    """Return batches of a leader of a later epoch at the same offsets, by other producers."""
     found = []
     for data in batches:
         header = read_header(data)
@@ -234,7 +236,8 @@ def newer(batches: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize("offset", [0, 17, 44])
 @pytest.mark.parametrize("life", ["kill", "restart"])
 def test_a_start_believes_nothing_of_what_was_dropped(offset: int, life: str) -> None:
-    """The follower was stopped before, and then comes to the same end with other batches."""
+    """The follower stopped before the truncation, and then reaches the same end offset with other
+    batches."""
     follower = follow(BATCHES)
     follower.restart()
     truncate(follower, offset)
@@ -283,7 +286,7 @@ def test_the_recovery_point_moves_down_with_the_log() -> None:
 
 
 def test_a_segment_that_grows_again_is_synced_after_its_next_roll() -> None:
-    """By another flush than one that was begun before."""
+    """The sync is not one that began earlier."""
     follower = follow(BATCHES)
     truncate(follower, 17)
     log = follower.log

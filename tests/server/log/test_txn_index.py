@@ -9,7 +9,7 @@ from oncelog_server.log.txn_index import AbortedTransaction, TxnIndex, encode_ro
 
 
 def history(choices: list[int]) -> list[AbortedTransaction]:
-    """Rows as a log writes them: each choice opens a transaction or aborts one of those open."""
+    """Return rows as a log writes them: each choice opens a transaction or aborts an open one."""
     rows: list[AbortedTransaction] = []
     opened: list[tuple[int, int]] = []
     for offset, choice in enumerate(choices):
@@ -34,7 +34,7 @@ def test_a_reader_gets_all_that_overlap_its_range(choices: list[int], first: int
     ended = index.collect(first, end, found)
     wanted = [row for row in rows if row.last_offset >= first and row.first_offset < end]
     assert found == wanted
-    if ended:  # whatever is aborted later begins at or after the end
+    if ended:  # a later abort begins at or after the end
         assert any(row.last_stable_offset >= end for row in rows)
 
 

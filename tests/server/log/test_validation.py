@@ -1,5 +1,5 @@
-"""What a batch must be to be appended (scenarios H40-H50): a table of bad ones, and what
-the settings of a topic add."""
+"""The requirements of a batch (scenarios H40-H50): a table of invalid ones, and the checks that
+depend on a topic's settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 
 
 def changed(position: int, form: str, value: int, *, sealed: bool = True) -> bytearray:
-    """A good batch with one field changed; `sealed` computes its CRC again."""
+    """Return a valid batch with one field changed; `sealed` computes its CRC again."""
     data = batch(3)
     struct.pack_into(">" + form, data, position, value)
     return seal(data) if sealed else data
@@ -39,7 +39,7 @@ def seal(data: bytearray) -> bytearray:
 
 
 def empty() -> bytearray:
-    """Count and last offset delta agree that there is nothing in it."""
+    """Return a batch with a consistent count and last offset delta of zero records."""
     data = batch(1)
     struct.pack_into(">i", data, 23, -1)
     struct.pack_into(">i", data, 57, 0)
@@ -210,7 +210,7 @@ def test_a_topic_s_codec_is_what_is_stored(there: Compression, wanted: str) -> N
 
 
 def inner_nonsense() -> bytearray:
-    """Header and CRC are right, the records are not."""
+    """Return a batch with a valid header and CRC, and invalid records."""
     data = batch(2)
     data[61:] = b"\x07" * (len(data) - 61)
     return seal(data)

@@ -1,4 +1,4 @@
-"""Small files: read and written whole, the old one kept until the new one is there."""
+"""Small files are read and written whole, and the old one is kept until the new one is complete."""
 
 from __future__ import annotations
 

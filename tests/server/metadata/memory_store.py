@@ -1,4 +1,4 @@
-"""The simulator's MetadataStore: a dictionary; a test can make the next transactions fail."""
+"""The simulator's MetadataStore: a dictionary. A test can make the next transactions fail."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MemoryStore:
         return self.apply(operations)
 
     def apply(self, operations: Sequence[WriteOperation]) -> TxnResult:
-        """Do it at once, whatever the loop is about to do."""
+        """Apply a transaction at once, independent of the loop."""
         revision = self.feed.revision + 1
         events = [
             event for operation in operations if (event := self._operate(operation, revision))
@@ -77,7 +77,7 @@ class MemoryStore:
         self._leases.pop(lease_id, None)
 
     def end_all_leases(self) -> None:
-        """As a store does that opens after its holder has died."""
+        """End all leases, as a store does that opens after its holder has died."""
         keys = sorted({key for keys in self._leases.values() for key in keys})
         self._leases.clear()
         if keys:

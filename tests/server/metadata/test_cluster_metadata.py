@@ -86,7 +86,7 @@ async def test_many_topics_are_created_in_few_transactions(
     }
     sizes = {name: len(topic.partitions) for name, topic in metadata.image.topics.items()}
     assert sizes == {**{f"t{number}": 3 for number in range(96)}, "big": MAX_OPERATIONS}
-    # 384 records of 128 a transaction and 129; a list ends before and behind the big topic.
+    # 384 records with 128 or 129 a transaction: a list ends before or after the big topic.
     assert store.feed.revision - before <= 8
 
 
@@ -280,7 +280,7 @@ async def test_an_image_that_fell_too_far_behind_is_read_anew() -> None:
     operations: list[WriteOperation] = [Put("elsewhere", b"%d" % number) for number in range(5)]
     operations.insert(0, Delete(records.topic_key("gone")))
     operations.append(topic_put(kept, settings={"flush.ms": "1"}))
-    # One after the other, without a turn of the loop in between that would let the watch follow.
+    # One after the other, without a turn of the loop in which the watch could follow.
     for operation in operations:
         store.apply([operation])
     await metadata.create_topics([NewTopic("new")])

@@ -1,4 +1,4 @@
-"""One contract for every MetadataStore: sqlite's, the simulator's, and later etcd's."""
+"""The contract of every MetadataStore: sqlite's, the simulator's, and later etcd's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from oncelog_server.cluster.store import (
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from tests.server.metadata.memory_store import MemoryStore
 
-# Twenty transactions on a disk that others write to, too.
+# Twenty transactions on a busy disk.
 DEADLINE_S = 60
 
 

@@ -1,4 +1,4 @@
-"""A topic that the disk has no room for is deleted again, and leaves no record."""
+"""A topic that does not fit on the disk is deleted again, and leaves no record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.server.metadata.memory_store import MemoryStore
 
 
 class Disk:
-    """A part of the broker that keeps topics on a disk, which has no room for some of them."""
+    """A part of the broker that stores topics on a disk without space for some of them."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.no_room = {"b"}

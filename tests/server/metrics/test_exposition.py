@@ -1,4 +1,4 @@
-"""What is written is what Prometheus's own reader reads."""
+"""Prometheus's own reader reads the metrics as they were written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_slices_are_the_page_and_none_is_longer(lines: list[str], size: int) -> 
 
 
 def test_work_without_a_line_counts_for_a_slice() -> None:
-    """A walk over many partitions that says nothing yet lets others in all the same."""
+    """A walk over many partitions without any output still lets others have their turn."""
     assert len(list(slices([WORK] * 1000, 100))) > 9
 
 

@@ -69,7 +69,7 @@ def test_every_partition_has_every_line(world: World) -> None:
 
 
 def test_a_partition_that_takes_no_append_is_offline_once(world: World) -> None:
-    """The disk refused a side file of the first, and the log of the second."""
+    """The disk refused a side file of the first partition, and the log of the second."""
     files, partitions = MemoryFiles(), Partitions()
     refusing, failed = (made.partition(files, TopicPartition("t", number)) for number in range(2))
     for found in (refusing, failed):

@@ -1,4 +1,4 @@
-"""The table of metrics: names that Prometheus takes, and a page that is made of it."""
+"""The table of metrics: names that Prometheus accepts, and the page made from it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Listening means listening: of two sockets bound to one port the second is refused, on both event
-loops."""
+"""A port has one listener: if two sockets are bound to it, the second listen is refused, on both
+event loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAY_OUT = "take another"
 
 
 async def _second_listens() -> str:
-    """The error of a server that was bound before another one listened on its port."""
+    """Return the error of a server that was bound before another one listened on its port."""
     first = await bind(asyncio.Protocol, BindAddress("127.0.0.1", 0, "listeners", WAY_OUT), BACKLOG)
     port = first.sockets[0].getsockname()[1]
     place = BindAddress("127.0.0.1", port, "listeners", WAY_OUT)

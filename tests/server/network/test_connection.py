@@ -1,5 +1,5 @@
-"""Responses leave in the order of the requests; a request that waits parks; a client that does not
-read is not served."""
+"""Responses are sent in the order of the requests; a waiting request is parked; a client that does
+not read is not served."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.storage.files import File
 
 DEADLINE_S = 60
-# More than the buffers of both sockets take.
+# More than the buffers of both sockets hold.
 RANGE_BYTES = 32 << 20
 
 
 class Scripted:
-    """A server that answers a frame by what it says: `now`, `later`, `ordered`, `none`, `bad`,
-    `bug`, `range` (all of `file`), `complete` (the oldest that waits, too), `slow` (in a turn's
-    time)."""
+    """A server with a response for each word: `now`, `later`, `ordered`, `none`, `bad`, `bug`,
+    `range` (all of `file`), `complete` (also the oldest parked one), `slow` (after one turn)."""
 
     file: File
 
@@ -114,7 +113,7 @@ class Session:
             assert await self.reader.readexactly(len(text)) == text
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Let the loop run until something is true."""
+        """Run the loop until a condition is true."""
         async with asyncio.timeout(DEADLINE_S):
             while not condition():  # noqa: ASYNC110 - the loop itself is what is waited for
                 await asyncio.sleep(0)
@@ -168,7 +167,7 @@ async def test_a_closed_connection_needs_no_collection(session: Session) -> None
 
 
 async def test_a_parked_request_holds_back_the_next(session: Session) -> None:
-    """As Kafka, which reads the next request of a connection when it has answered the last."""
+    """As in Kafka, which reads the next request of a connection after the response to the last."""
     session.send(b"now 1", b"later", b"now 2")
     await session.expect(b"now 1;")
     await session.until(lambda: len(session.server.served) == 2)
@@ -205,8 +204,9 @@ async def test_an_answer_that_a_later_request_completes_does_not_overtake_earlie
 async def test_what_arrived_before_the_peer_closed_is_served(
     session: Session, first: bytes, count: int
 ) -> None:
-    """A producer with acks=0 closes behind its last request. Many turns' worth, and 8,000 are more
-    than is read behind a parked request: the end is met only when they are served."""
+    """A producer with acks=0 closes after its last request. There are many turns' worth of
+    requests, and 8,000 are more than is read behind a parked request: the end is noticed only after
+    all are served."""
     served, opened = session.server.served, session.server.opened
     session.send(b"none", first, *[b"none %d" % number for number in range(count)])
     await session.until(lambda: bool(session.server.waiting) or first == b"none")
@@ -222,7 +222,7 @@ async def test_a_drained_connection_whose_peer_closes_waits_for_nothing(session:
     session.send(b"later", b"now")
     await session.until(lambda: bool(session.server.waiting))
     await session.until(lambda: session.server.opened[0].held_bytes > 0)
-    session.server.opened[0]._draining = True  # `drain` reads no more, and may come behind the end
+    session.server.opened[0]._draining = True  # `drain` reads no more, and may come after the end
     session.writer.close()
     await session.until(session.server.closed.is_set)
     assert session.server.served == [b"later"]
@@ -259,7 +259,8 @@ async def test_an_abandoned_answer_closes_the_connection(session: Session) -> No
 
 
 async def test_an_answer_that_failed_closes_its_connection_with_a_line(session: Session) -> None:
-    """A5: the completer is not affected; the event names API, version and peer."""
+    """A5: the code that completes the response is not affected. The event names API, version and
+    peer."""
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     failure = RequestFailed(api="AlterConfigs", version=1)
@@ -284,7 +285,7 @@ async def test_an_answer_that_cannot_be_sent_closes_its_connection_alone(session
 async def test_h67_others_have_their_turn_after_some_requests_or_some_time(
     session: Session, kind: bytes, of_a_turn: int
 ) -> None:
-    """However many come at once. Each turn of the loop serves so many of them."""
+    """Each turn of the loop serves a limited number of requests, however many arrive at once."""
     count = 3 * of_a_turn
     served = [0]
     session.writer.write((len(kind).to_bytes(4, "big") + kind) * count)
@@ -305,7 +306,7 @@ async def test_drain_answers_what_was_asked_then_closes(session: Session) -> Non
 
 
 async def test_n4_a_client_that_does_not_read_is_not_served(session: Session) -> None:
-    """Answers of a peer that never reads must not pile up in memory."""
+    """Responses to a peer that never reads must not pile up in memory."""
     big = b"now " + b"x" * 200_000
     count = 200
     session.send(*[big] * count)
@@ -328,15 +329,15 @@ async def file(tmp_path: Path) -> AsyncIterator[File]:
 async def test_n4_responses_behind_an_unread_range_do_not_pile_up(
     session: Session, file: File
 ) -> None:
-    """The transport's flow control knows nothing of what waits for sendfile. What is served is
-    bounded, and all of it is answered, in order, once the client reads."""
+    """The transport's flow control does not count responses that wait for sendfile. Their number is
+    bounded, and all are sent, in order, once the client reads."""
     session.server.file = file
     small, count = b"now " + b"x" * 1000, 4000
     session.send(b"range", *[small] * count)
     await session.until(lambda: session.server.opened[0]._write_paused > 0)
     for _ in range(200):
         await asyncio.sleep(0)
-    # A turn that has begun is brought to its end.
+    # A turn that has begun is completed.
     assert len(session.server.served) * len(small) < 2 * QUEUED_BYTES
     await session.expect(bytes(RANGE_BYTES) + (small + b";") * count)
     assert not session.server.opened[0]._write_paused
@@ -354,7 +355,7 @@ async def test_what_waits_behind_a_range_leaves_before_a_drained_connection_clos
 
 
 async def test_the_peer_has_hung_up(session: Session) -> None:
-    """POLLRDHUP: a client that has given up closed its side."""
+    """POLLRDHUP: a client that closed the connection has closed its side."""
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     opened = session.server.opened[0].session

@@ -1,4 +1,4 @@
-"""Buffers and file ranges leave in order and whole, however slowly the peer reads."""
+"""Buffers and file ranges are sent in order and completely, to any slow peer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sender(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         loop = asyncio.get_running_loop()
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self.outbox = Outbox(
             cast(asyncio.Transport, transport), loop, Turn(loop), Writables(loop), self
         )
@@ -57,7 +57,7 @@ async def connected() -> AsyncIterator[tuple[Outbox, asyncio.StreamReader]]:
     try:
         yield sender.outbox, reader
     finally:
-        # A connection with unsent bytes is lost only if the peer closes it with some unread.
+        # A connection with unsent bytes is lost only if the peer closes it with unread bytes.
         writer.transport.abort()
         server.close()
         async with asyncio.timeout(DEADLINE_S):
@@ -76,8 +76,8 @@ async def file_of(folder: Path, data: bytes) -> AsyncIterator[File]:
 
 
 async def test_parts_of_both_kinds_arrive_in_order(tmp_path: Path) -> None:
-    """Small buffers through the transport, small ranges read, large ones by sendfile, mixed at
-    random, to a reader that comes late: every byte is compared."""
+    """Small buffers go through the transport, small ranges are read, large ones sent by sendfile,
+    in random order, to a late reader. Every byte is compared."""
     data = os.urandom(FILE_BYTES)
     draw = random.Random(7)
     expected = []
@@ -100,8 +100,8 @@ async def test_parts_of_both_kinds_arrive_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("behind_a_range", [False, True])
 async def test_a_response_of_many_parts_is_not_copied(tmp_path: Path, behind_a_range: bool) -> None:
-    """A response of tens of megabytes, joined on the loop, holds up all other clients. It leaves
-    after what is held until the end of the turn, and before what follows."""
+    """Joining tens of megabytes on the loop would delay all other clients. The response is sent
+    after everything held until the end of the turn, and before whatever follows."""
     parts: list[Part] = [os.urandom(1 << 20) for _ in range(32)]
     async with file_of(tmp_path, bytes(500)) as file, connected() as (outbox, reader):
         first: list[Part] = [FileRange(file, 0, 500)] if behind_a_range else [b"held"]
@@ -124,7 +124,7 @@ async def test_a_response_of_many_parts_is_not_copied(tmp_path: Path, behind_a_r
 
 
 class Unwritable(asyncio.Transport):
-    """A transport with a defect of its own: no error of the system."""
+    """A transport with a defect, not a system error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class Unwritable(asyncio.Transport):
 
 
 async def test_answers_that_cannot_be_written_at_the_end_of_a_turn_end_the_connection() -> None:
-    """The peer would take those behind them for them."""
+    """The peer would take later responses for these."""
     loop = asyncio.get_running_loop()
     transport, turn = Unwritable(), Turn(loop)
     outbox = Outbox(transport, loop, turn, Writables(loop), Sender())
@@ -153,7 +153,7 @@ async def test_answers_that_cannot_be_written_at_the_end_of_a_turn_end_the_conne
 
 
 async def test_a_range_that_cannot_be_read_ends_the_connection(tmp_path: Path) -> None:
-    """Half an answer must not be followed by the next one."""
+    """After half a response no other one may follow."""
     async with file_of(tmp_path, b"x" * SENDFILE_BYTES) as file, connected() as (outbox, reader):
         outbox.send([b"head", FileRange(file, 0, 2 * SENDFILE_BYTES), b"tail"])
         async with asyncio.timeout(DEADLINE_S):

@@ -1,4 +1,4 @@
-"""When small answers are written: alone at once, many at the end of the loop's turn."""
+"""When small responses are written: a single one at once, several at the end of the loop's turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Answers:
 
 
 async def a_turn() -> None:
-    """Over once everything scheduled until now has run."""
+    """Return once everything that is scheduled now has run."""
     over = asyncio.Event()
     asyncio.get_running_loop().call_soon(over.set)
     await over.wait()

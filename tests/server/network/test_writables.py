@@ -1,4 +1,4 @@
-"""Sockets that are writable again: each of them is called, whatever happens to the others."""
+"""Sockets that become writable: each callback runs, whatever happens to the others."""
 
 from __future__ import annotations
 

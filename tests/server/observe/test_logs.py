@@ -1,4 +1,4 @@
-"""A log is read on terminals: what a client chose as its name is shown, never obeyed."""
+"""Logs are read on terminals: control characters in a client's name are escaped."""
 
 from __future__ import annotations
 

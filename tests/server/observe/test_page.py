@@ -1,4 +1,4 @@
-"""The whole page, out of the parts of a broker without a network."""
+"""The whole page, from the parts of a broker without a network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.server.transaction.world import DATA, World
 
 
 class Counted:
-    """Three requests, and two connections that are open of five."""
+    """A network with three requests and five connections, of which two are open."""
 
     accepted = 5
 
@@ -38,7 +38,7 @@ class Counted:
 
 
 class Compacting:
-    """A log cleaner that has gone over four logs and given up one."""
+    """A log cleaner that has cleaned four logs and given up one."""
 
     passes, uncleanable_count, idle_ms = 4, 1, 20
 
@@ -107,7 +107,7 @@ async def test_the_slices_are_the_page(page: Page) -> None:
 
 
 async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page) -> None:
-    """As Metadata shows it: without a leader."""
+    """Metadata shows it without a leader, too."""
     metadata = page.services.metadata
     await metadata.create_topics([NewTopic("broken", partitions=3)])
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 0
@@ -123,7 +123,8 @@ async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page
 async def test_no_line_of_a_large_page_is_made_of_very_many_things(
     page: Page, world: World
 ) -> None:
-    """A wide topic, read by a group and written to by a transaction that waits for its leaders."""
+    """A topic with many partitions, read by a group and written by a transaction that waits for its
+    leaders."""
     count = 10 * SMALL
     wide = [TopicPartition("wide", number) for number in range(count)]
     for name in wide:

@@ -1,4 +1,4 @@
-"""Clients are not let in for the descriptors that the logs need."""
+"""Descriptors that the logs need are not given to clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the operating system's disk can do: run out of room in the middle of a write."""
+"""Cases that only the real disk has, such as running out of space in the middle of a write."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ def test_a_file_that_cannot_be_opened_fails_its_sync(tmp_path: Path) -> None:
 def test_s17_the_name_of_a_file_that_was_found_is_made_durable_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed process may have made it: its data would be synced, and gone with its name
-    at the next power loss."""
+    """A killed process may have created it. Its data would be synced, but lost with its name at the
+    next power loss."""
     (tmp_path / "a-0").mkdir()
     (tmp_path / "a-0" / "log").write_bytes(b"left by a killed process")
     synced: list[str] = []
@@ -131,7 +131,7 @@ def test_s17_the_name_of_a_file_that_was_found_is_made_durable_too(
         handle = files.open("a-0/log")
         for _ in range(2):
             files.sync([handle], lambda outcome: None)
-            executor.submit(int).result()  # behind it: it has ended
+            executor.submit(int).result()  # the one before it has ended
     assert synced == [str(tmp_path / "a-0"), str(tmp_path)]
     files.close()
 
@@ -152,7 +152,7 @@ def no_more_descriptors() -> Iterator[None]:
 def test_a_sync_without_descriptors_is_tried_until_there_are_some(
     tmp_path: Path, descriptor: str
 ) -> None:
-    """It has not failed: nothing was refused that the page cache holds."""
+    """The sync has not failed: the page cache still holds everything."""
     calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
     synced: list[StorageError | None] = []
     with ThreadPoolExecutor(1) as executor:

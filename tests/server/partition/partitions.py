@@ -1,4 +1,4 @@
-"""A partition over a disk in memory, in few words."""
+"""Partitions on a disk in memory, for tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def partition(
     replicas: tuple[int, ...] = (0,),
     **config: Any,
 ) -> Partition:
-    """Leader in epoch 0. Syncs of the disk end in `files.settle()`."""
+    """Return a partition that leads in epoch 0. Syncs of the disk end in `files.settle()`."""
     files = files or MemoryFiles()
     log = PartitionLog.open(
         files,
@@ -51,7 +51,7 @@ def partition(
 
 
 def held_by(log: PartitionLog) -> Partition:
-    """A partition that has this log, and neither leads nor follows."""
+    """Return a partition with this log that neither leads nor follows."""
     return Partition(NAME, bytes(16), log, lambda _: None)
 
 
@@ -59,7 +59,7 @@ def mark(
     partition: Partition, producer_id: int, *, epoch: int = 0, committed: bool = True,
     coordinator_epoch: int = 0, version: int = 1,
 ) -> int:  # fmt: skip
-    """The offset of the marker."""
+    """Write a marker, and return its offset."""
     return partition.append_marker(
         producer_id, epoch, committed=committed, coordinator_epoch=coordinator_epoch,
         transaction_version=version, now_ms=NOW_MS,
@@ -69,7 +69,7 @@ def mark(
 def send(
     partition: Partition, producer_id: int, sequence: int, count: int = 1, *, epoch: int = 0
 ) -> int:
-    """The first offset of a transactional batch."""
+    """Append a transactional batch, and return its first offset."""
     data = batch(
         count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
         is_transactional=True,

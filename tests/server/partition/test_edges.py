@@ -1,4 +1,5 @@
-"""Values at the edges of conditions that, as generic mutants have shown, no other test covers."""
+"""Values at the limits of conditions. Generated mutants have shown that no other test covers
+them."""
 
 from __future__ import annotations
 

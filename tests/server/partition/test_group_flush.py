@@ -58,7 +58,7 @@ def test_after_a_failure_the_next_round_serves_later_requests() -> None:
 def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment_was_rolled() -> (
     None
 ):
-    """Syncs end in any order, and promise only what was written before they began."""
+    """Syncs end in any order. Each covers only bytes written before it began."""
     files = MemoryFiles()
     replica = partition(files, flush_on_ack=True)
     replica.append(batch(), now_ms=NOW_MS)

@@ -1,4 +1,4 @@
-"""What readers of either isolation see of a partition, and what markers do to it."""
+"""What readers of either isolation level see of a partition, and the effects of markers on it."""
 
 from __future__ import annotations
 

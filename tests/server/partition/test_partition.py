@@ -102,7 +102,7 @@ def test_a_failed_append_moves_nothing() -> None:
 
 
 def test_d6_a_leader_epoch_that_the_disk_refuses_is_owed_and_the_append_taken() -> None:
-    """It is in the batch, too: `tests/server/log/test_refused_files.py` has all files."""
+    """The batch has the epoch, too: `tests/server/log/test_refused_files.py` covers all files."""
     files = MemoryFiles()
     replica = partition(files)
     files.fail_append(match="leader-epoch-checkpoint")
@@ -206,7 +206,7 @@ def test_a_new_min_insync_replicas_counts_at_once() -> None:
     assert refusal(replica.check_in_sync_replicas) is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-# --- replicas: `tests/server/replica` has the rules
+# --- replicas: `tests/server/replica` covers the rules
 
 
 def test_a_follower_of_the_isr_holds_the_high_watermark_and_what_waits_for_it() -> None:

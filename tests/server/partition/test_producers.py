@@ -1,4 +1,5 @@
-"""Producers of a partition as operators see them, and what they keep from readers (KIP-664)."""
+"""Producers of a partition as operators see them, and the records that they hold back from readers
+(KIP-664)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tests.server.storage.memory_files import MemoryFiles
 
 
 def held(replica: Partition) -> dict[int, tuple[int, int]]:
-    """Records and bytes by producer id."""
+    """Return the held records and bytes by producer id."""
     return {
         found.producer_id: (found.held_records, found.held_bytes)
         for found in describe_producers(replica)

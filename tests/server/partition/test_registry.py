@@ -1,4 +1,4 @@
-"""Which partitions are here, and what is wrong with those that are not."""
+"""The partitions of this broker, and the reason for each that is unavailable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards are compared by identity: an equal one made later proves nothing (ABA, R12)."""
+"""Guards are compared by identity: an equal one made later is not the same (ABA, R12)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def transactional(producer_id: int = 7, epoch: int = 0, sequence: int = 0) -> by
 
 @dataclass
 class Broker:
-    """Partitions, and a transaction coordinator that answers what the test says, when it says."""
+    """Partitions, and a transaction coordinator with the response and time that a test sets."""
 
     flush_on_ack: bool = False
     answer: TransactionResult | Deferred[TransactionResult] | Refused = SUCCESS

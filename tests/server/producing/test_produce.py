@@ -1,4 +1,4 @@
-"""One Produce over several partitions: checks, the coordinator first, appends, and waiting."""
+"""One Produce to several partitions: checks, the coordinator's consent, appends, and waiting."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_only_acks_all_asks_for_replicas_in_sync(acks: int, code: ErrorCode) -> 
     assert replica.log_end_offset == (0 if code else 1)
 
 
-# --- whose batches they are
+# --- the producer of a batch
 
 
 def test_Z17_batches_of_two_producers_are_refused_whole() -> None:
@@ -184,8 +184,8 @@ def test_Z3_Z16_what_is_not_in_the_transaction_is_not_appended(
 
 
 def test_R12_a_batch_that_was_looked_up_in_an_earlier_transaction_is_refused() -> None:
-    """The answer comes after that transaction has ended and another of the same producer has
-    begun (ABA)."""
+    """The coordinator's response comes after that transaction has ended and another of the same
+    producer has begun (ABA)."""
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=answer)
     appends, later = broker.produce(transactional(), adds_partitions=False)

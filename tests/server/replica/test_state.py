@@ -1,4 +1,4 @@
-"""The ISR and the high watermark: examples, and a property against a model by brute force."""
+"""The ISR and the high watermark: examples, and a property against a brute-force model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def replicas(
     epoch_start_offset: int = 0,
     **log_ends: int,
 ) -> Replicas:
-    """Return the replicas of a leader. Its log ends at 10. `f1=7`: follower 1 fetches from 7 at
+    """Return the replicas of a leader with log end 10. `f1=7`: follower 1 fetches from offset 7 at
     time 0."""
     found = Replicas(min_insync_replicas)
     found.lead(LEADER, epoch_start_offset)
@@ -188,7 +188,7 @@ def test_an_id_without_a_replica_is_an_error() -> None:
 def test_lag_is_what_a_follower_lacks() -> None:
     found = replicas(f1=7)
     assert [found.lag(follower, 10) for follower in (1, 2)] == [3, None]
-    assert found.lag(1, 5) == 0  # The leader counts what it has flushed, the follower has more.
+    assert found.lag(1, 5) == 0  # The leader counts flushed records; the follower has more.
 
 
 def test_a_follower_may_join_at_the_high_watermark_and_the_start_of_the_leader_epoch() -> None:
@@ -196,7 +196,7 @@ def test_a_follower_may_join_at_the_high_watermark_and_the_start_of_the_leader_e
     assert found.may_join(high_watermark=5) == (2,)
     assert found.may_join(high_watermark=6) == (2,)
     assert found.may_join(high_watermark=7) == ()
-    assert replicas(f1=10, f2=10).may_join(0) == ()  # They are members.
+    assert replicas(f1=10, f2=10).may_join(0) == ()  # These followers are in the ISR.
 
 
 def test_at_the_log_end_a_follower_is_in_sync_however_old_its_fetch() -> None:
@@ -231,7 +231,7 @@ def test_the_time_of_a_follower_that_never_caught_up_begins_with_the_first_look(
 def test_a_fetch_takes_no_time_from_a_follower() -> None:
     found = replicas((0, 1), f1=5)
     assert found.out_of_sync(10, 20, MAX_LAG_MS) == ()
-    found.record_fetch(1, 10, 11, 40)  # The log end of its fetch at time 0.
+    found.record_fetch(1, 10, 11, 40)  # The log end at the fetch at time 0.
     assert found.out_of_sync(11, 20 + MAX_LAG_MS, MAX_LAG_MS) == ()
     assert found.out_of_sync(11, 21 + MAX_LAG_MS, MAX_LAG_MS) == (1,)
 
@@ -243,7 +243,7 @@ ISRS: Final = st.sampled_from([(0,), (0, 1), (0, 2), ALL])
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """The model remembers events and nothing else, and searches them for each value."""
+    """The model only remembers events, and searches them for each value."""
 
     @initialize(isr=ISRS, min_insync_replicas=st.integers(1, 4))
     def lead_first(self, isr: tuple[int, ...], min_insync_replicas: int) -> None:
@@ -301,8 +301,8 @@ class AnyHistory(RuleBasedStateMachine):
         return fetches[-1][1] if fetches else -1
 
     def caught_up_ms(self, follower: int) -> int | None:
-        """Return the time of the latest fetch at which the follower had caught up: this fetch or
-        the next one started at the leader's log end, as it was then."""
+        """Return the time of the latest fetch that caught up: it, or the next fetch, started at the
+        leader's log end of that time."""
         fetches = self.fetches[follower]
         moments = [
             now_ms

@@ -1,4 +1,4 @@
-"""What is put aside comes back in order, once, and without being copied again."""
+"""Stored bytes are returned in order, once, and without another copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_frames_come_in_order_whenever_they_are_added_and_taken() -> None:
         waiting = added[len(taken) :]
         assert backlog.waiting_bytes == sum(map(len, waiting)) + 4 * len(waiting)
     taken += backlog.frames()
-    # Views that are still held stay as they were.
+    # Views that are still held do not change.
     assert [bytes(frame) for frame in taken] == added
     assert backlog.waiting_bytes == 0
 

@@ -1,5 +1,5 @@
-"""Frames come out whole however their bytes come in, and memory follows what has arrived
-(H1-H4)."""
+"""Frames are returned whole, in whatever pieces their bytes arrive, and memory follows the bytes
+that have arrived (H1-H4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def framed(*bodies: bytes) -> bytes:
 
 
 def feed(reader: FrameReader, data: bytes, pieces: list[int]) -> list[bytes]:
-    """Hand `data` over in pieces as the loop would: never more than the buffer it was given."""
+    """Pass `data` in pieces as the loop would, none larger than the buffer."""
     frames: list[bytes] = []
     position = 0
     sizes = iter(pieces)
@@ -91,7 +91,7 @@ def test_frames_before_a_refused_length_are_served() -> None:
 
 
 def test_connections_share_one_buffer_without_mixing() -> None:
-    """A half frame of one connection is safe from the bytes of another."""
+    """Half a frame of one connection is not changed by bytes of another."""
     shared = SharedBuffer(256)
     first, second = FrameReader(shared, LIMIT), FrameReader(shared, LIMIT)
     frame, two = framed(b"1" * 50), framed(b"2" * 50)

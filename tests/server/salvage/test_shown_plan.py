@@ -1,4 +1,4 @@
-"""What `oncelog storage recover` shows before it does anything, and what it then writes."""
+"""The plan that `oncelog storage recover` shows, and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The rights of a request: the codes, the named resources, the session that the authorizer sees."""
+"""The rights of a request: the error codes, the named resources, the session that the authorizer
+sees."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from oncelog_server.security.resources import (
 )
 
 ALICE = Session(Principal("User", "alice"), "10.0.0.1", "EXTERNAL", lambda: False)
-# What a request names, and the resource that the authorizer is asked about.
+# The resource in a request, and the resource in the authorizer's question.
 NAMED: list[tuple[dict[str, Any], Resource]] = [
     ({"topic": "t"}, Resource(ResourceType.TOPIC, "t")),
     ({"topic": ""}, Resource(ResourceType.TOPIC, "")),
@@ -40,7 +41,7 @@ class Question(NamedTuple):
 
 
 class Recording:
-    """Gives one verdict on every question, and keeps the questions."""
+    """An authorizer with the same verdict for every question, which records the questions."""
 
     def __init__(self, verdict: bool) -> None:
         self.verdict = verdict
@@ -105,7 +106,8 @@ def test_authorized_operations_are_bits_at_the_codes_of_the_operations() -> None
 
 
 def test_the_right_to_a_topic_takes_two_calls() -> None:
-    """Produce and Fetch ask for each topic: a call more is one more for each of their requests."""
+    """Produce and Fetch check each topic: another call here is another one for each of their
+    requests."""
     calls: list[str] = []
 
     def count(frame: FrameType, event: str, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Where settings come from, which source wins, and what is said about those that cannot be used."""
+"""The sources of settings, their precedence, and the messages about invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A setting is shown with the value in force, and with every place that could set it."""
+"""A setting is described with its effective value and every source that could set it."""
 
 from __future__ import annotations
 

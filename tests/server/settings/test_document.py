@@ -1,4 +1,4 @@
-"""docs/settings.md says what the tables say."""
+"""docs/settings.md equals the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every broker setting that KIP-98 names: default, limit, the KIP's own spelling, and what it does.
+"""Every broker setting that KIP-98 names: default, limit, the KIP's own spelling, and its effect.
 
 The clients' are in tests/client/test_kip98.py.
 """
@@ -23,7 +23,7 @@ from tests.server.transaction.world import World, value_of
 
 
 class Row(NamedTuple):
-    """`alias`: as the KIP was written; `name`: as Kafka released it."""
+    """`alias`: the name in the KIP; `name`: the name in released versions."""
 
     name: str
     alias: str
@@ -90,7 +90,7 @@ def test_in_one_file_kafkas_name_holds_over_the_kips(row: Row, tmp_path: Path) -
         assert value(load_settings(config_file=file).settings, row) == 8
 
 
-# --- what they do
+# --- effects
 
 
 def test_the_topic_of_transactions_is_made_as_the_settings_say() -> None:
@@ -139,7 +139,7 @@ def test_an_idle_transactional_id_expires_when_the_setting_says() -> None:
 
 
 def expired(sweeper: IdExpiry) -> int:
-    """By one whole sweep."""
+    """Expire by one complete sweep."""
     count, goes_on = sweeper.step()
     while goes_on:
         found, goes_on = sweeper.step()

@@ -1,5 +1,4 @@
-"""No value of a secret setting is printed, whichever source it comes from and however it is
-spelled."""
+"""No value of a secret setting is printed, from any source and in any spelling."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ SECRETS = (
 
 
 def _printed(**sources: object) -> str:
-    """All that a start would print about these settings."""
+    """Return everything that a start would print about these settings."""
     try:
         loaded = load_settings(**sources)  # type: ignore[arg-type]  # of any kind
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""Every setting of Kafka's has one place, and means what it means in Kafka."""
+"""Every setting of Kafka's is in one table, with Kafka's meaning."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def test_every_broker_setting_of_kafka_is_in_exactly_one_table() -> None:
 
 
 def test_what_is_not_kafkas_is_marked_as_ours() -> None:
-    # Named where Kafka would have it, had KIP-447 stayed as it was drafted.
+    # The names that Kafka would have if the early draft of KIP-447 had been released.
     drafted = {"group.transactions.enable"}
-    # Kafka has them, and leaves them out of its documentation.
+    # Kafka has these settings, but not in its documentation.
     unpublished = {"producer.id.expiration.check.interval.ms"}
     ours = KNOWN - set(BROKER_SETTINGS) - drafted - unpublished
     assert all(name.startswith("oncelog.") for name in ours)
@@ -193,7 +193,7 @@ def test_any_text_is_a_value_or_an_invalid_value(name: str, text: str) -> None:
     assert parse_value(row, shown) == value
 
 
-# Where our default is not Kafka's, and why.
+# Defaults that differ from Kafka's, with the reason.
 DIFFERENT = {
     "node.id": "Kafka demands one",
     "controller.listener.names": "Kafka demands them",
@@ -224,8 +224,8 @@ SERVER = Path(oncelog_server.config.__file__).parent
 
 
 def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
-    """A setting that is never read belongs among those accepted without effect. Settings that a
-    topic has too are shown, stored and handed to its log."""
+    """A setting without a reader belongs to those accepted without effect. Settings that a topic
+    has too are described, stored and passed to its log."""
     tables = SERVER / "settings"
     readers = [path for path in SERVER.rglob("*.py") if tables not in path.parents]
     readers += [tables / "listeners.py", tables / "topics.py"]

@@ -1,7 +1,7 @@
-"""A disk in memory that can fail on purpose: `Files` for tests and simulation.
+"""A disk in memory that can fail on purpose: `Files` for tests and the simulation.
 
-What is appended is there for every reader at once, and durable once synced. `after_kill` is the
-disk a new process finds, `after_power_loss` what is left of it without the page cache.
+Every reader sees appended bytes at once; they are durable once synced. `after_kill` is the disk
+that a new process finds, `after_power_loss` the same without the page cache.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ IO_ERROR = "Input/output error"
 
 
 class Stopped(BaseException):
-    """The process ends here: what was under way is done up to some byte, or not at all."""
+    """The process ends here: the operation in progress is done up to some byte, or not at all."""
 
 
 @dataclass(slots=True)
 class FileNode:
-    """One file: what is in it, and what of that survives a power loss. `changes` ever made, of
-    which the first `synced` are durable."""
+    """One file: its contents, and the part that survives a power loss. `changes` counts all
+    changes, and the first `synced` of them are durable."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -43,8 +43,8 @@ class AppendFault:
 
 
 class MemoryFile:
-    """A handle; the node is looked up by name at each use, as a descriptor may be closed any
-    time."""
+    """An open file. Its node is looked up by name at each use, because a descriptor may be closed
+    at any time."""
 
     def __init__(self, files: MemoryFiles, path: str) -> None:
         self._files = files
@@ -89,14 +89,15 @@ class MemoryFile:
 
 
 class MemoryFiles:
-    """`capacity`: bytes on the whole disk. What ends by an event ends in `settle`."""
+    """The disk. `capacity`: bytes of the whole disk. Work that ends by an event ends in
+    `settle`."""
 
     def __init__(self, *, capacity: int | None = None) -> None:
         self.capacity = capacity
         self.nodes: dict[str, FileNode] = {}
         self.directories: set[str] = {""}
         self.pending: list[Callable[[], None]] = []
-        # Changes of the disk so far, and at which of them the process stops.
+        # The number of changes of the disk so far, and the change at which the process stops.
         self.operations: list[str] = []
         self.stop_at: int | None = None
         self.torn_bytes = 0
@@ -123,7 +124,7 @@ class MemoryFiles:
         self.torn_bytes = torn_bytes
 
     def after_kill(self) -> MemoryFiles:
-        """The disk as the next process finds it: all that was written, nothing that was pending."""
+        """Return the disk that the next process finds: everything written, nothing in progress."""
         disk = MemoryFiles(capacity=self.capacity)
         disk.directories = set(self.directories)
         disk.nodes = {
@@ -133,7 +134,8 @@ class MemoryFiles:
         return disk
 
     def after_power_loss(self, random: Random) -> MemoryFiles:
-        """Unsynced ends are cut anywhere or torn, files without a durable name may be gone."""
+        """Return the disk after a power loss: unsynced ends are cut or torn, files without a
+        durable name may be missing."""
         disk = self.after_kill()
         for path, node in list(disk.nodes.items()):
             if not node.entry_durable and random.random() < 0.5:
@@ -177,7 +179,7 @@ class MemoryFiles:
             raise StorageError("read", path, IO_ERROR)
 
     def settle(self) -> None:
-        """Let everything that is under way end."""
+        """Complete all work in progress."""
         while self.pending:
             self.pending.pop(0)()
 
@@ -225,7 +227,7 @@ class MemoryFiles:
         self.nodes[path] = FileNode(bytearray(data), data, entry_durable=True)
 
     def sync(self, files: Sequence[File], done: Done) -> None:
-        # As POSIX has it: what is written from here on may be left out.
+        # As in POSIX: a sync need not cover writes from here on.
         begun = [
             (node, node.changes, bytes(node.data))
             for file in files

@@ -1,4 +1,4 @@
-"""What every disk promises: the operating system's and the one in memory pass the same tests."""
+"""The contract of every disk: the operating system's and the one in memory pass the same tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEADLINE_S = 60
 
 @dataclass
 class Disk:
-    """A disk, and the loop that its events come to."""
+    """A disk, and the loop of its events."""
 
     files: Files
     run_one: Callable[[], None]
@@ -172,7 +172,7 @@ def test_a_descriptor_in_a_sync_survives_close_and_the_cache(disk: Disk) -> None
 
 
 def test_a_file_deleted_before_its_sync_needs_none(disk: Disk) -> None:
-    """A topic may go while its log waits for the disk: the others are synced as without it."""
+    """A topic may be deleted while its log waits for the disk: other files are synced as usual."""
     disk.files.make_directory("d")
     gone = [disk.files.open(f"d/{n}", create=True) for n in range(3)]
     kept = disk.files.open("kept", create=True)

@@ -1,4 +1,4 @@
-"""Names on disk, as Kafka's."""
+"""File and directory names, the same as Kafka's."""
 
 from __future__ import annotations
 

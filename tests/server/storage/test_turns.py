@@ -1,4 +1,4 @@
-"""Work on the disk in turns: so many pieces at once, and one end."""
+"""Disk work in turns: a limited number of pieces at a time, and a single end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oncelog_server.storage.turns import in_turns
 
 
 class Disk:
-    """Pieces that were begun, and end when a test says so."""
+    """Pieces in progress, which end when a test says so."""
 
     def __init__(self, pieces: int, at_once: int) -> None:
         self.begun: list[tuple[int, Done]] = []

@@ -1,5 +1,5 @@
-"""What KIP-98 and KIP-890 promise of one transactional id, checked on records, markers and
-responses alone. Knows nothing of the server's states and verdicts."""
+"""The promises of KIP-98 and KIP-890 for one transactional id, checked on records, markers and
+responses alone, without the server's states and verdicts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT =
 PREPARED = {PREPARE_COMMIT: True, PREPARE_ABORT: False}
 COMPLETED = {COMPLETE_COMMIT: True, COMPLETE_ABORT: False}
 
-# An instance of a producer, and the producer id and epoch it has been given.
+# A producer instance, and the producer id and epoch that it got.
 Owner = int
 Identity = tuple[int, int]
 
 
 @dataclass
 class Auditor:
-    """`handed` outlives every crash: what has been answered cannot be taken back."""
+    """`handed` survives every crash: a response cannot be taken back."""
 
     handed: dict[Identity, Owner] = field(default_factory=dict)
-    # Answers to EndTxn: (identity it was asked with, committed).
+    # Responses to EndTxn: (identity in the request, committed).
     ended: list[tuple[Identity, bool]] = field(default_factory=list)
 
     def gives(self, identity: Identity, owner: Owner) -> None:
-        """I10: a producer id and epoch are those of one instance, for ever."""
+        """I10: a producer id and epoch belong to one instance, for ever."""
         assert 0 <= identity[1] <= 32766, f"{identity} is no epoch for a producer"
         assert self.handed.setdefault(identity, owner) == owner, f"{identity} given twice"
 
@@ -41,12 +41,13 @@ class Auditor:
         records: Sequence[CoordinatorRecord],
         markers: Sequence[tuple[MarkerWork, TopicPartition]],
     ) -> None:
-        """`records`: the committed log of the id. `markers`: all that were ever written."""
+        """Check everything. `records`: the committed log of the id. `markers`: all that were ever
+        written."""
         values = [_value(record) for record in records]
         self._epochs_never_go_back(values)
         decided = _decisions(values)
         for identity, committed in self.ended:
-            # I9: an end that was answered is in the log. I7: and it says the same.
+            # I9: an acknowledged end is in the log. I7: with the same result.
             assert decided.get(identity) == committed, f"{identity} ended and the log does not know"
         _markers_follow_decisions(values, markers)
 
@@ -60,8 +61,8 @@ class Auditor:
             assert value.producer_epoch >= epochs.get(value.producer_id, -1)
             epochs[value.producer_id] = value.producer_epoch
             if value.next_producer_epoch >= 0 and value.transaction_status == ONGOING:
-                # Kept: the producer that ends it is newer than the one that began it, and than an
-                # earlier keeper.
+                # Kept prepared: the producer that ends the transaction is newer than the one that
+                # began it, and than an earlier keeper.
                 keeper = (value.next_producer_id, value.next_producer_epoch)
                 assert keeper > (value.producer_id, value.producer_epoch)
                 assert keeper >= last_keeper
@@ -76,7 +77,8 @@ def _value(record: CoordinatorRecord) -> TransactionLogValue:
 
 
 def _owner(value: TransactionLogValue) -> Identity:
-    """Whose requests are taken: for a kept transaction the one that has kept it (KIP-939)."""
+    """Return the producer whose requests are accepted: for a transaction that is kept prepared, its
+    keeper (KIP-939)."""
     if value.next_producer_epoch >= 0:
         return value.next_producer_id, value.next_producer_epoch
     return value.producer_id, value.producer_epoch
@@ -91,7 +93,8 @@ def _partitions(value: TransactionLogValue) -> set[TopicPartition]:
 
 
 def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
-    """The id's holder at the decision, and the result. I7: decided once, completed as decided."""
+    """Return the id's holder at each decision, and the result. I7: a transaction is decided once,
+    and completed as decided."""
     decided: dict[Identity, bool] = {}
     prepared: bool | None = None
     before: TransactionLogValue | None = None
@@ -127,10 +130,11 @@ def _markers_follow_decisions(
     values: Sequence[TransactionLogValue],
     markers: Sequence[tuple[MarkerWork, TopicPartition]],
 ) -> None:
-    """I5, I6, I8: no marker without its decision, one kind for each, all of them before COMPLETE.
+    """I5, I6, I8: no marker without its decision, one result for each decision, all markers before
+    COMPLETE.
 
-    Where the epoch stays the same from one transaction to the next (V1), the decisions of one epoch
-    differ in nothing, so that all of them are allowed.
+    If the epoch stays the same between transactions (V1), the decisions of one epoch look alike, so
+    each of them is allowed.
     """
     allowed: dict[Identity, dict[TopicPartition, set[bool]]] = {}
     for value in values:

@@ -1,7 +1,7 @@
-"""The coordinator's pure core and what a runtime does around it, in a few lines: an append that may
-fail, a commit that may be late, a crash. Time is two numbers.
+"""The coordinator's pure core, and a small runtime: an append that may fail, a commit that may be
+late, a crash. Time is two numbers.
 
-`log` is what is on the disk: committed records first, then those on their way.
+`log` is the contents of the disk: committed records first, then those in flight.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Answer = Deferred[TransactionResult]
 
 @dataclass
 class Driver:
-    """`holds_commits`: appended decisions are on their way until `release`."""
+    """`holds_commits`: appended decisions stay in flight until `release`."""
 
     now_ms: int = 1_000
     log: list[CoordinatorRecord] = field(default_factory=list)
@@ -60,16 +60,16 @@ class Driver:
     next_producer_id: int = 1_000
     append_error: ErrorCode | None = None
     holds_commits: bool = False
-    # Markers are written and transactions completed as soon as they are decided.
+    # True: markers are written and transactions completed as soon as they are decided.
     finishes: bool = True
     markers: list[tuple[MarkerWork, TopicPartition]] = field(default_factory=list)
     max_timeout_ms: int = 900_000
     has_ids: bool = True
-    # False where states are too many, or too large, to compare them around each decision.
+    # False if states are too many, or too large, to compare them around each decision.
     compares: bool = True
 
     def __post_init__(self) -> None:
-        # What the coordinator does, without time and a network.
+        # The coordinator's work, without time and a network.
         self.effects: EffectTable[TransactionShard] = {
             **EFFECTS,
             WriteMarkers: EffectRow(committed=self._write_markers),
@@ -91,13 +91,14 @@ class Driver:
     # --- what a runtime does
 
     def decide(self, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Every decision of these tests is made here: it only reads."""
+        """Make a decision, and check that it changes nothing. Every decision of these tests is made
+        here."""
         if not self.compares:
             return decide(*args, **kwargs)
         return reading(self.shard, decide, *args, **kwargs)
 
     def run(self, decision: Decision[TransactionResult] | Decision[None]) -> Answer:
-        """Take the decision. The response comes once it is committed."""
+        """Carry out the decision. The response comes once it is committed."""
         answer: Answer = Deferred()
         carry_out(self.effects, TAKEN, self.shard, decision.effects)
         response: Any = decision.response
@@ -139,12 +140,12 @@ class Driver:
                 self.finish(transactional_id)
 
     def release(self) -> None:
-        """Everything on its way is committed."""
+        """Commit everything in flight."""
         while self._held:
             self._held.pop(0)[0]()
 
     def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
-        """Another shard from the log, of which `keeps` uncommitted records have survived."""
+        """Load another shard from the log, with `keeps` of the uncommitted records."""
         del self.log[self.committed + (len(self.log) if keeps is None else keeps) :]
         self.committed = len(self.log)
         self._held.clear()
@@ -164,7 +165,7 @@ class Driver:
             self.shard.marker_written(work, partition)
 
     def finish(self, transactional_id: str) -> None:
-        """All markers, and COMPLETE."""
+        """Write all markers, and COMPLETE."""
         self.write_markers(transactional_id)
         decision = self.complete(transactional_id)
         if decision is not None:
@@ -176,7 +177,7 @@ class Driver:
             return None
         return self.decide(decide_complete, self.shard, work, attempt=0, wall_ms=self.wall_ms)
 
-    # --- commands, in the group that the id is in
+    # --- commands, in the id's group
 
     def init(
         self, producer_id: int = -1, producer_epoch: int = -1, *, timeout_ms: int = 60_000,
@@ -247,10 +248,10 @@ class Driver:
             self.run(decision)
         return overdue
 
-    # --- states, as if they had been reached long ago
+    # --- states, without the commands that lead to them
 
     def put(self, state: State, **values: Any) -> None:
-        """The id as a record of the log says it."""
+        """Replay a record of the id."""
         fields: dict[str, Any] = {
             "producer_id": 77,
             "producer_epoch": 5,

@@ -1,4 +1,4 @@
-"""Producers of a consumer group in a `World`, and a group commit as a client does it."""
+"""Producers of a consumer group in a `World`, and a client's group commit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def join(
 def member(
     world: World, transactional_id: str, generation_id: int, *partitions: TopicPartition
 ) -> GroupedTransaction:
-    """A producer that has joined, whatever it had to wait for."""
+    """Return a producer that has joined, after any retries."""
     for _ in range(5):
         response = join(world, transactional_id, generation_id, *partitions)
         world.settle()
@@ -84,7 +84,7 @@ def produce(
 def end(
     world: World, member: GroupedTransaction, *members: GroupedTransaction, committed: bool = True
 ) -> Answer:
-    """EndTxn as it was before transaction version 2: the parent keeps its epoch."""
+    """Send EndTxn as before transaction version 2: the parent keeps its epoch."""
     return world.transactions.end_txn(
         EndTxn(*member, committed, False, group_id=GROUP, members=tuple(sorted(members)))
     )
@@ -92,7 +92,7 @@ def end(
 
 @dataclass
 class GroupCommit:
-    """A parent with an offset and a member for each partition; what it knows when the broker
+    """A parent with an offset and a member for each partition, and its knowledge when the broker
     ends."""
 
     committed: bool
@@ -102,7 +102,8 @@ class GroupCommit:
     ended: TransactionResult | None = None
 
     def run(self, world: World, until: Callable[[], bool]) -> None:
-        """`until` lets the disk and time go on; False when there is nothing left to do."""
+        """Run it. `until` advances the disk and time; it returns False when nothing is left to
+        do."""
 
         def wait(response: object) -> None:
             while isinstance(response, Deferred) and not response.done:
@@ -133,7 +134,7 @@ class GroupCommit:
             pass
 
     def ask_again(self, world: World) -> TransactionResult:
-        """The same EndTxn at the next process, until it says something."""
+        """Repeat the same EndTxn at the next process until the response is final."""
         assert self.parent is not None
         for _ in range(20):
             response = end(world, self.parent, *self.members, committed=self.committed)

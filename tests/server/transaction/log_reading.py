@@ -1,4 +1,4 @@
-"""What the bytes of a log say, and what a reader of a partition gets."""
+"""The contents of a log by its bytes, and the records that a reader of a partition gets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def log_data(files: MemoryFiles, partition: TopicPartition) -> list[bytes]:
 
 
 def committed_values(files: MemoryFiles, partition: TopicPartition) -> list[bytes]:
-    """In the order of the log, as far as everything before is decided."""
+    """Return the values in the order of the log, up to the first undecided record."""
     oracle = oracle_of_partition(files, partition)
     end = min([oracle.end_offset, *(e[4] for e in oracle.producers.values() if e[4] >= 0)])
     values = []
@@ -46,7 +46,8 @@ def committed_values(files: MemoryFiles, partition: TopicPartition) -> list[byte
 
 
 def read_values(partition: Partition, isolation: Isolation, max_bytes: int = 200) -> list[bytes]:
-    """Fetches of `max_bytes` until the end; the client's rule for aborted batches as in KIP-98."""
+    """Fetch `max_bytes` at a time up to the end, and skip aborted batches by KIP-98's rule for
+    clients."""
     values: list[bytes] = []
     offset = partition.log_start_offset
     while True:

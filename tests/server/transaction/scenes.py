@@ -1,4 +1,4 @@
-"""What the tests of the whole path share: another broker, and a transaction that is under way."""
+"""Parts of tests of the whole path: another broker, and an open transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.server.transaction.world import World
 
 
 class Remote:
-    """Another broker: keeps what it is sent until the test lets it answer."""
+    """Another broker. It keeps requests until the test lets it respond."""
 
     is_local = False
 
@@ -36,12 +36,12 @@ def state(world: World, transactional_id: str = "t") -> State:
 
 
 def outcomes(world: World, partition: TopicPartition) -> list[bool]:
-    """COMMIT or ABORT of every transaction that had records there, in the order of markers."""
+    """Return COMMIT or ABORT for every transaction with records there, in the order of markers."""
     return [committed for _, _, _, committed in world.oracle(partition).completed]
 
 
 def opened(world: World, *partitions: TopicPartition, version: int = 2) -> tuple[int, int]:
-    """A producer with a record in each of these partitions and an offset in the group."""
+    """Return a producer with a record in each of these partitions and an offset in the group."""
     producer = world.producer()
     for partition in partitions:
         world.add(producer, partition, version=version)

@@ -88,7 +88,8 @@ def test_no_answer_leaves_before_what_it_promises_is_on_disk() -> None:
 
     append, later = world.produce(producer, A0, 0)
     assert later is not None
-    assert (world.partitions[A0].log_end_offset, later.done) == (0, False)  # the add first
+    # AddPartitionsToTxn first
+    assert (world.partitions[A0].log_end_offset, later.done) == (0, False)
     world.files.settle()
     assert later.done
     assert append.code is ErrorCode.NONE
@@ -156,7 +157,7 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
     ends = {name: world.partitions[name].log_end_offset for name in (A0, A1, B0, TXN_LOG)}
 
     def grown() -> set[int]:
-        """How many records there are more, of each partition."""
+        """Return the number of new records in each partition."""
         return {world.partitions[name].log_end_offset - end for name, end in ends.items()}
 
     world.files.fail_append(match="__transaction_state-0/", reason=NO_SPACE)
@@ -219,7 +220,7 @@ def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
     value_of(world.end(producer, True))
     world.settle(10_000)
     assert state(world) is State.PREPARE_COMMIT
-    # However often it is tried, nothing is appended to a log without a follower.
+    # However often a write is tried, a log without enough replicas appends nothing.
     assert world.partitions[OFFSETS].log_end_offset == end_offset
     world.groups.lead(world.partitions[OFFSETS])
     world.settle(1_000)

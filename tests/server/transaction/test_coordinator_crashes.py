@@ -1,5 +1,5 @@
-"""The crash matrix of one broker (C0-C14, C-A to C-F): the process ends at every change of the disk
-and at every fsync of one transaction, and the next process and the client's retry finish it."""
+"""The crash matrix of one broker (C0-C14, C-A to C-F). The process ends at every change of the disk
+and at every fsync of one transaction. The next process and the client's retry complete it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ RETRIED = {
 
 @dataclass
 class Client:
-    """One transaction over three partitions and the group; what it knows when the broker ends."""
+    """One transaction over three partitions and the group, and the client's knowledge when the
+    broker ends."""
 
     committed: bool
     bumps_epoch: bool
@@ -35,7 +36,8 @@ class Client:
     ended: TransactionResult | None = None
 
     def run(self, world: World, until: Callable[[], bool]) -> None:
-        """`until` lets the disk and time go on; False when there is nothing left to do."""
+        """Run it. `until` advances the disk and time; it returns False when nothing is left to
+        do."""
 
         def wait(response: object) -> None:
             while isinstance(response, Deferred) and not response.done:
@@ -64,7 +66,8 @@ class Client:
             pass
 
     def finish(self, world: World) -> bool:
-        """What a client does that meets the next process; whether its transaction is committed."""
+        """Act as a client that meets the next process. Return True if its transaction is
+        committed."""
         assert self.producer is not None
         if self.ended is not None:
             world.settle(10_000)
@@ -82,7 +85,8 @@ class Client:
 
 
 def stepper(world: World, syncs: int | None) -> Callable[[], bool]:
-    """Ends one fsync or the next timer of the near future; the process stops after so many."""
+    """Return a function that ends one fsync or runs the next near timer; the process stops after a
+    number of calls."""
     left = [syncs]
 
     def step() -> bool:
@@ -100,7 +104,7 @@ def stepper(world: World, syncs: int | None) -> Callable[[], bool]:
 
 
 def take_over(world: World, client: Client) -> None:
-    """The next instance of the id gets a working producer."""
+    """Check that the next instance of the id gets a working producer."""
     for _ in range(20):
         response = world.init()
         world.settle(500)
@@ -120,7 +124,8 @@ def take_over(world: World, client: Client) -> None:
 
 
 def audit(world: World, client: Client, committed: bool) -> None:
-    """One outcome everywhere, nothing acknowledged is lost, no reader is stuck."""
+    """Check that there is one outcome everywhere, nothing acknowledged is lost, and no reader is
+    stuck."""
     assert client.producer is not None
     for number, partition in enumerate(DATA):
         rows = [row for row in world.oracle(partition).completed if row[0] == client.producer[0]]
@@ -148,7 +153,8 @@ def survive(world: World, client: Client) -> None:
 
 
 def points(flush_on_ack: bool, committed: bool, bumps_epoch: bool) -> tuple[range, int]:
-    """The changes of the disk between the start and the end of the transaction, and its fsyncs."""
+    """Return the changes of the disk between the start and the end of the transaction, and its
+    fsyncs."""
     world = World(flush_on_ack=flush_on_ack)
     begin = len(world.files.operations)
     ended = 0
@@ -166,7 +172,7 @@ def points(flush_on_ack: bool, committed: bool, bumps_epoch: bool) -> tuple[rang
 def crashes(
     flush_on_ack: bool, committed: bool, bumps_epoch: bool
 ) -> Iterator[tuple[World, Client, str]]:
-    """A world and its client, stopped at each point in turn."""
+    """Yield a world and its client, stopped at each point in turn."""
     operations, syncs = points(flush_on_ack, committed, bumps_epoch)
     assert len(operations) > 10
     stops: list[tuple[int | None, int, int | None]] = [
@@ -222,7 +228,7 @@ def test_CF_a_crash_loop_in_the_middle_of_the_markers_ends_with_one_effective_ma
 
 
 class NothingIsLeft(Random):
-    """A power loss after which nothing is there that was not synced."""
+    """A power loss that leaves only synced data."""
 
     def randint(self, a: int, b: int) -> int:
         return a
@@ -236,8 +242,8 @@ class NothingIsLeft(Random):
 def test_CD_a_completion_that_the_power_takes_is_made_again(
     committed: bool, bumps_epoch: bool
 ) -> None:
-    """All markers are on the disk, COMPLETE is written and not synced: as on a replica that never
-    got it. The markers are sent again, and the epoch goes on from where PREPARE had it."""
+    """All markers are on the disk; COMPLETE is written and not synced, as on a replica that never
+    got it. The markers are sent again, and the epoch continues from the one in PREPARE."""
     world = World(flush_on_ack=True)
     client = Client(committed, bumps_epoch)
     step = stepper(world, None)

@@ -1,4 +1,5 @@
-"""Values at the edges of conditions that, as generic mutants have shown, no other test covers."""
+"""Values at the limits of conditions. Generated mutants have shown that no other test covers
+them."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def test_what_is_kept_with_the_first_epoch_of_a_new_id_can_only_be_ended() -> No
 @pytest.mark.parametrize("epoch", [0, 5])
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_end_that_names_no_epoch_repeats_nothing(committed: bool, epoch: int) -> None:
-    """A newer instance has made the last bump: -1 is no producer's epoch, before the first too."""
+    """A newer instance has made the last bump. -1 is no producer's epoch, also before the first
+    one."""
     driver = Driver()
     state = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
     driver.put(state, producer_epoch=epoch, last_producer_epoch=-1)

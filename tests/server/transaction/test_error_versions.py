@@ -1,4 +1,4 @@
-"""The code for each version, row by row (KIP-588, KIP-890)."""
+"""The error code in each version, row by row (KIP-588, KIP-890)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ INIT, ADD, OFFSETS, END, PRODUCE, COMMIT = (
     ApiKey.PRODUCE,
     ApiKey.TXN_OFFSET_COMMIT,
 )
-# API, code of the core, first version that gets 90 or 120 (None: none does), the code of others.
+# API, code of the core, first version that gets code 90 or 120 (None: no version), code of the
+# others.
 ROWS = [
     (INIT, ErrorCode.PRODUCER_FENCED, 4, 47),
     (ADD, ErrorCode.PRODUCER_FENCED, 2, 47),

@@ -1,4 +1,4 @@
-"""Epochs to their end and ids by the hundred thousand."""
+"""Epochs that run out, and transactional ids by the hundred thousand."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_e2_every_transaction_takes_an_epoch_until_there_are_no_more() -> None:
 
 
 def hundred_thousand_ids() -> Driver:
-    """Transactional ids that have got a producer id and do nothing."""
+    """Create transactional ids that have a producer id and no transaction."""
     driver = Driver(compares=False)
     for number in range(100_000):
         driver.init(transactional_id=f"client-application-{number:08d}")

@@ -1,5 +1,5 @@
-"""The reason for refusing a producer: which one, when and by which client. It is remembered, and
-reported once."""
+"""The reason for refusing a producer: which producer fenced it, when, and for which client. It is
+remembered, and reported once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Heard:
         self.driver.shard.fences = self.fences
 
     def begin(self, client: Client = OLD) -> tuple[int, int]:
-        """A producer of the client, with an open transaction."""
+        """Begin a transaction with a producer of the client."""
         result = self.driver.init(caller=client).value
         producer = result.producer_id, result.producer_epoch
         assert self.driver.add(*producer, P0).value.code is ErrorCode.NONE
@@ -151,7 +151,7 @@ def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
     heard.driver.init(caller=NEW)
     assert [cause for cause, _, _ in heard.listed()] == [TIMED_OUT, NEWER]
     assert "timed out" in heard.driver.end(*producer, True).value.message
-    # The newer producer is the cause that it cannot continue, and its epoch was never assigned.
+    # The newer producer is the reason that it cannot continue, and its epoch was never assigned.
     assert heard.driver.init(*producer).value.code is FENCED
 
 
@@ -258,7 +258,7 @@ def test_the_client_that_opened_it_is_learned_anew_after_a_restart() -> None:
 
 
 def test_the_client_that_opened_it_is_known_over_a_crash_while_it_is_open() -> None:
-    """Compaction may leave any of its records: the newest one counts."""
+    """Compaction may leave any of the transaction's records: the newest one counts."""
     driver = Driver()
     producer = driver.init(caller=OLD).value
     identity = producer.producer_id, producer.producer_epoch

@@ -1,4 +1,4 @@
-"""What a coordinator knows of consumer groups: replayed from their records, newest generation
+"""The coordinator's state of consumer groups: replayed from their records, newest generation
 first."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Transactional ids that are not used any more: tombstoned in slices,
-never while anything is open."""
+"""Expiry of unused transactional ids: tombstones are written in slices, never while a transaction
+is open."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def expiry(world: World) -> IdExpiry:
 
 
 def sweep(sweeper: IdExpiry) -> int:
-    """A whole one; how many were found to be expired."""
+    """Run a complete sweep. Return the number of expired ids."""
     total = 0
     while True:
         expired, goes_on = sweeper.step()

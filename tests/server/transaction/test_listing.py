@@ -1,4 +1,4 @@
-"""Which transactional ids an operator sees in a list (KIP-664)."""
+"""The transactional ids in an operator's list (KIP-664)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def listed(driver: Driver, wanted: TransactionFilter) -> list[str]:
 
 
 def several() -> Driver:
-    """An idle id, and one with a transaction that is open for 500 ms."""
+    """Return an idle id, and one with a transaction that is open for 500 ms."""
     driver = Driver()
     driver.init(transactional_id="idle")
     producer = driver.init().value

@@ -1,5 +1,5 @@
-"""Whether a broker knows all its transactional ids: an id that it leaves out must not be taken for
-hanging."""
+"""An error for a broker that does not know all its transactional ids: a missing id must not count
+as hanging."""
 
 from __future__ import annotations
 

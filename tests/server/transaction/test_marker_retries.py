@@ -22,7 +22,7 @@ SECOND_MS = 1_000
 
 
 class Refusing:
-    """A leader that refuses every marker at once, and knows when each came."""
+    """A leader that refuses every marker at once, and records the times."""
 
     is_local = False
 
@@ -40,7 +40,7 @@ class Refusing:
 
 
 def run_until(world: World, ended: Callable[[], bool]) -> None:
-    """Let timers go off, but never more of them than a back-off allows."""
+    """Run timers, but no more of them than a back-off allows."""
     for _ in range(ATTEMPTS * 3):
         if ended():
             return
@@ -49,7 +49,7 @@ def run_until(world: World, ended: Callable[[], bool]) -> None:
 
 
 def is_back_off(times_ms: list[int]) -> bool:
-    """Whether the pauses grow from the shortest to the longest, and stay there."""
+    """Return True if the pauses grow from the shortest to the longest, and stay there."""
     pauses = [later - earlier for earlier, later in pairwise(times_ms)]
     return (
         pauses == sorted(pauses)

@@ -1,4 +1,4 @@
-"""What a response to a marker means: a table, and for everything else another attempt."""
+"""The meaning of a response to a marker: a table; everything else is retried."""
 
 from __future__ import annotations
 

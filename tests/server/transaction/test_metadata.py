@@ -1,4 +1,4 @@
-"""A transactional id as a record: everything that decides anything is in it."""
+"""A transactional id as a record, which contains everything that decisions depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transaction that has consumer offsets and no records: it has a timeout as any other."""
+"""A transaction with consumer offsets and no records has a timeout like any other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ UNSTABLE = (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
 
 
 def never_ended(world: World) -> tuple[int, int]:
-    """A producer that has committed one transaction, and staged an offset in the next."""
+    """Return a producer that has committed one transaction, and has staged an offset in the
+    next."""
     producer = world.producer(timeout_ms=TIMEOUT_MS)
     world.add(producer, OFFSETS)
     world.commit_offset(producer, BEFORE)
@@ -45,7 +46,7 @@ def test_T1_a_transaction_with_offsets_alone_is_aborted_at_its_time_out() -> Non
     world.settle(1)
     assert world.transactions.abort_overdue(10) == ["t"]
     check_aborted(world)
-    # The producer is fenced: a late commit of it changes nothing.
+    # The producer is fenced: its late commit changes nothing.
     assert value_of(world.end(producer, True)).code is ErrorCode.PRODUCER_FENCED
     world.commit_offset(producer, STAGED + 1)
     check_aborted(world)

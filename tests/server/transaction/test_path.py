@@ -1,4 +1,4 @@
-"""The path of EndTxn through the broker: how many files its reader has to open."""
+"""The path of EndTxn through the broker: the number of files that it enters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SERVER: Final = str(Path(oncelog_server.__file__).parent)
 
 
 def files_entered(call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> set[str]:
-    """The files of the server whose functions the call has entered."""
+    """Return the server's files with functions that the call has entered."""
     entered: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
@@ -51,7 +51,7 @@ def files_entered(call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) 
 
 
 async def loaded(broker: Broker) -> None:
-    """The coordinator of the id is in service."""
+    """Wait until the id's coordinator has loaded."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
             try:
@@ -63,7 +63,7 @@ async def loaded(broker: Broker) -> None:
 
 
 def begun(broker: Broker) -> tuple[int, int]:
-    """A producer with a record in its transaction."""
+    """Return a producer with a record in its transaction."""
     result = value_of(broker.transactions.init_producer_id(InitProducerId(ID, 60_000)))
     producer = result.producer_id, result.producer_epoch
     added = AddPartitions(ID, *producer, frozenset({DATA}), 2)
@@ -80,7 +80,7 @@ async def test_endtxn_enters_at_most_twenty_files_from_the_handler_to_complete(
         for topic in (TRANSACTION_STATE, DATA.topic):
             await broker.metadata.create_missing_topic(topic)
         await loaded(broker)
-        # What is computed once is not on the path: the first transaction comes before.
+        # Work that is done only once is not on the path, so a first transaction comes before.
         for _ in range(2):
             producer = begun(broker)
             request = EndTxnRequest(ID, *producer, committed=True)

@@ -25,7 +25,7 @@ WINDOW_MS = 16_000
 
 
 def given_to(quota: ProducerIdQuota, address: str, now_ms: int, times: int = 1) -> int:
-    """How many of `times` are granted."""
+    """Return how many of `times` requests are granted."""
     granted = 0
     for _ in range(times):
         with suppress(Refused):
@@ -104,7 +104,8 @@ def test_h60_never_more_than_the_limit_within_any_window(
 
 
 def test_h60_each_limit_is_logged_once_a_minute_with_what_it_has_refused() -> None:
-    """By which client, and how often meanwhile; every refusal is counted."""
+    """The event has the client, and the number of refusals since the last one; every refusal is
+    counted."""
     refusals: list[Refusal] = []
     now_ms = 5
     refused = RefusedProducerIds(lambda: now_ms, refusals.append)

@@ -1,4 +1,5 @@
-"""Producer ids out of blocks: each once, the next block before the last is used up (E9)."""
+"""Producer ids from blocks: each is assigned once, and the next block is requested before the last
+is used up (E9)."""
 
 from __future__ import annotations
 

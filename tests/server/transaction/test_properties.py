@@ -1,5 +1,5 @@
-"""Any sequence of producers, failures, crashes and time: live state is replayed state, and the
-auditor finds nothing."""
+"""After any sequence of producers, failures, crashes and time, the live state is the replayed
+state, and the auditor finds nothing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PARTITIONS = st.sets(st.sampled_from([P0, P1, P2]), min_size=1)
 
 @dataclass
 class Producer:
-    """One process. It believes the last response it has seen."""
+    """One process, which uses the last response that it has got."""
 
     number: int
     identity: Identity | None = None
 
 
 class Lives(RuleBasedStateMachine):
-    """One id, its producers (zombies among them), and everything that may happen to them."""
+    """One id, its producers (zombies among them), and every event that they may meet."""
 
     @initialize(near_the_end=st.booleans(), finishes=st.booleans())
     def start(self, near_the_end: bool, finishes: bool) -> None:
@@ -69,7 +69,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def it_asks_again(self, data: st.DataObject) -> None:
-        """A new instance that had to come back, or any one that starts over."""
+        """Let a new instance repeat its request, or let any instance start again."""
         producer = self.one(data)
         if producer.identity is None:
             self.answered(self.driver.init(), producer, (-1, -1), None, False)
@@ -164,7 +164,7 @@ class Lives(RuleBasedStateMachine):
         self.auditor.audit(driver.log[: driver.committed], driver.markers)
 
     def teardown(self) -> None:
-        """Whatever has happened: once all is well again, the id is usable (I8, I17)."""
+        """Without further faults the id is usable (I8, I17)."""
         if not hasattr(self, "driver"):
             return
         driver = self.driver

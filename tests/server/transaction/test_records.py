@@ -1,5 +1,5 @@
-"""The records of `__transaction_state` as they are written, beside what the schema's own codec
-makes of them (TransactionLogValue v1)."""
+"""The records of `__transaction_state` as the server writes them, compared with the schema's own
+codec (TransactionLogValue v1)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_is_written_is_what_is_read(metadata: TransactionMetadata) -> None:
 def test_the_client_that_opened_it_stands_behind_all_fields_of_kafka(
     metadata: TransactionMetadata, client: Client
 ) -> None:
-    """Byte for byte again, and of a long name the beginning."""
+    """Byte for byte the same after decoding; a long name is cut."""
     value = schema_value(metadata)
     value.client_id, value.client_address = client.client_id[:256], client.client_address
     written = to_record(metadata, client).value

@@ -1,5 +1,5 @@
-"""No producer is refused without a trace: every place that refuses one counts it, by its cause, and
-remembers why if another producer has fenced it."""
+"""No producer is refused without a trace. Every place that refuses one counts the refusal by cause,
+and remembers the reason if another producer has fenced it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FENCED, UNKNOWN = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPI
 OLDER = ErrorCode.ILLEGAL_GENERATION
 NEWER_INSTANCE, NEWER_GENERATION = FenceCause.NEWER_INSTANCE, FenceCause.NEWER_GENERATION
 SHARDS = 5
-# What is refused, when all before it is done.
+# The refused request, after all steps before it.
 Refused = Callable[[], Answer]
 
 
 def fenced(world: World) -> tuple[int, int]:
-    """A producer whose transaction a newer instance has aborted."""
+    """Return a producer with a transaction that a newer instance has aborted."""
     producer = world.producer()
     world.add(producer, A0)
     world.producer()
@@ -68,7 +68,7 @@ def end_of_an_unknown_id(world: World) -> Refused:
 
 
 def rotated(world: World) -> tuple[int, int]:
-    """A producer with the last epoch, whose id a newer instance has replaced."""
+    """Return a producer with the last epoch, after a newer instance got another producer id."""
     producer_id, _ = world.producer()
     live = world.transactions.find("t")
     live.metadata = replace(live.metadata, producer_epoch=LAST_PRODUCER_EPOCH)
@@ -88,7 +88,7 @@ def end_under_an_older_producer_id(world: World) -> Refused:
 
 
 def outlived(world: World) -> tuple[int, int]:
-    """The identity before its own last bump, of a producer with an open transaction."""
+    """Return the identity before the last bump of a producer with an open transaction."""
     producer = world.producer()
     again = world.producer("t", producer_id=producer[0], producer_epoch=producer[1])
     world.add(again, A0)
@@ -120,7 +120,7 @@ def first_init_in_an_older_generation(world: World) -> Refused:
 
 
 def outdated(world: World) -> GroupedTransaction:
-    """Idle, while a newer generation came."""
+    """Return an idle producer of an older generation."""
     older = member(world, "older", 1, IN0)
     member(world, "newer", 2, IN1)
     return older
@@ -137,7 +137,7 @@ def end_in_an_older_generation(world: World) -> Refused:
 
 
 def end_after_a_restart(world: World) -> Refused:
-    """The log has the newer generation, but not its client."""
+    """Restart: the log has the newer generation, but not its client."""
     older = outdated(world)
     again = world.crash()
     world.__dict__.update(again.__dict__)
@@ -155,7 +155,7 @@ def init_of_the_time_before_the_group(world: World) -> Refused:
 
 
 def parts(world: World) -> tuple[GroupedTransaction, GroupedTransaction]:
-    """A parent and a member, both with something open."""
+    """Return a parent and a member, both with open transactions."""
     parent, part = member(world, "parent", 1, IN0), member(world, "part", 1, IN1)
     for each in (parent, part):
         assert value_of(add(world, each, A0)).code is ErrorCode.NONE
@@ -238,13 +238,14 @@ def test_every_refusal_leaves_a_trace(
 
 
 def counted(fences: Fences) -> dict[FenceCause | None, int]:
-    """Requests refused, by cause; None: of no known one."""
+    """Return the number of refused requests by cause; None: unknown cause."""
     known: dict[FenceCause | None, int] = {cause: fences.refused[cause] for cause in FenceCause}
     return known | {None: fences.refused_unknown}
 
 
 def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fence() -> None:
-    """A participant of a two-phase commit is left open (KIP-939), but may not go on."""
+    """The transaction of a two-phase participant stays open (KIP-939), but its producer is
+    refused."""
     world = World()
     command = InitProducerId("older", 60_000, two_phase=True)
     membership = GroupAssignment(GROUP, 1, frozenset({IN0}))
@@ -265,7 +266,7 @@ def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fe
 
 
 def test_a_late_request_without_a_producer_names_none() -> None:
-    """The producer that has the id now is not the one that was refused."""
+    """The producer that has the id now is not the refused one."""
     world = World()
     member(world, "older", 1, IN0)
     member(world, "older", 2, IN0)

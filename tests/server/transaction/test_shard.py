@@ -1,4 +1,5 @@
-"""Replay: what a log may hold, and what is refused rather than served half (S14, S15)."""
+"""Replay: the records that a log may have, and those that refuse the load instead of serving a part
+(S14, S15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every state with every command, as KIP-98, KIP-360 and KIP-890 say; and no row more."""
+"""Every state with every command, by KIP-98, KIP-360 and KIP-890; no other row exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oncelog_server.transaction.states import (
 )
 from tests.server.transaction.driver import P0, P1, Driver
 
-# The id has producer id 77 and epoch 5, and the bump from 4 to 5 was its own producer's.
+# The id has producer id 77 and epoch 5, and its own producer bumped the epoch from 4 to 5.
 COMMANDS = [
     "init a new instance",
     "init (77, 5) itself",
@@ -39,7 +39,7 @@ PC, PA = State.PREPARE_COMMIT, State.PREPARE_ABORT
 CC, CA = State.COMPLETE_COMMIT, State.COMPLETE_ABORT
 DEAD, FENCE = State.DEAD, State.PREPARE_EPOCH_FENCE
 READY = (0, EMPTY)
-# The code of the response, and the state it leaves behind where that is another one.
+# The error code, and the next state if it differs.
 TABLE: dict[str, list[int | tuple[int, State]]] = {
     #                         Empty       Ongoing     PrepC  PrepA  CompC       CompA    Dead Fence
     "init a new instance":   [0,          (51, PA),   51,    51,    READY,   READY,   READY, 48],
@@ -61,7 +61,7 @@ STATES = [EMPTY, ONGOING, PC, PA, CC, CA, DEAD, FENCE]
 
 
 def given(driver: Driver, command: str) -> ErrorCode | None:
-    """The code of the response; None while EndTxn waits for the markers."""
+    """Return the error code; None while EndTxn waits for the markers."""
     asked = {
         "init a new instance": lambda: driver.init(),
         "init (77, 5) itself": lambda: driver.init(77, 5),
@@ -114,7 +114,7 @@ def test_the_table_of_this_file_has_every_pair() -> None:
 
 
 def test_a_state_that_is_in_no_table_allows_nothing() -> None:
-    """But for Dead, which says that another coordinator has the id: it may come back."""
+    """Except Dead, which says that another coordinator has the id: the id may come back."""
     assert FENCE not in INIT_PRODUCER_ID
     assert not {DEAD, FENCE} & set(ADD_PARTITIONS)
     for pairs in (END_SAME_EPOCH, END_CURRENT_EPOCH, END_PREVIOUS_EPOCH):

@@ -144,14 +144,14 @@ def test_T9_many_overdue_transactions_are_aborted_a_few_at_a_time() -> None:
 
 
 def test_t9_ten_thousand_overdue_at_once_take_the_loop_for_some_ms_at_a_time() -> None:
-    # Twice: a turn that takes long does so always, a machine that stands still but in one of them.
+    # Measured twice: a slow turn is always slow, a pause of the machine hits only one of them.
     slowest = max(map(min, *(seconds_of_turns(10_000) for _ in range(2))))
-    # Measured: 3 ms. Counted is the thread's own time: what else the machine does is none of it.
+    # Measured: 3 ms, as CPU time of the thread, without other work of the machine.
     assert slowest < 0.05
 
 
 def seconds_of_turns(count: int) -> list[float]:
-    """Of each turn that aborts some of so many transactions."""
+    """Return the times of the turns that abort some of this number of transactions."""
     world = World()
     for number in range(count):
         name = f"t{number}"
@@ -159,7 +159,7 @@ def seconds_of_turns(count: int) -> list[float]:
         world.add((result.producer_id, result.producer_epoch), A0, transactional_id=name)
     world.timers.now_ms += 1_000
     aborted, seconds = 0, []
-    gc.disable()  # what the tests before have left lying is not the broker's
+    gc.disable()  # garbage of earlier tests does not count
     try:
         while aborted < count:
             began = thread_time()

@@ -112,7 +112,7 @@ SHOWN: EffectTexts = {
 
 
 class Scenario:
-    """A coordinator of the id `t`. Every step is a command of the trace: markers and COMPLETE too.
+    """A coordinator of the id `t`. Every step is a command of the trace, markers and COMPLETE too.
     Its clock moves only by commands."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Scenario:
     # --- requests
 
     def init(self, command: Command) -> None:
-        """InitProducerId; without `producer`, of a new instance."""
+        """InitProducerId; without `producer`, from a new instance."""
         producer = producer_of(command.take("producer", "-1/-1"))
         client_id = command.take("client", "client")
         response = self.driver.init(
@@ -174,7 +174,7 @@ class Scenario:
         )
         self.trace.response(f"end {outcome} of {producer[0]}/{producer[1]}", response, result_text)
 
-    # --- what the coordinator does by itself
+    # --- the coordinator's own steps
 
     def markers(self, command: Command) -> None:
         """Write at most `count` of the markers."""
@@ -194,7 +194,7 @@ class Scenario:
             self.driver.run(decision)
 
     def respond(self, command: Command) -> None:
-        """Some marker takes longer: EndTxn gets its response before COMPLETE."""
+        """Some markers take longer: EndTxn gets its response before COMPLETE."""
         self.driver.shard.release(ID)
 
     def abort_overdue(self, command: Command) -> None:

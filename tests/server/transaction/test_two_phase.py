@@ -1,5 +1,5 @@
-"""Participation in two-phase commit (KIP-939): no timeout, and what a new instance keeps is ended
-as what it was begun."""
+"""Participation in two-phase commit (KIP-939): no timeout, and a transaction that a new instance
+keeps has its original protocol version at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ongoing(result: TransactionResult) -> tuple[int, int]:
 
 
 def opened(driver: Driver, *, two_phase: bool = True) -> tuple[int, int]:
-    """A producer with a transaction over two partitions."""
+    """Return a producer with a transaction over two partitions."""
     producer = ids(driver.init(two_phase=two_phase).value)
     driver.add(*producer, P0, P1)
     assert driver.state is State.ONGOING

@@ -12,7 +12,7 @@ DAY_MS = 86_400_000
 
 
 def prepared(world: World) -> tuple[int, int]:
-    """A transaction over two partitions and an offset, whose producer is gone."""
+    """Prepare a transaction over two partitions and an offset. Its producer is lost."""
     producer = world.producer(two_phase=True)
     for partition in (A0, B0):
         world.produce(producer, partition, 0)
@@ -79,7 +79,7 @@ def test_w2_neither_the_old_nor_the_new_instance_writes_into_what_is_kept(
 
 
 def test_w2_the_first_keeper_writes_nowhere_once_another_one_has_ended_it() -> None:
-    """Its epoch is that of the markers, so that only the coordinator can tell."""
+    """Its epoch is that of the markers, so only the coordinator can recognize it."""
     world = World()
     prepared(world)
     first, second = kept(world), kept(world)

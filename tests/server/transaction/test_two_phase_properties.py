@@ -1,5 +1,5 @@
 """Two-phase commit with any sequence of failures, crashes and time: only its decider ends a
-prepared transaction, and it is ended as what it was begun (KIP-939)."""
+prepared transaction, with the protocol version of its beginning (KIP-939)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from tests.server.transaction.auditor import Identity
 from tests.server.transaction.driver import ID, P0, P1, P2
 from tests.server.transaction.test_properties import Lives, Producer
 
-# What is drawn first is drawn most.
+# Earlier elements are drawn more often.
 OUTCOMES = st.sampled_from([True, False])
 
 
 class TwoPhaseLives(Lives):
-    """Every producer takes part in two-phase commit; some keep what they find open."""
+    """Every producer takes part in two-phase commit; some keep the open transaction that they
+    find."""
 
     @initialize(near_the_end=st.booleans(), finishes=st.booleans(), far=st.integers(0, 2))
     def start(self, near_the_end: bool, finishes: bool, far: int = 0) -> None:
@@ -64,10 +65,10 @@ class TwoPhaseLives(Lives):
             self.asked_to_abort.add(producer.identity)
         response = self.driver.end(*producer.identity, committed, bumps_epoch=v2)
         if v2:
-            # Without a new epoch a retry looks like the next transaction to an auditor.
+            # Without a new epoch an auditor cannot distinguish a retry from the next transaction.
             self.answered(response, producer, producer.identity, committed, True)
 
-    # Most of what happens happens to the newest instance, or little would.
+    # Most events happen to the newest instance, or few would have an effect.
 
     @rule(at_most=st.integers(1, 3))
     def the_newest_begins(self, at_most: int) -> None:
@@ -170,7 +171,7 @@ class TwoPhaseLives(Lives):
         self.driver.append_error, self.driver.holds_commits = None, False
         self.driver.release()
         self.driver.finish(ID)
-        # Any instance may keep what is open and end it.
+        # Any instance may keep an open transaction, and end it.
         kept = self.driver.init(two_phase=True, keep=True).value
         if kept.ongoing_producer_id >= 0:
             self.driver.end(kept.producer_id, kept.producer_epoch, True)

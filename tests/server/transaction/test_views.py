@@ -1,4 +1,4 @@
-"""What the transaction coordinator shows of its ids (KIP-664)."""
+"""The coordinator's views of its ids (KIP-664)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(driver: Driver) -> list[str]:
 
 
 def test_a_row_is_of_the_moment_at_which_it_is_read() -> None:
-    """A long list is read in slices, and what it shows is never older than its response."""
+    """A long list is read in slices, and no row is older than the response."""
     world = World()
     for name in ("a", "b"):
         world.producer(name)

@@ -1,8 +1,8 @@
 """A broker's transactional core in memory: real partitions on a disk in memory, both coordinators,
-local markers. Time moves on demand, and so does the disk.
+local markers. Time and the disk advance on demand.
 
-`crash` gives another life on the same disk. The logs alone are asked what happened, by code that
-knows nothing of the server's state.
+`crash` starts another life on the same disk. Tests read the results from the logs alone, with code
+that is independent of the server.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TXN_LOG = TopicPartition(TRANSACTION_STATE, 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 DATA = (A0, A1, B0)
-# As the internal topics are.
+# The same as for the internal topics.
 COMPACTED = frozenset({COMPACT})
 GROUP = "g"
 
@@ -65,7 +65,7 @@ def value_of(response: T | Deferred[T]) -> T: ...
 
 
 def value_of(response: T | Deferred[T]) -> T:
-    """The response, which must be there."""
+    """Return the response, which must be there."""
     if isinstance(response, Deferred):
         assert response.done, "no response yet"
         return response.value
@@ -74,7 +74,7 @@ def value_of(response: T | Deferred[T]) -> T:
 
 @dataclass
 class Scene:
-    """The leaders, as the newest image would have them. Everything is local by default."""
+    """The leaders of the newest image. All are local by default."""
 
     local: MarkerSender
     remote: dict[TopicPartition, MarkerSender] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Scene:
 
 
 class World:
-    """One life of a broker. `files`, the clocks and the next producer id outlive it."""
+    """One life of a broker. `files`, the clocks and the next producer id survive it."""
 
     def __init__(
         self,
@@ -115,11 +115,11 @@ class World:
         self.next_producer_id = next_producer_id
         self.config = LogConfig(flush_messages=flush_messages)
         self.flush = GroupFlush(self.files)
-        # Logs whose data become durable only when `hurry` is called.
+        # Logs with data that becomes durable only when `hurry` is called.
         self.slow: set[TopicPartition] = set()
         self._unflushed: list[Partition] = []
         self.partitions: dict[TopicPartition, Partition] = {}
-        # What the transaction coordinator reported: (partition, how many).
+        # The transaction coordinator's reports: (partition, number).
         self.stray_markers: list[tuple[int, int]] = []
         for name in (*DATA, OFFSETS, *self.transaction_logs):
             self.partitions[name] = self._open(name)
@@ -185,14 +185,14 @@ class World:
             self.flush.request(partition)
 
     def hurry(self) -> None:
-        """The disk is as quick everywhere from now on."""
+        """From now on all syncs end at once."""
         self.slow.clear()
         unflushed, self._unflushed = self._unflushed, []
         for partition in unflushed:
             self.flush.request(partition)
 
     def recreate(self, name: TopicPartition) -> None:
-        """Its topic is deleted, and another one of its name is made."""
+        """Delete a topic and create another one of the same name."""
         old = self.partitions.pop(name)
         old.resign()
         deleted = f"{partition_directory(*name)}.0-delete"
@@ -208,12 +208,13 @@ class World:
     # --- lives
 
     def crash(self, *, power_loss: Random | None = None, down_ms: int = 0) -> World:
-        """The process ends here; the next one on its disk. Producer ids come from a new block."""
+        """End the process, and start the next one on its disk. Producer ids come from a new
+        block."""
         files = self.files.after_power_loss(power_loss) if power_loss else self.files.after_kill()
         return World(
             files,
             flush_on_ack=self.flush_on_ack,
-            # Another machine's monotonic clock: it says nothing about this one's.
+            # Another machine's monotonic clock, unrelated to this one's.
             now_ms=7_000_000,
             wall_ms=self.wall() + down_ms,
             leader_epoch=self.leader_epoch + 1,
@@ -222,7 +223,7 @@ class World:
         )
 
     def settle(self, advance_ms: int = 0) -> None:
-        """Let everything end that needs no more than time: the disk, timers, calls."""
+        """Complete everything that needs only time: the disk, timers, calls."""
         until = self.now() + advance_ms
         while True:
             self.files.settle()
@@ -235,7 +236,7 @@ class World:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing but the offsets' expiry, every ten minutes, is still to come."""
+        """Return True if only the expiry of offsets, every ten minutes, is still due."""
         return not self.files.pending and len(self.timers.waiting) == 1
 
     # --- requests
@@ -256,7 +257,7 @@ class World:
         return self.transactions.init_producer_id(command)
 
     def producer(self, transactional_id: str = "t", **settings: Any) -> tuple[int, int]:
-        """A producer that has been initialized: its id and epoch."""
+        """Return an initialized producer: its id and epoch."""
         result = None
         while result is None or result.code is ErrorCode.CONCURRENT_TRANSACTIONS:
             response = self.init(transactional_id, **settings)
@@ -322,7 +323,7 @@ class World:
         return self.groups.run(GROUP, lambda shard: shard.txn_offset_commit(request, caller))
 
     def offset(self, *, require_stable: bool = False) -> tuple[ErrorCode, int]:
-        """What OffsetFetch says of the input partition."""
+        """Return what OffsetFetch returns for the input partition."""
         request = OffsetFetchRequestGroup(
             group_id=GROUP, topics=[OffsetFetchRequestTopics(name="in", partition_indexes=[0])]
         )
@@ -331,24 +332,24 @@ class World:
         (partition,) = found.topics[0].partitions
         return ErrorCode(partition.error_code), partition.committed_offset
 
-    # --- what a reader gets, and what the logs say
+    # --- what a reader gets, and what the logs contain
 
     def read(
         self, partition: TopicPartition, isolation: Isolation = Isolation.READ_COMMITTED
     ) -> list[bytes]:
-        """Return the values for a reader of that isolation that begins at 0 and follows KIP-98:
-        aborted batches are dropped by the list that the broker sends along."""
+        """Return the values for a reader of that isolation level from offset 0. It follows KIP-98:
+        the broker sends a list of aborted transactions, and the reader drops their batches."""
         return read_values(self.partitions[partition], isolation)
 
     def oracle(self, partition: TopicPartition) -> Oracle:
         return oracle_of_partition(self.files, partition)
 
     def committed(self, partition: TopicPartition) -> list[bytes]:
-        """Values of committed transactions, by the bytes of the log alone."""
+        """Return the values of committed transactions, from the log's bytes alone."""
         return committed_values(self.files, partition)
 
     def check(self) -> None:
-        """I1, I2 and I4 for every data partition."""
+        """Check I1, I2 and I4 in every data partition."""
         for name, partition in self.partitions.items():
             log = partition._log
             assert (

@@ -1,4 +1,4 @@
-"""Operators see coordinators through read models: frozen, and the only way in."""
+"""Operators see coordinators only through read models, which are frozen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_handlers_and_metrics_do_not_walk_shards(package: object) -> None:
 
 
 def test_what_is_only_shown_is_not_asked_of_partitions() -> None:
-    """The listing error is about partitions that are not there: no view shows them."""
+    """The listing error is about partitions that are missing: no view shows them."""
     folder = Path(handlers.__file__).parent
     paths = [*folder.glob("describe_*.py"), folder / "list_groups.py", folder / "metadata.py"]
     paths.append(Path(page.__file__))

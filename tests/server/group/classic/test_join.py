@@ -1,4 +1,4 @@
-"""JoinGroup: which members are let in, under which id, and when the join phase ends."""
+"""JoinGroup: which members are accepted, under which id, and when the join phase ends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_join_that_cannot_be_makes_no_group(
 def test_a_member_id_made_of_the_longest_client_id_fits_every_response(
     name: str, version: int
 ) -> None:
-    """A4: the driver encodes each answer in its version."""
+    """A4: the driver encodes each response in its version."""
     driver = Driver()
     join = driver.join if version < 4 else driver.join_twice
     answer = join(version=version, client_id=name)
@@ -283,7 +283,7 @@ def test_group_max_size_counts_members_and_in_a_join_phase_those_that_joined() -
     assert driver.join().value.error_code == 81
     assert driver.join(version=3).value.error_code == 81
     assert driver.heartbeat(first, generation_id) == 0
-    # A member that is there may always join again.
+    # A member of the group may always rejoin.
     assert driver.join(second).value.error_code == 0
 
 
@@ -303,7 +303,7 @@ def test_h63_what_a_group_may_hold_in_memory_is_bounded() -> None:
     large = {"range": b"x" * 2_000}
     _, (member,) = driver.stable_group("a", protocols=large)
     assert driver.join(version=3, protocols={"range": b"x" * 4_000}).value.error_code == 81
-    # A member may join again with as much as it has.
+    # A member may rejoin with the same amount of data.
     assert driver.join(member, protocols=large).value.error_code == 0
     codes = [driver.join(client_id=f"{number}").value.error_code for number in range(4)]
     assert codes == [79, 79, 79, 81]

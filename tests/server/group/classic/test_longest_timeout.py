@@ -1,4 +1,5 @@
-"""Members with different timeouts: join and sync phases wait for the longest of them (KIP-62)."""
+"""Members with different timeouts: the join and sync phases last for the longest of them
+(KIP-62)."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_successor_has_all_but_the_id_and_the_waiting_responses() -> None:
         ([("range", "sticky"), ("sticky", "range"), ("sticky", "range")], "sticky"),
         ([("range", "sticky"), ("sticky",)], "sticky"),
         ([("range",), ("sticky",)], None),
-        # A protocol that a member names twice is known to it once.
+        # A protocol that a member names twice counts once.
         ([("range", "range"), ("sticky",)], None),
         ([("range", "range"), ("range",)], "range"),
     ],

@@ -1,4 +1,4 @@
-"""Rebalances against zombies and crashes (G2 to G6), and what holds after any sequence of them."""
+"""Rebalances with zombies and crashes (G2 to G6), and invariants over any sequence of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_G2_an_owner_of_before_the_rebalance_cannot_commit_its_transaction() -> 
     driver = Driver()
     generation_id, (leader, follower) = driver.stable_group("a", "b")
     driver.join(leader)
-    # While the others are waited for, its generation is still the group's.
+    # During the join phase its generation is still the group's.
     identity: dict[str, Any] = {"member_id": follower, "generation_id": generation_id}
     assert driver.txn_commit(7, ("t", 0, 5), **identity) == [0]
     driver.end_transaction(7, committed=False)
@@ -79,7 +79,8 @@ def test_a_crash_before_the_assignment_sends_all_members_back_to_join() -> None:
 
 
 class Client:
-    """A member like a consumer: it joins, syncs its assignment, and sends heartbeats."""
+    """A member that behaves like a consumer: it joins, syncs its assignment, and sends
+    heartbeats."""
 
     def __init__(self, name: str, *, static: bool) -> None:
         self.name = name
@@ -91,9 +92,11 @@ class Client:
 
 
 class GroupOfClients(RuleBasedStateMachine):
-    """Five clients come, go, pause and crash, the coordinator too; appends fail, commits are late.
+    """Five clients join, leave, pause and crash. The coordinator crashes too, appends fail, commits
+    are late.
 
-    The assignment of a generation has a stamp of its own, so a member with another one shows it.
+    The assignment of a generation has a stamp of its own, so a member with another one can be
+    recognized.
     """
 
     def __init__(self) -> None:
@@ -103,14 +106,14 @@ class GroupOfClients(RuleBasedStateMachine):
         # The assignments that members got, by generation.
         self.stamps: dict[int, str] = {}
         self.stamp = 0
-        # Every answer ever owed by this incarnation of the coordinator.
+        # Every response that this process of the coordinator ever owed.
         self.owed: list[Deferred[JoinGroupResponse] | Deferred[SyncGroupResponse]] = []
 
     clients_ = st.integers(0, 4)
 
     @rule(numbers=st.sets(clients_, min_size=1))
     def settle(self, numbers: set[int]) -> None:
-        """These clients do what consumers do until they have work, or cannot have it."""
+        """Let these clients act as consumers do, until each has partitions or cannot get any."""
         for _ in range(2):
             for number in sorted(numbers):
                 if self.clients[number].generation is None:
@@ -172,7 +175,7 @@ class GroupOfClients(RuleBasedStateMachine):
     def synced(
         self, client: Client, generation: JoinGroupResponse, answer: SyncGroupResponse
     ) -> None:
-        """All assignments of one generation are parts of the same one."""
+        """Check that all assignments of one generation are parts of the same one."""
         if answer.error_code != 0:
             self.outdated(client, answer.error_code)
             return
@@ -181,7 +184,8 @@ class GroupOfClients(RuleBasedStateMachine):
         if client.instance is None:
             assert member_id == generation.member_id
         else:
-            # It may have come back under a new member id, to the assignment of its instance.
+            # The member may have returned under a new member id, with the assignment of its
+            # instance.
             assert member_id.rpartition("-")[0] == client.instance
         assert self.stamps.setdefault(generation.generation_id, stamp) == stamp
 
@@ -195,7 +199,8 @@ class GroupOfClients(RuleBasedStateMachine):
             self.outdated(client, code)
 
     def outdated(self, client: Client, code: int) -> None:
-        """A consumer joins again then, under a new id if the old one is unknown."""
+        """The member's generation is outdated: rejoin as a consumer does, under a new id if the old
+        one is unknown."""
         if code:
             client.generation = None
         if code in (25, 82):
@@ -210,7 +215,7 @@ class GroupOfClients(RuleBasedStateMachine):
 
     @rule(number=clients_)
     def pause(self, number: int) -> None:
-        """Its process dies without a word, and a new one knows nothing."""
+        """End the client's process without a request. A new one has no state."""
         self.clients[number] = Client(self.clients[number].name, static=number > 2)
 
     @rule(ms=st.sampled_from([500, 3_000, 6_000, 11_000]))
@@ -302,7 +307,7 @@ class GroupOfClients(RuleBasedStateMachine):
             }
 
     def teardown(self) -> None:
-        """Left alone, the group becomes empty and no request waits any more."""
+        """Without further requests the group becomes empty, and no request stays parked."""
         driver = self.driver
         driver.append_error, driver.holds_commits = None, False
         driver.release_commits()
@@ -310,7 +315,7 @@ class GroupOfClients(RuleBasedStateMachine):
         assert all(answer.done for answer in self.owed)
         if GROUP in driver.groups:
             assert driver.state() is GroupState.EMPTY
-            # If it could not be written that the group is empty, its members time out once more.
+            # If the record of the empty group could not be written, the members time out once more.
             driver.crash()
             driver.advance(400_000)
             assert driver.state() is GroupState.EMPTY

@@ -1,4 +1,4 @@
-"""Every state and every event: the transitions, and what each API answers in each state."""
+"""Every state and every event: the transitions, and the response of each API in each state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMPLETING = GroupState.COMPLETING_REBALANCE
 STABLE = GroupState.STABLE
 DEAD = GroupState.DEAD
 
-# Kafka's ClassicGroupState: the states each state may be entered from.
+# Kafka's ClassicGroupState: the states from which each state may be entered.
 VALID_PREVIOUS_STATES = {
     EMPTY: {PREPARING},
     PREPARING: {STABLE, COMPLETING, EMPTY},
@@ -65,7 +65,8 @@ def test_every_state_has_a_row_in_every_table() -> None:
 
 
 def driver_in(state: GroupState) -> tuple[Driver, str, str, int]:
-    """A group in the state: driver, leader, follower, generation. Its members may be gone."""
+    """Return a group in this state: driver, leader, follower, generation. Its members may be
+    gone."""
     driver = Driver()
     if state is DEAD:
         return driver, "l-1", "m-2", 1
@@ -174,7 +175,7 @@ def test_txn_offset_commit_in_every_state(state: GroupState, member_code: int) -
     driver, _, member, generation_id = driver_in(state)
     codes = driver.txn_commit(7, ("t", 0, 5), member_id=member, generation_id=generation_id)
     assert codes == [member_code]
-    # Clients before KIP-447 say nothing of their membership, and are let through.
+    # Clients before KIP-447 do not name their membership, and are accepted.
     driver, *_ = driver_in(state)
     assert driver.txn_commit(7, ("t", 0, 5), version=2) == [0]
 

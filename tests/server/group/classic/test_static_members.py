@@ -1,4 +1,5 @@
-"""Static members (KIP-345): a place kept by an instance id, taken over, fenced."""
+"""Static members (KIP-345): an instance id keeps a place, which another process can take over, with
+fencing."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def test_G5_a_restarted_static_member_takes_its_place_and_fences_the_old_one() -
     assert driver.txn_commit(
         7, ("t", 0, 1), member_id=old, generation_id=generation_id, instance="i"
     ) == [82]
-    # Without the instance id the old member is just not there.
+    # Without the instance id the old member id is unknown.
     assert driver.heartbeat(old, generation_id) == 25
     assert driver.heartbeat(answer.member_id, generation_id, instance="i") == 0
     again = driver.sync(answer.member_id, generation_id, instance="i").value
@@ -59,7 +60,7 @@ def test_a_returning_leader_is_not_to_assign_again(version: int) -> None:
     _, old, follower = static_group(driver)
     answer = driver.join(instance="i", version=version).value
     if version < 9:
-        # It hears of a leader that is not itself.
+        # The response names another member as the leader.
         assert (answer.leader, answer.members) == (old, [])
         assert not answer.skip_assignment
     else:
@@ -241,7 +242,8 @@ def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> No
     while driver.shard.next_timer() is not None and driver.now_ms < 32_900:
         driver.advance(1 + (driver.shard.next_timer() or 0) - driver.now_ms)
         rounds += 1
-    assert rounds < 40  # Not one every millisecond, which is their rebalance timeout.
+    # Otherwise there would be one every millisecond, which is their rebalance timeout.
+    assert rounds < 40
     assert driver.state() is GroupState.PREPARING_REBALANCE
     driver.advance(2_000)
     assert driver.state() is GroupState.EMPTY

@@ -1,4 +1,4 @@
-"""SyncGroup: each member gets the leader's assignment once it is committed, or a code."""
+"""SyncGroup: each member gets the leader's assignment once it is committed, or an error code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.server.group.driver import Driver, groups_of
 
 
 def joined(driver: Driver, *names: str, **options: int) -> list[str]:
-    """Members of generation 1 that have not synced; the first leads."""
+    """Return the members of generation 1 before SyncGroup; the first is the leader."""
     answers = [driver.join_twice(client_id=name, **options) for name in names]
     while not answers[0].done:
         driver.advance(1_000)
@@ -38,7 +38,7 @@ def test_followers_wait_for_the_leader_and_the_leader_for_the_commit() -> None:
     assert (waiting.value.assignment, leading.value.assignment) == (b"F", b"L")
     assert (waiting.value.protocol_type, waiting.value.protocol_name) == ("consumer", "range")
     assert driver.state() is GroupState.STABLE
-    # A member that the leader left out has nothing to do.
+    # A member without an assignment from the leader has no partitions.
     assert driver.sync(late, 1).value.assignment == b""
 
 

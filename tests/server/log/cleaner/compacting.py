@@ -45,7 +45,7 @@ def job_of(found: Cleanable, now_ms: int, limits: CleaningLimits = LIMITS) -> Cl
 
 @dataclass
 class Compacting(Driver):
-    """A driver whose log has keys, and is compacted by `compact`."""
+    """A driver with keys in its log, which `compact` compacts."""
 
     config: LogConfig = COMPACTED
     limits: CleaningLimits = LIMITS
@@ -55,7 +55,7 @@ class Compacting(Driver):
         self, *pairs: tuple[str, str | None], producer_id: int = -1, sequence: int = -1,
         epoch: int = -1, transactional: bool = False, timestamp: int = NOW_MS, **fields: Any,
     ) -> Appended:  # fmt: skip
-        """One batch of keys and values, None for a deletion."""
+        """Append one batch of keys and values, None for a deletion."""
         new = [
             NewRecord(timestamp, key.encode(), None if value is None else value.encode())
             for key, value in pairs
@@ -81,7 +81,7 @@ class Compacting(Driver):
         return cleanable(self.log, self.cleaned_to, self.stable(), self.now_ms)
 
     def compact(self) -> CleanerStats | None:
-        """One pass, None if there is nothing to clean."""
+        """Run one pass. Return None if there is nothing to clean."""
         found = self.cleanable()
         if found is None:
             return None
@@ -107,7 +107,7 @@ class Compacting(Driver):
         raise AssertionError("the pass does not end")
 
     def batches(self) -> list[tuple[BatchHeader, list[Record]]]:
-        """All that is in the `.log` files."""
+        """Return all batches in the `.log` files."""
         found = []
         for name in self.files.list(DIRECTORY):
             if not name.endswith(".log"):
@@ -119,7 +119,7 @@ class Compacting(Driver):
         return found
 
     def contents(self) -> list[tuple[int, str, str | None]]:
-        """Offset, key and value of every record of the files, markers apart."""
+        """Return offset, key and value of every record in the files, without markers."""
         return [
             (record.offset, (record.key or b"").decode(), _text(record.value))
             for header, records in self.batches()
@@ -137,8 +137,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def read_committed(driver: Compacting) -> dict[str, str | None]:
-    """The latest value of every key as a reader of committed records has it, None for deleted
-    keys."""
+    """Return the latest value of every key for a read_committed reader, None for deleted keys."""
     log = driver.log
     stable = driver.stable()
     aborted = log.aborted_transactions(log.log_start_offset, stable)
@@ -165,8 +164,8 @@ def read_committed(driver: Compacting) -> dict[str, str | None]:
 
 
 def producers_by_scan(driver: Compacting) -> dict[int, tuple[int, int, int, int]]:
-    """Of every producer, from the bytes alone: epoch, last sequence, last offset, where its open
-    transaction begins. The coordinator's epoch is not promised to survive (Kafka neither)."""
+    """Return the state of every producer, from the bytes alone: epoch, last sequence, last offset,
+    first offset of its open transaction. The coordinator's epoch may be lost (in Kafka, too)."""
     producers: dict[int, tuple[int, int, int, int]] = {}
     for header, records in driver.batches():
         if header.producer_id < 0 or (header.is_control and not records):

@@ -1,4 +1,4 @@
-"""What stays of one batch: bytes, codec, times, offsets, leader epoch."""
+"""A compacted batch: its bytes, codec, times, offsets and leader epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass of the cleaner leaves of a log."""
+"""The log after a pass of the cleaner."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def test_sizes_and_memory_follow_the_new_segments() -> None:
 
 
 def test_a_response_being_sent_from_an_old_segment_keeps_its_bytes(tmp_path: Path) -> None:
-    """A slow reader's range outlives the swap, and its descriptor may have been closed meanwhile:
-    another file has the name now."""
+    """A slow reader's file range outlives the swap. Its descriptor may have been closed meanwhile,
+    and the name belongs to another file now."""
     pending: list[Callable[[], None]] = []
     with ThreadPoolExecutor(1) as executor:
         files = OsFiles(str(tmp_path), executor=executor, call_on_loop=pending.append)
@@ -102,7 +102,7 @@ def test_a_response_being_sent_from_an_old_segment_keeps_its_bytes(tmp_path: Pat
 
 
 class Settling:
-    """The system's files for a driver: `settle` waits for what is under way."""
+    """The operating system's files for a driver: `settle` waits for work in progress."""
 
     def __init__(
         self, files: OsFiles, executor: ThreadPoolExecutor, pending: list[Callable[[], None]]

@@ -1,5 +1,5 @@
-"""Killed or without power at any change of the disk while a log is compacted: the start finds the
-old segments or the new one, nothing twice and nothing left over (S9, S17, S18)."""
+"""A kill or a power loss at any change of the disk during a compaction: the start finds the old
+segments or the new one, with nothing doubled and nothing left over (S9, S17, S18)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ RETENTION_MS = COMPACTED.delete_retention_ms
 
 
 def written(driver: Compacting) -> Compacting:
-    """Segments to be made one and others that are not, aborts and commits in them and across,
-    tombstones, producers whose last batch is superseded."""
+    """Write segments that will be merged and others, with aborts and commits in them and across
+    them, tombstones, and producers with a superseded last batch."""
     for turn in range(4):
         driver.put(("a", f"{turn}"), ("b", f"{turn}"), producer_id=1, sequence=2 * turn, epoch=0)
         driver.put(("c", f"{turn}"), ("x", f"{turn}"), producer_id=2, sequence=2 * turn, epoch=0,
@@ -48,7 +48,7 @@ def written(driver: Compacting) -> Compacting:
 
 
 def passes(driver: Compacting) -> None:
-    """Two passes, the second with horizons that have passed."""
+    """Run two passes, the second after the retention of tombstones."""
     driver.compact()
     driver.now_ms += RETENTION_MS
     driver.put(("d", "1"), producer_id=1, sequence=8, epoch=0)
@@ -77,7 +77,7 @@ def check_restarted(driver: Compacting, expected: dict[str, str]) -> None:
 
 
 def restart(driver: Compacting, point: int, *, twice_at: int | None = None) -> None:
-    """A start after a kill; `twice_at`: killed once more at that change of the disk."""
+    """Start after a kill; `twice_at`: kill once more at that change of the disk."""
     driver.files = driver.files.after_kill()
     if twice_at is not None:
         driver.files.stop_before(twice_at)
@@ -122,7 +122,8 @@ def test_s9_s11_recovery_of_a_half_done_swap_may_be_killed_and_done_again() -> N
 
 
 def test_s9_a_disk_that_refuses_anything_changes_nothing_that_is_read() -> None:
-    """The pass fails; the log goes on, and the next pass and the next start find all of it."""
+    """The pass fails; the log stays in use, and the next pass and the next start find
+    everything."""
     expected = there(written(Compacting()))
     for nth in range(1, 12):
         for match in ("cleaned", "txn-index", "snapshot"):
@@ -144,7 +145,7 @@ def test_s9_a_disk_that_refuses_anything_changes_nothing_that_is_read() -> None:
 
 
 def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
-    """From the nth renaming on; the names that were refused."""
+    """Refuse renames from the nth on. Return the refused names."""
     files, rename = driver.files, driver.files.rename
     asked: list[str] = []
     refused_names: list[str] = []
@@ -162,7 +163,7 @@ def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed: bool) -> None:
-    """Readers and writers go on meanwhile, with no restart in between."""
+    """Readers and writers continue meanwhile, without a restart."""
     expected = there(written(Compacting()))
     for nth in range(1, 100):
         driver = written(Compacting())
@@ -198,7 +199,8 @@ def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed:
 def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
     times: int, killed: str
 ) -> None:
-    """Until then records are read, and nothing is appended; a start in between finds them all."""
+    """Until then records can be read, and nothing is appended. A start in between finds all
+    records."""
     expected = there(written(Compacting()))
     halves = 0
     for nth in range(1, 100):
@@ -323,7 +325,7 @@ def test_d6_what_an_earlier_pass_deleted_is_not_removed_while_a_segment_is_read_
 
 
 class Later:
-    """What the disk does later, done when a test says so."""
+    """Disk work that runs when a test says so."""
 
     def __init__(self) -> None:
         self.pending: list[Callable[[], None]] = []
@@ -362,7 +364,7 @@ def flushed(driver: Compacting) -> Compacting:
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["journal", "unordered"])
 def test_s9_s17_a_power_loss_at_any_moment_leaves_old_or_new(ordered: bool) -> None:
-    """What was flushed before is there, once, whatever renaming the disk forgot."""
+    """Flushed records are there once, whichever renames the disk forgot."""
     expected = there(written(Compacting()))
     ends = 0
     for seed in range(300 if ordered else 600):
@@ -384,7 +386,8 @@ def test_s9_s17_a_power_loss_at_any_moment_leaves_old_or_new(ordered: bool) -> N
 
 
 def test_s17_s18_segments_that_were_made_one_and_came_back_are_not_served_twice() -> None:
-    """The disk forgot that one of them was renamed away, and kept that the new one got its name."""
+    """The disk forgot that a segment was renamed away, but kept the rename of the new one to its
+    name."""
     driver = Compacting()
     for turn in range(4):
         driver.put((f"{turn}", "v"), ("again", f"{turn}"))

@@ -1,4 +1,4 @@
-"""Of each key the latest offset, in so many bytes."""
+"""A map with the latest offset of each key, in limited memory."""
 
 from __future__ import annotations
 

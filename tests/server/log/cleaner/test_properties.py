@@ -1,4 +1,4 @@
-"""Whatever was written, decided, restarted and compacted: readers, producers and offsets see the
+"""After any writes, decisions, restarts and compactions, readers, producers and offsets see the
 same log (L11)."""
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Row = tuple[int, str, str | None]
 
 
 class Model:
-    """The driver, and what was written to it."""
+    """The driver, and the expected records."""
 
     def __init__(self) -> None:
         self.driver = Compacting()
         self.epochs = dict.fromkeys(range(1, 4), 0)
         self.next = dict.fromkeys(range(1, 4), 0)
         self.last: dict[int, tuple[int, list[tuple[str, str | None]], bool, int]] = {}
-        # Offset, key, value; and of open transactions apart, until they are decided.
+        # Offset, key, value. Records of open transactions are separate until the decision.
         self.written: list[Row] = []
         self.visible: list[Row] = []
         self.aborted: set[int] = set()
@@ -98,7 +98,7 @@ class Model:
         self.mark(producer, committed, bump)
 
     def again(self) -> None:
-        """Each producer's last batch is known: it is not appended once more."""
+        """Send each producer's last batch again: it is known, and not appended."""
         end = self.driver.log.log_end_offset
         for producer, (sequence, pairs, transactional, offset) in self.last.items():
             if transactional is not (producer in self.open):
@@ -155,7 +155,7 @@ class Model:
         assert producers_by_scan(self.driver) == scanned
 
     def _check_keys(self, after: list[Row], end_offset: int) -> None:
-        """The latest record of every key stays, unless it deletes it."""
+        """Check that the latest record of every key is there, unless it deletes the key."""
         latest = {key: (offset, key, value) for offset, key, value in sorted(self.visible)}
         for row in latest.values():
             assert row[2] is None or row in after, row

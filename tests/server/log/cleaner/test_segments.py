@@ -1,4 +1,4 @@
-"""Which segments become one, and the indexes of what they become."""
+"""Which segments are merged, and the indexes of the result."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_so_many_at_once_that_the_loop_can_bear_to_rename_them() -> None:
 
 
 def test_the_indexes_of_a_cleaned_segment_find_what_a_walk_finds() -> None:
-    """As those of a segment that was written by appends."""
+    """They are the same as those of a segment that was written by appends."""
     driver = Compacting()
     for turn in range(60):
         driver.put((f"k{turn}", "v" * 30), ("again", f"{turn}"), timestamp=NOW_MS + turn * 7 % 50)

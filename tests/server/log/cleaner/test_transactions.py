@@ -1,5 +1,5 @@
-"""Compaction and transactions: aborted data goes, a decision stays as long as it decides something,
-producers keep their sequence numbers and epochs (KIP-98, KIP-534; L11)."""
+"""Compaction of transactions: aborted records are removed, a decision stays as long as it has
+records, producers keep their sequences and epochs (KIP-98, KIP-534; L11)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def transaction(
 
 
 def overwrite(driver: Compacting, *keys: str) -> None:
-    """Newer records of these keys in a segment of their own; then a pass."""
+    """Write newer records of these keys to a segment of their own, then run a pass."""
     driver.roll()
     for key in keys:
         driver.put((key, "newer"), timestamp=driver.now_ms)
@@ -40,7 +40,7 @@ def test_l11_a_marker_stays_until_its_data_is_gone_and_delete_retention_longer(
 ) -> None:
     driver = Compacting()
     transaction(driver, 7, 0, "a", "b", committed=committed)
-    driver.log.producers.clear()  # all have expired
+    driver.log.producers.clear()  # all retention times have passed
     overwrite(driver, "a")
     if committed:
         assert (1, "b", "0") in driver.contents()
@@ -72,7 +72,8 @@ def test_l11_aborted_records_go_at_once_with_their_row_in_the_index() -> None:
     driver.compact()
     assert driver.contents() == [(2, "a", "0")]
     assert read_committed(driver) == {"a": "0"}
-    # The rows stay while the producer's last batch, now empty, is there; the first has none.
+    # The rows stay as long as the producer's last batch, which is empty now; the first producer has
+    # none.
     assert len(driver.log.aborted_transactions(0, 9)) == 2
     overwrite(driver, "b")
     assert [row.first_offset for row in driver.log.aborted_transactions(0, 9)] == [4]
@@ -111,7 +112,8 @@ def test_l11_an_aborted_record_does_not_supersede_a_committed_one() -> None:
 
 
 def test_l11_a_transaction_over_many_segments_is_one() -> None:
-    """Its first records are cleaned before, its marker is met after, other producers in between."""
+    """Its first records are cleaned before the pass reads its marker, with other producers in
+    between."""
     driver = Compacting()
     for committed, producer in ((False, 7), (True, 8)):
         for sequence in range(3):
@@ -173,8 +175,8 @@ def test_l11_the_epoch_of_a_producer_with_nothing_but_markers_survives() -> None
 
 
 def test_l11_a_snapshot_from_before_a_dropped_marker_opens_no_transaction_again() -> None:
-    """A killed broker recovers from an older recovery point: from its snapshot the transaction
-    would be open for ever, as the marker is gone."""
+    """A killed broker recovers from an older recovery point. By that snapshot the transaction would
+    be open for ever, because its marker is removed."""
     driver = Compacting()
     driver.configure(segment_bytes=200)  # segments stay apart
     driver.put(("a", "1"), producer_id=7, sequence=0, epoch=0, transactional=True)

@@ -1,4 +1,4 @@
-"""What a recovery says of topics whose settings are lost, before it does anything."""
+"""The warnings of a recovery about topics with lost settings, before it changes anything."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def facts_of(path: Path) -> list[FolderFacts]:
 
 
 def problems(facts: list[FolderFacts]) -> list[str]:
-    """Without any records of the metadata."""
+    """Return the problems of a recovery without any metadata records."""
     planner = Planner(
         facts, None, None, features={}, new_uuid=lambda: bytes(16), settings=Settings()
     )

@@ -122,7 +122,7 @@ def test_T4_a_commit_that_lost_against_the_time_out_may_go_on(restart: bool) -> 
 
 def test_a_zombie_of_a_fenced_epoch_is_no_retry() -> None:
     driver, (producer_id, epoch) = begun()
-    driver.init()  # a newer instance: it aborts what is open
+    driver.init()  # a newer instance: it aborts the open transaction
     assert driver.state is State.COMPLETE_ABORT
     for committed in (True, False):
         assert driver.end(producer_id, epoch, committed).value.code is FENCED
@@ -154,7 +154,7 @@ def test_E2_E3_E4_at_the_last_epoch_the_end_hands_out_a_new_producer_id_once(
 
 @pytest.mark.parametrize("named", [True, False], ids=["itself", "a new instance"])
 def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
-    """Its id is another one then, and the retry of an end gets that id (KAFKA-20090)."""
+    """Its producer id is a new one then, and the retry of an end gets the same id (KAFKA-20090)."""
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST, last_producer_epoch=LAST - 1)
     driver.now_ms += 60_000
@@ -174,7 +174,7 @@ def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
 
 
 def test_E6_E7_where_there_are_no_ids_it_is_aborted_all_the_same() -> None:
-    """And its producer asks for its next id itself."""
+    """And its producer itself requests its next id."""
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST)
     driver.now_ms += 60_000
@@ -207,7 +207,7 @@ def test_I5_every_partition_gets_the_marker_that_was_decided() -> None:
     driver.end(*producer, False)
     driver.write_markers(ID, at_most=1)
     assert driver.complete(ID) is None
-    driver.crash()  # what was written is not known any more: it is written again (C-B)
+    driver.crash()  # the written record is lost, so it is written again (C-B)
     driver.finish(ID)
     assert [partition for _, partition in driver.markers] == [P0, P0, P1, P2]
     assert {work.committed for work, _ in driver.markers} == {False}

@@ -1,4 +1,4 @@
-"""Which producer of an id is the live one: KIP-360, fencing, epochs that run out."""
+"""The live producer of an id: KIP-360, fencing, epochs that run out."""
 
 from __future__ import annotations
 

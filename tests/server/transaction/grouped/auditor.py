@@ -1,5 +1,5 @@
-"""What the early draft of KIP-447 and group commit promise, checked on records alone. Knows nothing
-of the server's state."""
+"""The promises of KIP-447's early draft and of group commits, checked on records alone, without the
+server's state."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PREPARE_COMMIT = 2
 
 
 def audit_groups(log: Sequence[CoordinatorRecord], batches: Mapping[int, int]) -> int:
-    """How many group commits there were."""
+    """Check everything. Return the number of group commits."""
     return _commits_are_whole(log, batches) if _generations_fence(log) else 0
 
 
 def _generations_fence(log: Sequence[CoordinatorRecord]) -> bool:
-    """After a generation has come, nothing of an older one of the group is committed."""
+    """After a record of a newer generation, nothing of an older one of the group is committed."""
     generations: dict[str, tuple[str, int]] = {}
     newest: dict[str, int] = {}
     for record in log:
@@ -48,7 +48,7 @@ def _generations_fence(log: Sequence[CoordinatorRecord]) -> bool:
 
 
 def _commits_are_whole(log: Sequence[CoordinatorRecord], batches: Mapping[int, int]) -> int:
-    """Where a decision names members, all of them are decided just so by the same batch."""
+    """If a decision names members, the same batch decides all of them with the same result."""
     commits = 0
     decided: dict[tuple[str, int], tuple[int, int]] = {}
     begins = {

@@ -21,8 +21,8 @@ IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
 
 
 class GroupDriver(Driver):
-    """`last_batch`: how many records the last decision had; `batches`: the sizes of all of several
-    records, by where they begin."""
+    """`last_batch`: the number of records of the last decision. `batches`: the sizes of batches of
+    several records, by their first offset."""
 
     last_batch = 0
 
@@ -38,7 +38,7 @@ class GroupDriver(Driver):
         return super().run(decision)
 
     def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
-        """A batch survives whole or not at all."""
+        """Crash. A batch survives completely or not at all."""
         if keeps is not None:
             end = self.committed + keeps
             for begin, size in self.batches.items():
@@ -53,7 +53,7 @@ class GroupDriver(Driver):
         self, transactional_id: str, generation_id: int, *partitions: TopicPartition,
         group_id: str = GROUP, caller: Client | None = None,
     ) -> Answer:  # fmt: skip
-        """InitProducerId of a producer in the group."""
+        """Send InitProducerId of a producer in the group."""
         decision = self.decide(
             decide_init_in_group,
             self.shard,
@@ -67,14 +67,14 @@ class GroupDriver(Driver):
     def member(
         self, transactional_id: str, generation_id: int, *partitions: TopicPartition
     ) -> GroupedTransaction:
-        """A producer that has joined."""
+        """Return a producer that has joined."""
         result = self.join(transactional_id, generation_id, *partitions).value
         return GroupedTransaction(transactional_id, result.producer_id, result.producer_epoch)
 
     def begin(
         self, member: GroupedTransaction, *partitions: TopicPartition, version: int = 2
     ) -> None:
-        """Its transaction, over these partitions."""
+        """Begin its transaction, with these partitions."""
         self.add(
             member.producer_id,
             member.producer_epoch,

@@ -20,7 +20,7 @@ PARENT, A, B = "parent", "a", "b"
 def opened(
     **settings: bool,
 ) -> tuple[GroupDriver, GroupedTransaction, GroupedTransaction, GroupedTransaction]:
-    """A parent and two members, each with something in its transaction."""
+    """Return a parent and two members, each with an open transaction."""
     driver = GroupDriver()
     parent, a, b = (driver.member(name, 1) for name in (PARENT, A, B))
     driver.begin(parent, P0, version=0)

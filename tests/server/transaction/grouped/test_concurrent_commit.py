@@ -1,4 +1,5 @@
-"""The older of two producers that commit offsets of one input partition (KIP-447, early draft)."""
+"""Two producers that commit offsets of one input partition: the older one gives way (KIP-447, early
+draft)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def opened() -> tuple[GroupDriver, GroupedTransaction]:
 
 
 def meet(driver: GroupDriver, older: GroupedTransaction) -> ErrorCode | None:
-    """The code for the newer one; None where nothing of the older one's is open."""
+    """Return the error code for the newer producer; None if the older has nothing open."""
     found = transactions_of(driver.shard, {older.producer_id})
     if not found:
         return None
@@ -47,7 +48,7 @@ def test_its_transaction_is_aborted_and_the_newer_one_goes_on() -> None:
     driver, older = opened()
     assert meet(driver, older) is ErrorCode.NONE
     assert driver.state_of("older") is State.PREPARE_ABORT
-    # Again, before its markers are written.
+    # A retry, before the markers are written.
     records = len(driver.log)
     assert meet(driver, older) is ErrorCode.NONE
     assert len(driver.log) == records

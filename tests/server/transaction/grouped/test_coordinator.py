@@ -1,5 +1,5 @@
-"""Transactions of a consumer group over the whole path: one owner for each id, fences across the
-group, and a group commit that ends at any point."""
+"""Transactions of a consumer group over the whole path: one coordinator for each id, fences across
+the group, and a group commit that ends at any point."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ DECIDED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 def named(elsewhere: bool) -> str:
-    """A transactional id whose own coordinator is, or is not, that of the group."""
+    """Return a transactional id with the group's coordinator as its own, or with another one."""
     group = partition_for(GROUP, SHARDS)
     return next(
         name
@@ -106,7 +106,7 @@ def test_the_new_instance_waits_until_the_markers_of_the_older_one_are_written()
     assert outcomes(world, A0) == [False]
 
 
-# --- one owner for each id
+# --- one coordinator for each id
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
@@ -122,7 +122,7 @@ def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> Non
     assert value_of(world.init(name, *plain)).code is FENCED
     produce(world, joined, A0)
     assert value_of(end(world, joined)).code is NONE
-    # Joining again finds nothing more to fence.
+    # A second join finds nothing more to fence.
     logs = [world.oracle(log).end_offset for log in world.transaction_logs]
     member(world, name, 2, IN0)
     grown = [world.oracle(log).end_offset for log in world.transaction_logs]
@@ -186,7 +186,7 @@ def test_an_id_that_changed_its_group_has_one_owner_after_a_restart(order: int) 
         (2, False, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         (2, True, {"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         (2, True, {"producer_epoch": 3}, ErrorCode.INVALID_REQUEST),
-        # The group begins anew.
+        # The group is created again.
         (1, True, {"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
@@ -239,7 +239,7 @@ def test_an_id_that_leaves_its_group_is_fenced_there(elsewhere: bool, crashes: b
     world.produce(plain, A0, 0, b"plain", transactional_id=name)
     assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
     assert world.read(A0) == [b"plain"]
-    # It is no member any more: no producer is fenced for its partitions.
+    # It has left the group: no producer is fenced for its partitions.
     again = world.crash()
     again.settle()
     produce(again, member(again, "other", 1, IN0), A1)
@@ -280,7 +280,7 @@ def test_an_id_that_leaves_does_not_let_an_older_generation_in_again(elsewhere: 
 def test_an_id_is_refused_as_a_member_of_a_group_that_it_is_not_in(
     elsewhere: bool, has_begun: bool
 ) -> None:
-    """Also if its own coordinator is the shard of that group, where the id is known."""
+    """Also if the shard of that group is its own coordinator and knows the id."""
     world = World(shards=SHARDS)
     name = named(elsewhere)
     plain = world.producer(name)
@@ -310,7 +310,7 @@ def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
     produce(world, joined, A0)
     member(world, "newest", generation, IN1)
     producer = joined[1:]
-    # Where its producer is known, and has been fenced, the response says so.
+    # If the response comes from a shard that knows the producer's fence, it reports the fence.
     refusal = FENCED if generation == 2 and not elsewhere else UNKNOWN
     assert value_of(world.add(producer, A1, transactional_id=name)).code is refusal
     for committed in (True, False):
@@ -379,7 +379,7 @@ def test_more_members_than_a_batch_can_hold_leave_everything_open() -> None:
 
 
 def points(flush_on_ack: bool, committed: bool) -> tuple[range, int]:
-    """The changes of the disk between the start and the end, and the fsyncs."""
+    """Return the changes of the disk between the start and the end, and the fsyncs."""
     world = World(flush_on_ack=flush_on_ack)
     begin = len(world.files.operations)
     ended = 0
@@ -412,7 +412,8 @@ def crashes(flush_on_ack: bool, committed: bool) -> Iterator[tuple[World, GroupC
 
 
 def audit(world: World) -> bool:
-    """Return whether it is committed: all of it, or nothing; and no request waits for anything."""
+    """Check that everything is committed or nothing, and that no request waits. Return True for a
+    commit."""
     committed = bool(world.read(A0))
     for partition in DATA:
         assert world.read(partition) == [b"first"] * committed
@@ -425,7 +426,8 @@ def audit(world: World) -> bool:
 
 
 def survive(world: World, commit: GroupCommit, retries: bool) -> None:
-    """A decided transaction is finished without any request; others never by halves."""
+    """Restart and wait: a decided transaction is completed without any request, and no transaction
+    is completed in part."""
     world.settle(10_000)
     if commit.asked and retries:
         assert commit.parent is not None

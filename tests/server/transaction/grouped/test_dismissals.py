@@ -1,4 +1,4 @@
-"""Every reason that a group gives for a dismissal has words in which the producer is refused."""
+"""Every reason of a group for a refusal has a message for the producer."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def test_every_reason_has_its_own_words_and_keeps_time_and_client(why: Why) -> N
 
 
 def test_a_replaced_instance_is_refused_as_fenced() -> None:
-    """To an operator they are one: a member was started twice."""
+    """To an operator both mean the same: a member was started twice."""
     assert reason_of(Dismissal(Why.REPLACED)) == Reason(FenceCause.NEWER_INSTANCE)

@@ -64,7 +64,7 @@ def test_a_producer_with_one_of_the_input_partitions_is_aborted_and_fenced_first
     driver.begin(older, P0)
     assert driver.join("b", 2, IN1, IN2).value.code is BUSY
     assert driver.state_of("a") is State.PREPARE_ABORT
-    # Once only, however often it is asked meanwhile; and no epoch is used up.
+    # Only once, however often the client retries meanwhile; and without a new epoch.
     records = len(driver.log)
     assert driver.join("b", 2, IN1, IN2).value.code is BUSY
     assert len(driver.log) == records
@@ -77,7 +77,7 @@ def test_a_producer_with_one_of_the_input_partitions_is_aborted_and_fenced_first
 
 
 def test_the_same_generation_may_have_taken_over_a_partition_too() -> None:
-    """A process that was restarted as the same static member, under another transactional id."""
+    """The same static member was restarted with another transactional id."""
     driver = GroupDriver()
     older = driver.member("a", 1, IN0)
     driver.begin(older, P0)
@@ -201,7 +201,7 @@ def test_a_refused_call_fences_no_producer(timeout_ms: int) -> None:
     assert driver.end(*older[1:], True, transactional_id="a").value.code is NONE
 
 
-# --- an id goes to another coordinator
+# --- an id moves to another coordinator
 
 
 def test_an_id_that_moves_away_has_no_producer_here() -> None:
@@ -223,7 +223,7 @@ def test_an_id_that_moves_away_has_no_producer_here() -> None:
     assert len(driver.log) == records
     driver.crash()
     assert driver.state_of("a") is State.DEAD
-    # And comes back as any new instance.
+    # And returns as any new instance.
     assert driver.init(transactional_id="a").value.producer_epoch == first.producer_epoch + 2
 
 

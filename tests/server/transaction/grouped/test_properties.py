@@ -1,5 +1,5 @@
-"""Any sequence of rebalances, zombies, group commits, failures and crashes: live state is replayed
-state, commits are whole, and no older generation commits."""
+"""After any sequence of rebalances, zombies, group commits, failures and crashes, the live state is
+the replayed state, commits are complete, and no older generation commits."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OUTPUTS = st.sets(st.sampled_from([P0, P1, P2]), min_size=1)
 
 
 class Groups(RuleBasedStateMachine):
-    """A group of four processes. Each believes the last response it has seen; `zombies` are what
-    they believed before."""
+    """A group of four processes. Each uses the last response that it has got; `zombies` have
+    earlier ones."""
 
     @initialize(finishes=st.booleans())
     def start(self, finishes: bool) -> None:
@@ -71,7 +71,8 @@ class Groups(RuleBasedStateMachine):
     def a_batch_is_written_and_decided(
         self, names: list[str], committed: bool, crashes: int | None, data: st.DataObject
     ) -> None:
-        """As a sink does; now and then with a member that is not what it was, or a crash."""
+        """Write and decide a batch as a sink does; sometimes with an outdated member, or a
+        crash."""
         for name in names:
             self.one_initialises(name, set(), 0)
         members = [self.members[name] for name in names if name in self.members]
@@ -96,7 +97,7 @@ class Groups(RuleBasedStateMachine):
                 self.driver.end(*member[1:], committed, transactional_id=name)
 
     def some(self, data: st.DataObject, at_most: int) -> list[GroupedTransaction]:
-        """Members as they believe they are, zombies among them."""
+        """Return members by their own state, zombies included."""
         pool = [*self.members.values(), *self.zombies[-2:]]
         if not pool:
             return []
@@ -147,7 +148,7 @@ class Groups(RuleBasedStateMachine):
             audit_groups(self.driver.log, self.driver.batches)
 
     def teardown(self) -> None:
-        """Once all is well again, the newest generation works, and commits as one."""
+        """Without further faults the newest generation works, and commits as a whole."""
         if not hasattr(self, "driver"):
             return
         driver = self.driver

@@ -1,4 +1,4 @@
-"""A group that counts its generations anew (`group_restart`)."""
+"""A group that starts to count its generations again (`group_restart`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What was prepared stays open, wherever its recovery asks for it: only the coordinator that has it
-can keep it (KIP-939 with KIP-447, early draft)."""
+"""A prepared transaction stays open, whichever coordinator its recovery asks: only the coordinator
+that has it can keep it (KIP-939 with KIP-447, early draft)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.server.transaction.world import A0, A1, GROUP, World, value_of
 def ask(
     world: World, name: str, generation: int | None, *, keep: bool, is_current: bool = False
 ) -> TransactionResult:
-    """InitProducerId of a two-phase producer, in the group where it has a generation."""
+    """Send InitProducerId of a two-phase producer, in the group if it has a generation."""
     membership = (
         None if generation is None else GroupAssignment(GROUP, generation, frozenset({IN0}))
     )
@@ -34,7 +34,7 @@ def ask(
 
 
 def prepared(world: World, name: str, generation: int | None) -> None:
-    """A transaction whose producer is gone."""
+    """Prepare a transaction. Its producer is lost."""
     made = ask(world, name, generation, keep=False)
     assert made.code is ErrorCode.NONE
     if generation is None:
@@ -92,7 +92,7 @@ def test_in_a_group_that_counts_anew_it_is_kept_as_it_was_and_then_ended() -> No
     assert keeper.code is ErrorCode.NONE
     assert value_of(end(world, GroupedTransaction(name, *owner(keeper)))).code is ErrorCode.NONE
     assert outcomes(world, A0) == [True]
-    # From then on like any other.
+    # From then on it is like any other.
     while (response := ask(world, name, 1, keep=True, is_current=True)).code is not ErrorCode.NONE:
         assert response.code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert value_of(end(world, other)).code is ErrorCode.PRODUCER_FENCED
