@@ -43,7 +43,7 @@ Measured = dict[str, dict[str, list[Figures]]]
 
 
 def main() -> int:
-    """Run what the command line says; exit code 1 if a `must` is missed, 2 if it cannot run."""
+    """Run the command line. Return 1 if a `must` is missed, 2 if the bench cannot run."""
     args = arguments()
     pace = QUICK if args.quick else FULL
     rounds = args.rounds or (1 if args.quick else 3)
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line; `--rows` are names of loads."""
+    """Parse the command line; `--rows` are names of loads."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     parser.add_argument("--rows", type=names_of(LOADS), default=list(LOADS), help=", ".join(LOADS))
     parser.add_argument("--formats", type=names_of(NAMES), default=list(NAMES))
@@ -89,7 +89,7 @@ def arguments() -> argparse.Namespace:
 def run(
     benches: list[Bench], names: list[str], rounds: int, say: Callable[[str], None]
 ) -> Measured:
-    """A round of each load to warm up, then the rounds, the parties in turn."""
+    """Warm up with one round of each load, then run the rounds, each party in turn."""
     measured: Measured = {}
     for name in names:
         found: dict[str, list[Figures]] = {bench.name: [] for bench in benches}
@@ -109,7 +109,7 @@ def _said(figures: Figures) -> str:
 
 
 def fill(bench: Bench, names: list[str], say: Callable[[str], None]) -> None:
-    """The topics that these loads read, written by the first party's sink."""
+    """Write the topics that these loads read, with the first party's sink."""
     rows = bench.pace.rows
     for size, topic in bench.topics.items():
         if size != KB and "read100" not in names:
@@ -120,7 +120,7 @@ def fill(bench: Bench, names: list[str], say: Callable[[str], None]) -> None:
 
 
 def show(found: list[Result], measured: Measured, *, as_text: bool) -> None:
-    """Print the tables: the ratios, then where the time of a micro-batch goes."""
+    """Print the tables: first the ratios, then the parts of a micro-batch's time."""
     tables = {
         'format("oncelog") / Spark\'s own Kafka connector': (HEADINGS, list(map(cells, found))),
         "parts of a micro-batch, ms": (headings(), parts(measured)),
@@ -140,7 +140,7 @@ def show(found: list[Result], measured: Measured, *, as_text: bool) -> None:
 
 
 def write(args: argparse.Namespace, found: list[Result], measured: Measured) -> None:
-    """The result as JSON: medians, and every round behind them."""
+    """Write the result as JSON: medians, and every round behind them."""
     now = datetime.now(UTC)
     path = args.json or RESULTS / f"spark-{now:%Y%m%d-%H%M%S}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What is measured: one turn of one party, its figures by name."""
+"""The loads: one turn of one party, and its figures by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.spark.connector.process import SparkProcess
 CALL_TIMEOUT_S: Final = 900.0
 KB: Final = 1000
 REQUESTS: Final = "requests."
-"""What the figures are called that count requests of an API per micro-batch."""
+"""Prefix of figures that count requests of an API per micro-batch."""
 
 Progress = Mapping[str, Any]
 _names = count(1)
@@ -28,8 +28,9 @@ _names = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much is done in one turn: rows of a batch read, and by size of a micro-batch how many of
-    them are thrown away as warm-up and how many count: together fewer rows than a topic has."""
+    """The amount of work in one turn: the rows of a batch read, and for each size of a micro-batch
+    the number of warm-up batches and of measured ones. Together they read fewer rows than a topic
+    has."""
 
     rows: int
     micro_batches: Mapping[int, tuple[int, int]]
@@ -58,11 +59,11 @@ class Bench:
         return options | {"kafka.isolation.level": "read_committed"}
 
     def sink(self) -> dict[str, str]:
-        """Into the topic that all write to."""
+        """Write to the topic that all loads write to."""
         return {"kafka.bootstrap.servers": self.broker.address, "topic": "bench-written"}
 
     def stream_sink(self) -> dict[str, str]:
-        """The same for a query; each of ours is a sink of its own."""
+        """Write to the same topic by a query; each query of ours is a sink of its own."""
         return self.sink() | ({"sinkId": f"bench-{next(_names)}"} if self.name == ONCELOG else {})
 
 
@@ -70,19 +71,19 @@ Turn = Callable[[Bench], Figures]
 
 
 def read(bench: Bench, size: int) -> Figures:
-    """A batch read of a whole topic."""
+    """Read a whole topic in one batch."""
     return {"rows_per_s": bench.pace.rows / bench.call("batch_read", options=bench.source(size))}
 
 
 def write(bench: Bench, size: int) -> Figures:
-    """A batch write of a third as many rows as a topic has."""
+    """Write a third of a topic's rows in one batch."""
     rows = bench.pace.rows // 3
     options = bench.sink()
     return {"rows_per_s": rows / bench.call("batch_write", rows=rows, bytes=size, options=options)}
 
 
 def source(bench: Bench, rows: int) -> Figures:
-    """Micro-batches of a source, dropped."""
+    """Micro-batches of a source, with the rows dropped."""
     return _micro_batches(bench, rows, "read_stream", options=bench.source(KB))
 
 
@@ -93,7 +94,7 @@ def sink(bench: Bench, rows: int, keys: bool = True) -> Figures:
 
 
 def noop(bench: Bench, rows: int) -> Figures:
-    """Micro-batches of new rows, dropped: what the two Sparks differ in by themselves."""
+    """Micro-batches of new rows, dropped: the difference between the two Sparks themselves."""
     return _micro_batches(bench, rows, "no_stream", bytes=KB)
 
 
@@ -109,7 +110,8 @@ def _micro_batches(bench: Bench, rows: int, operation: str, **fields: Any) -> Fi
 
 
 def figures(batches: list[Progress]) -> dict[str, float]:
-    """Medians over the micro-batches: the parts of each in ms as Spark calls them, and rows/s."""
+    """Return medians over the micro-batches: the parts of each in ms, under Spark's names, and
+    rows/s."""
     durations = [batch["durationMs"] for batch in batches]
     names = {name for duration in durations for name in duration}
     found = {

@@ -1,4 +1,4 @@
-"""The two formats, each in the Spark that has it, on one broker and the same topics."""
+"""The two formats, each in its own Spark, on one broker and the same topics."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.spark.connector import official
 from tests.spark.connector.process import SparkProcess
 
 NAMES: Final = (KAFKA, ONCELOG)
-"""Of the formats: the official connector's is called `kafka`, ours `oncelog`."""
+"""The formats' names: the official connector's is `kafka`, ours `oncelog`."""
 
 _MODULE = "benchmarks.spark.program"
 
-# In the path of Python workers, of which the official connector has none.
+# On the path of Python workers; the official connector has none.
 _TELLING = {"PYTHONPATH": str(Path(__file__).with_name("workers"))}
 
 Parties = dict[str, SparkProcess]
@@ -25,7 +25,7 @@ Parties = dict[str, SparkProcess]
 
 @contextmanager
 def running(names: list[str], folder: Path) -> Iterator[Parties]:
-    """Both Sparks, started one after the other. Raises ConnectorUnavailable."""
+    """Start both Sparks, one after the other. Raises ConnectorUnavailable."""
     parties: Parties = {}
     try:
         for name in names:

@@ -1,4 +1,4 @@
-"""Where the time of a micro-batch goes: Spark's own parts of it, and the broker's requests."""
+"""The parts of a micro-batch's time: Spark's own, and the broker's requests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from benchmarks.table import Figures, Rounds, medians, shown
 from benchmarks.targets import ONCELOG
 
 PARTS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
-"""In the order in which a micro-batch goes through them; `durationMs` of its progress has them."""
+"""The parts in the order in which a micro-batch goes through them, under the names in
+`durationMs`."""
 
 SELDOM = 0.2
-"""Requests that come less often per micro-batch are not shown: they belong to a start."""
+"""Requests with fewer occurrences per micro-batch are not shown: they belong to a start."""
 
 
 def parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
-    """A line for each load of micro-batches and each party: ms of each part, medians."""
+    """Return a line for each load of micro-batches and each party: the medians of its parts in
+    ms."""
     lines = []
     for load, of_load in measured.items():
         for party, rounds in of_load.items():
@@ -29,7 +31,8 @@ def parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
 
 
 def sink_parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
-    """A line for each load of our sink: what its driver and its tasks took of `addBatch`."""
+    """Return a line for each load of our sink: the shares of its driver and its tasks in
+    `addBatch`."""
     lines = []
     for load, of_load in measured.items():
         found = medians(of_load.get(ONCELOG, ()))
@@ -42,13 +45,13 @@ SINK_HEADINGS = ("load", *SINK_FIGURES)
 
 
 def headings() -> list[str]:
-    """Of the lines of `parts`."""
+    """Return the headings of the lines of `parts`."""
     return ["load", "format", *PARTS, "other", "all"]
 
 
 def requests(measured: Mapping[str, Rounds]) -> list[list[str]]:
-    """A line for each load of micro-batches and each party: what it asks of the broker, mean per
-    micro-batch. A name that begins with a capital is the API's."""
+    """Return a line for each load of micro-batches and each party: its mean number of requests per
+    micro-batch. A name that begins with a capital is an API's."""
     lines = []
     for load, of_load in measured.items():
         for party, rounds in of_load.items():
@@ -75,6 +78,6 @@ def _cells(found: Figures) -> list[str]:
 
 
 def as_markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table for the page."""
+    """Return the table in the form of the page."""
     rows = [heads, ["---"] * len(heads), *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

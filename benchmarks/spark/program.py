@@ -1,4 +1,5 @@
-"""Run by either PySpark: batch reads and writes and micro-batches, timed by Spark's own clocks.
+"""A program for either PySpark: batch reads and writes and micro-batches, timed by Spark's own
+clocks.
 
 Arguments: the format's name, jars (may be empty) and a folder for Spark's files.
 """
@@ -24,7 +25,8 @@ POLL_S = 0.1
 STREAM_DEADLINE_S = 120.0
 NUMBER_BYTES = 6
 
-# Nothing that makes one of the two quicker: defaults but for what a program without a screen needs.
+# Nothing here makes one of the two faster: defaults, and the settings of a program without a
+# screen.
 SETTINGS = {
     "spark.app.name": "bench",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -51,21 +53,21 @@ class Program:
         return str(self._spark.version)
 
     def batch_read(self, options: Options) -> float:
-        """Seconds to read everything and to drop it."""
+        """Return the seconds to read everything and to drop it."""
         frame = self._spark.read.format(self._format).options(**options).load()
         begin = time.monotonic()
         frame.write.format("noop").mode("overwrite").save()
         return time.monotonic() - begin
 
     def batch_write(self, rows: int, bytes: int, options: Options) -> float:
-        """Seconds to write so many rows."""
+        """Return the seconds to write this number of rows."""
         frame = _records(self._spark.range(0, rows, 1, 2).withColumnRenamed("id", "value"), bytes)
         begin = time.monotonic()
         frame.write.format(self._format).options(**options).mode("append").save()
         return time.monotonic() - begin
 
     def read_stream(self, options: Options, rows: int, batches: int) -> list[dict[str, Any]]:
-        """The progress of micro-batches of so many rows each, read and dropped."""
+        """Return the progress of micro-batches of this number of rows each, read and dropped."""
         limited = options | {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(rows)}
         frame = self._spark.readStream.format(self._format).options(**limited).load()
         return self._run(frame, "noop", {}, rows, batches)
@@ -73,12 +75,12 @@ class Program:
     def write_stream(
         self, options: Options, rows: int, bytes: int, keys: bool, batches: int
     ) -> list[dict[str, Any]]:
-        """The progress of micro-batches of so many new rows each, written."""
+        """Return the progress of micro-batches of this number of new rows each, written."""
         frame = _records(self._generated(rows), bytes)
         return self._run(frame if keys else frame.drop("key"), self._format, options, rows, batches)
 
     def no_stream(self, rows: int, bytes: int, batches: int) -> list[dict[str, Any]]:
-        """The progress of micro-batches of new rows that are dropped: what Spark itself takes."""
+        """Return the progress of micro-batches of new rows that are dropped: Spark's own share."""
         return self._run(_records(self._generated(rows), bytes), "noop", {}, rows, batches)
 
     def _generated(self, rows: int) -> DataFrame:
@@ -99,21 +101,22 @@ class Program:
             query.stop()
             shutil.rmtree(checkpoint, ignore_errors=True)
         found = [json.loads(progress.json) for progress in query.recentProgress]
-        # A share of a limit is rounded by partition: a batch may be short of a row or two.
+        # A share of a limit is rounded for each partition, so a batch may lack a row or two.
         full = [progress for progress in found if progress["numInputRows"] >= rows - 2]
         return full[:batches]
 
 
 def _records(frame: DataFrame, bytes: int) -> DataFrame:
-    """`value` is the number of the row: it becomes the key, and the end of a value of that size, a
-    few bytes more or less: nothing but the formats shall take time."""
+    """Return rows. `value` is the row's number: it is the key and the end of the value, which has
+    about this size. Making the rows must take no time."""
     number = col("value").cast("string")
     filling = lit("x" * (bytes - NUMBER_BYTES))
     return frame.select(number.alias("key"), concat(filling, number).alias("value"))
 
 
 def _wait(query: StreamingQuery, batches: int) -> None:
-    """Until so many batches are done; what ends the query before is raised."""
+    """Wait until this number of batches is done. Raises the exception that ended the query
+    before."""
     deadline = time.monotonic() + STREAM_DEADLINE_S
     while time.monotonic() < deadline:
         progress = query.lastProgress
@@ -126,7 +129,7 @@ def _wait(query: StreamingQuery, batches: int) -> None:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     kind, jars, folder = sys.argv[1:]
     builder = SparkSession.builder.config("spark.local.dir", folder)
     if jars:

@@ -1,4 +1,4 @@
-"""How many requests of each API a broker has answered, from its own metrics."""
+"""The number of requests of each API that a broker has served, from its metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TIMEOUT_S = 10.0
 
 
 def requests_so_far(port: int) -> Counter[str]:
-    """By the name of the API, all versions, since the broker's start."""
+    """Return the counts by the name of the API, over all versions, since the broker's start."""
     url = f"http://127.0.0.1:{port}/metrics"
     with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
         page = Scraped(answer.read().decode())

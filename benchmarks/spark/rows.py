@@ -1,4 +1,4 @@
-"""The rows of the table and what they have to be; the names of loads are those of `loads.py`."""
+"""The rows of the table and their goals; the names of loads are those of `loads.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOURCE_SLOWER: Final = 1.2
 SINK_SLOWER: Final = 1.3
 
 MS_FIGURE: Final = "triggerExecution"
-"""The name that Spark gives to the whole of a micro-batch in `durationMs`."""
+"""Spark's name of the whole micro-batch in `durationMs`."""
 
 ROWS = (
     Row("read100", "rows_per_s", "batch read, 100 B", RATE, HIGHER),

@@ -1,5 +1,5 @@
-"""What our sink says of each micro-batch (`workers/sitecustomize.py`): how long its driver's part
-took, in how many round trips, and its tasks."""
+"""The log of our sink for each micro-batch (`workers/sitecustomize.py`): the time and round trips
+of its driver, and its tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIGURES: Final = (
 
 
 def sink_figures(log: str, counted: int) -> dict[str, float]:
-    """Medians over the last `counted` micro-batches of the log; empty where it has none."""
+    """Return medians over the last `counted` micro-batches of the log; empty if it has none."""
     planned = list(_PLANNED.finditer(log))[-counted:]
     committed = list(_COMMITTED.finditer(log))[-counted:]
     if not planned or not committed:

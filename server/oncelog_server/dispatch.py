@@ -301,7 +301,7 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
 
 
 def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Steps[Parts]:
-    """Return the same as several buffers: to join tens of megabytes would hold the loop."""
+    """Return the same as several buffers: joining tens of megabytes would hold the loop."""
     parts: Parts = []
     whole: Parts = [b""]
     encode = sliced_encoder(APIS[route.key].response, route.version)

@@ -1,5 +1,5 @@
-"""What a reader saw against what the checkpoint says each micro-batch is: PURE but for reading the
-checkpoint."""
+"""Compare the rows that a reader saw with the plan of each micro-batch in the checkpoint. Pure,
+except that it reads the checkpoint."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 
 class Sighting(NamedTuple):
-    """A row that a reader can see: its topic, and the purchase (`partition:offset`) it is of."""
+    """A row that a reader can see: its topic, and its purchase (`partition:offset`)."""
 
     topic: str
     purchase: str
 
 
 class Partial(NamedTuple):
-    """A moment at which some rows of a batch were to be seen and others not."""
+    """A moment at which a reader could see some rows of a batch and not others."""
 
     snapshot: int
     batch: int
@@ -27,7 +27,7 @@ class Partial(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Empty means exactly once, and (`partial`) never by halves."""
+    """The violations. An empty verdict means exactly once, and (`partial`) no batch in part."""
 
     duplicates: Mapping[Sighting, int]
     losses: frozenset[Sighting]
@@ -38,12 +38,12 @@ class Verdict(NamedTuple):
 def planned_batches(
     checkpoint: str, purchases: str, topics: Sequence[str]
 ) -> dict[int, frozenset[Sighting]]:
-    """By batch id, the rows it has to write: from the offsets that Spark wrote down before it ran
-    the batch. Purchases have offsets without gaps."""
+    """Return the rows of each batch by its id, from the offsets that Spark stored before it ran the
+    batch. Offsets of purchases have no gaps."""
     batches = {}
     done: dict[str, int] = {}
     for file in sorted(offset_files(checkpoint), key=lambda file: int(file.name)):
-        # A version, the batch's metadata, then a line for each source: here there is one.
+        # A version, the batch's metadata, then a line for each source: here there is one source.
         ends = json.loads(file.read_text().splitlines()[2])[purchases]
         batches[int(file.name)] = frozenset(
             Sighting(topic, f"{partition}:{offset}")
@@ -56,15 +56,15 @@ def planned_batches(
 
 
 def offset_files(checkpoint: str) -> list[Path]:
-    """One a batch that was planned."""
+    """Return the offset file of each planned batch."""
     return [file for file in Path(checkpoint, "offsets").glob("*") if file.name.isdigit()]
 
 
 def judge(
     batches: Mapping[int, frozenset[Sighting]], snapshots: Iterable[Sequence[Sighting]]
 ) -> Verdict:
-    """`snapshots`: for each moment, the rows that were not to be seen before it. A row that comes a
-    second time is a duplicate."""
+    """Judge. `snapshots`: for each moment, the rows that were new then. A row that is new twice is
+    a duplicate."""
     batch_of = {row: number for number, rows in batches.items() for row in rows}
     seen: Counter[Sighting] = Counter()
     open_batches: dict[int, int] = {}

@@ -26,8 +26,8 @@ LOG_LINES = 60
 
 @pytest.fixture(scope="session")
 def has_java() -> None:
-    """Spark needs Java: without it, say so; with CI=true that is a failure. With it, every Spark
-    starts quickly from now on."""
+    """Skip the test without Java, or fail if CI=true. With Java, every Spark starts faster from now
+    on."""
     try:
         java()
     except NoJava as reason:
@@ -57,7 +57,8 @@ def spark(spark_driver: Spark) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def fail_points(spark: SparkSession, spark_driver: Spark) -> Iterator[FailPoints]:
-    """Those of the session's Python workers; set none, and none is paused, afterwards."""
+    """Fail points of the session's Python workers. After the test none is set, and no worker is
+    paused."""
     yield spark_driver.fail_points
     spark_driver.fail_points.clear()
 
@@ -71,7 +72,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 
 @pytest.fixture
 def fresh_broker(tmp_path: Path) -> Iterator[Oncelog]:
-    """An oncelog of the test's own, to stop and kill."""
+    """An oncelog for this test, which may stop and kill it."""
     with Oncelog(tmp_path / "oncelog", QUICK) as running:
         yield running
 
@@ -104,7 +105,7 @@ def checkpoint(tmp_path: Path) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test shows what Spark printed last."""
+    """Show Spark's last output for a failed test."""
     report = yield
     driver = getattr(item, "funcargs", {}).get("spark_driver")
     if report.failed and isinstance(driver, Spark):

@@ -1,7 +1,7 @@
 """A driver in processes of its own, to be killed: `python -m tests.spark.driver` in the child.
 
-The child takes one pipeline a line, runs it up to what is there now, and says how that ended; or a
-number, and says when no more tasks than that are running.
+For a line with a pipeline the child runs it up to the existing records and reports the outcome. For
+a line with a number it reports when no more tasks than that are running.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ STOP_TIMEOUT_S: Final = 30.0
 
 
 class DriverFailed(Exception):
-    """The driver did not start, or said nothing in time; the message holds the end of its log."""
+    """The driver did not start, or did not respond in time; the message has the end of its log."""
 
 
 class Driver:
-    """Start with `start()` or as a context manager. `settings` come on top of the tests' own."""
+    """Start with `start()` or as a context manager. `settings` override the tests' own."""
 
     def __init__(
         self, directory: Path, master: str = LOCAL, settings: Mapping[str, str] | None = None
@@ -63,11 +63,11 @@ class Driver:
         self.jvm_pid = int(self._answer(START_TIMEOUT_S)["jvm_pid"])
 
     def begin(self, pipeline: Pipeline) -> None:
-        """Let it run the pipeline; see `outcome`."""
+        """Start to run the pipeline; see `outcome`."""
         self._ask(pipeline.as_json())
 
     def outcome(self, timeout_s: float = RUN_TIMEOUT_S) -> str | None:
-        """What ended the pipeline that was begun, None when it came to its end."""
+        """Return the exception that ended the pipeline, None after success."""
         error = self._answer(timeout_s)["error"]
         return None if error is None else str(error)
 
@@ -77,14 +77,14 @@ class Driver:
         return self.outcome()
 
     def wait_for_tasks(self, most: int) -> None:
-        """Until no more than so many run: Spark goes on with the next batch, and comes to its end,
-        while copies that have lost are still at work."""
+        """Wait until at most this number of tasks runs. Spark starts the next batch, or ends, while
+        losing copies of tasks still work."""
         self._ask(most)
         assert self.outcome() is None
 
     def kill(self) -> None:
-        """SIGKILL for the JVM and the Python program that started it: nothing is said or undone.
-        Python workers of theirs that still run see it as they read on."""
+        """Send SIGKILL to the JVM and its Python program: nothing is undone. Their Python workers
+        notice it when they read on."""
         if self._process is not None:
             if self.jvm_pid:
                 kill(self.jvm_pid)
@@ -92,7 +92,8 @@ class Driver:
             self._end()
 
     def stop(self) -> None:
-        """End it as a user would; killed when it takes too long. No process of its stays paused."""
+        """Stop it as a user would; kill it if that takes too long. No process of it stays
+        paused."""
         self.fail_points.clear()
         if self._process is None:
             return
@@ -105,7 +106,7 @@ class Driver:
         self._end()
 
     def log(self) -> str:
-        """The end of all that was printed, for the message of a failed test."""
+        """Return the end of its output, for the message of a failed test."""
         files = [self.directory / "driver.log", self.directory / "spark.log"]
         return "\n".join(
             file.read_text(errors="replace")[-4000:] for file in files if file.exists()
@@ -171,7 +172,7 @@ def _do(asked: int | dict[str, Any], spark: Spark) -> None:
 
 
 def running_tasks(spark: Spark) -> int:
-    """As the scheduler has it, copies of tasks that are done among them."""
+    """Return the scheduler's running tasks, including copies of completed tasks."""
     context: Any = spark.session.sparkContext._jsc
     counts = context.sc().taskScheduler().runningTasksByExecutors().valuesIterator()
     running = 0

@@ -1,4 +1,4 @@
-"""Fail points of the data source as a test sets them, and the processes that came to them."""
+"""Fail points of the data source as tests set them, and the processes that reach them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from oncelog_client.spark.fail_points import FAIL_DIR, STOP
 from tests.spark.processes import is_gone, is_stopped
 
 REACHED_TIMEOUT_S: Final = 60.0
-# In the place of STOP once the test has woken the paused process.
+# Replaces STOP once the test has resumed the paused process.
 _WOKEN: Final = "woken"
 
 
 class NotReached(Exception):
-    """No process came to a fail point in time."""
+    """No process reached the fail point in time."""
 
 
 class FailPoints:
-    """Those of the processes that have `environment`."""
+    """The fail points of processes with `environment`."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -30,21 +30,21 @@ class FailPoints:
         self.environment = {FAIL_DIR: str(directory)}
 
     def kill(self, name: str) -> None:
-        """The next process that comes to `name` dies."""
+        """Kill the next process that reaches `name`."""
         self._set(name, "")
 
     def pause(self, name: str) -> None:
-        """The next process that comes to `name` stops there: see `wait_for` and `resume`."""
+        """Pause the next process that reaches `name`: see `wait_for` and `resume`."""
         self._set(name, STOP)
 
     def reached(self, name: str) -> int | None:
-        """The process that came to `name`, None before that."""
+        """Return the process that reached `name`, None before that."""
         taken = self._taken(name)
         return None if taken is None else _process(taken)
 
     def wait_for(self, name: str, timeout_s: float = REACHED_TIMEOUT_S) -> int:
-        """Return the process that came to `name`, once it is dead or paused as its row says. Raises
-        NotReached after so long."""
+        """Return the process that reached `name`, once it is dead or paused. Raises NotReached at
+        the timeout."""
         deadline = time.monotonic() + timeout_s
         while (taken := self._taken(name)) is None:
             if time.monotonic() > deadline:
@@ -54,26 +54,26 @@ class FailPoints:
         return _process(taken)
 
     def resume(self, name: str) -> None:
-        """Wake the process that was paused at `name`; one that is gone stays so."""
+        """Resume the process that was paused at `name`, if it still exists."""
         taken = self._taken(name)
         if taken is not None:
-            # It may still be about to stop: a process that is woken before that sleeps for ever.
+            # The process may be about to stop: if it is resumed before that, it sleeps for ever.
             self.wait_for(name)
             _wake(taken)
 
     def clear(self) -> None:
-        """No fail point is set, none was reached; no process stays paused."""
+        """Unset all fail points, forget reached ones, and resume paused processes."""
         for file in self._files():
             if not _is_taken(file):
                 file.unlink(missing_ok=True)
-        # No process comes to one any more; one that has come reads its row before it is removed.
+        # No process finds one any more; a process that has found one reads it before it is removed.
         for file in self._files():
             _wait_until_obeyed(file, time.monotonic() + REACHED_TIMEOUT_S)
             _wake(file)
             file.unlink()
 
     def _set(self, name: str, what: str) -> None:
-        """Write it at one moment: no process finds it half written."""
+        """Write a fail point atomically, so that no process reads half of it."""
         written = self.directory / f".{name}"
         written.write_text(what)
         written.rename(self.directory / name)
@@ -82,7 +82,7 @@ class FailPoints:
         return list(self.directory.iterdir())
 
     def _taken(self, name: str) -> Path | None:
-        """What the process that came there has made of the file."""
+        """Return the file after the process renamed it."""
         if (self.directory / name).exists():
             return None
         return next(self.directory.glob(f"{name}.*"), None)
@@ -97,7 +97,7 @@ def _process(taken: Path) -> int:
 
 
 def _wait_until_obeyed(taken: Path, deadline: float) -> None:
-    """Between coming to a fail point and dying or stopping there any time may pass."""
+    """Wait: any time may pass between reaching a fail point and the death or stop."""
     while not _has_obeyed(taken):
         if time.monotonic() > deadline:
             raise NotReached(f"{taken.name} has neither died nor stopped")
@@ -110,7 +110,7 @@ def _has_obeyed(taken: Path) -> bool:
 
 
 def _wake(taken: Path) -> None:
-    """If it was paused."""
+    """Resume the process if it was paused."""
     if taken.read_text() == STOP:
         taken.write_text(_WOKEN)
         with suppress(ProcessLookupError):

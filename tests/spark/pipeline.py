@@ -15,9 +15,8 @@ PARTITIONS = 2
 
 
 class Pipeline(NamedTuple):
-    """One sink, its topics and its checkpoint. `options` of the sink and `source_options` come on
-    top of those that every run needs. `poisoned`: its rows go to a partition that is not there.
-    """
+    """One sink with its topics and its checkpoint. `options` of the sink and `source_options` are
+    added to those of every run. `poisoned`: its rows name a partition that does not exist."""
 
     bootstrap: str
     name: str
@@ -40,13 +39,13 @@ class Pipeline(NamedTuple):
         return f"{self.name}-shipments"
 
     def create_topics(self) -> None:
-        """All three, of PARTITIONS partitions each."""
+        """Create all three topics, with PARTITIONS partitions each."""
         topics = Topics(self.bootstrap)
         topics.create_all([self.purchases, self.invoices, self.shipments], PARTITIONS)
 
     def rows(self, session: SparkSession) -> DataFrame:
-        """What is written: two rows a purchase, by the same task, with the purchase's place in its
-        topic (`partition:offset`) as key and value."""
+        """Return the rows to write: two for each purchase, from the same task. Key and value are
+        the purchase's place in its topic (`partition:offset`)."""
         purchases = (
             session.readStream.format("oncelog")
             .option("kafka.bootstrap.servers", self.bootstrap)
@@ -66,7 +65,7 @@ class Pipeline(NamedTuple):
         return rows.withColumn("partition", lit(PARTITIONS)) if self.poisoned else rows
 
     def start(self, session: SparkSession, *, available_now: bool = True) -> StreamingQuery:
-        """The query, started: up to what is there now, or for ever."""
+        """Start the query: up to the existing purchases, or without an end."""
         writer = (
             self.rows(session)
             .writeStream.format(self.sink)
@@ -80,5 +79,5 @@ class Pipeline(NamedTuple):
         return writer.trigger(processingTime="0 seconds").start()
 
     def as_json(self) -> dict[str, Any]:
-        """For another process: `Pipeline(**json.loads(...))`."""
+        """Return the pipeline for another process: `Pipeline(**json.loads(...))`."""
         return self._asdict()

@@ -1,4 +1,4 @@
-"""Python workers as the operating system sees them: whose children they are, and how they become
+"""Python workers as processes of the operating system: their parents, and how they become
 orphans."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 
 def parent(pid: int) -> int:
-    """The process that started `pid`. Raises ProcessLookupError when that is gone."""
+    """Return the parent process of `pid`. Raises ProcessLookupError if `pid` has ended."""
     said = _shown(pid, "ppid")
     if not said:
         raise ProcessLookupError(pid)
@@ -22,17 +22,18 @@ def is_jvm(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """By SIGSTOP, until SIGCONT."""
+    """Return True if SIGSTOP has stopped the process."""
     return _shown(pid, "stat").startswith("T")
 
 
 def is_gone(pid: int) -> bool:
-    """Or dead, without a parent that has asked yet how it ended."""
+    """Return True if the process has ended, even if its parent has not collected its status yet."""
     return _shown(pid, "stat")[:1] in ("", "Z")
 
 
 def ancestors(worker: int) -> list[int]:
-    """Of a Python worker: the daemon it was forked from, if there is one, then its JVM."""
+    """Return the ancestors of a Python worker: the daemon that forked it, if there is one, then its
+    JVM."""
     found = [parent(worker)]
     while not is_jvm(found[-1]):
         found.append(parent(found[-1]))
@@ -40,21 +41,21 @@ def ancestors(worker: int) -> list[int]:
 
 
 def orphan(worker: int) -> None:
-    """Kill the JVM of a Python worker, and what stands between them, but not the worker: it has
-    missed all of it, as a host does that was cut off."""
-    # The daemon first: when its JVM ends it would end its workers.
+    """Kill the JVM of a Python worker, and processes between them, but not the worker: it has
+    missed all of it, like a host that was cut off."""
+    # The daemon first, because it would end its workers with its JVM.
     for pid in ancestors(worker):
         kill(pid)
 
 
 def kill(pid: int) -> None:
-    """SIGKILL; what is gone already stays so."""
+    """Send SIGKILL; no effect on a process that has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def _shown(pid: int, column: str) -> str:
-    """By `ps`; empty for a process that is not there."""
+    """Return the output of `ps`; empty for a missing process."""
     return subprocess.run(
         ["ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout.strip()

@@ -1,4 +1,4 @@
-"""A real Spark: a JVM of its own whose output goes to a file, small and quick enough for tests."""
+"""A real Spark: a JVM with its output in a file, small and fast enough for tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.spark.fail_points import FailPoints
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STOP_TIMEOUT_S: Final = 30.0
-# To write down its classes at its end, a JVM takes 15 s alone on a machine.
+# Time for a JVM to write its classes at its end: it takes 15 s on an idle machine.
 ARCHIVE_TIMEOUT_S: Final = 120.0
 LOG_TIMEOUT_S: Final = 30.0
 
@@ -53,11 +53,11 @@ SETTINGS: Final = {
 
 
 class NoJava(Exception):
-    """Spark cannot be run here; the message says what is missing."""
+    """Spark cannot run here; the message says what is missing."""
 
 
 def java() -> str:
-    """The path of the `java` that Spark will take; raises NoJava without one."""
+    """Return the path of the `java` that Spark will use. Raises NoJava without one."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin")) if home else None)
     if found is None:
@@ -68,18 +68,19 @@ def java() -> str:
 
 @cache
 def class_archive() -> ClassArchive:
-    """Of Spark's programs, beside its jars. Raises NoJava."""
+    """Return the archive for Spark's programs, beside its jars. Raises NoJava."""
     jars = Path(pyspark.__file__).parent / "jars"
     return ClassArchive(Path(sys.prefix) / "spark-classes", java(), jars)
 
 
 def jvm_options() -> str:
-    """In one line, as Spark takes them; with the archive of classes, if there is one by now."""
+    """Return the options in one line, in Spark's form; with the archive of classes, if it
+    exists."""
     return shlex.join((*JVM_OPTIONS, *class_archive().options))
 
 
 def settings(directory: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Spark's settings for a driver whose files are all below `directory`."""
+    """Return Spark's settings for a driver with all its files below `directory`."""
     places = {
         "spark.driver.extraJavaOptions": jvm_options(),
         "spark.local.dir": str(directory / "local"),
@@ -89,8 +90,8 @@ def settings(directory: Path, more: Mapping[str, str] | None = None) -> dict[str
 
 
 class Spark:
-    """One driver in this process. `log`: all that the JVM and its Python workers printed;
-    `fail_points`: those of these workers."""
+    """One driver in this process. `log`: the output of the JVM and its Python workers;
+    `fail_points`: those of the workers."""
 
     def __init__(
         self, directory: Path, master: str = LOCAL, more: Mapping[str, str] | None = None
@@ -104,13 +105,14 @@ class Spark:
         self._gateway: Any = None
 
     def start(self) -> None:
-        """Raises NoJava, or what PySpark raises; the log then says why."""
+        """Start the session. Raises NoJava, or an exception of PySpark: the log then has the
+        reason."""
         java()
         conf = SparkConf(loadDefaults=False)
         conf.setAll([("spark.master", self._master), *self._settings.items()])
         with self.log.open("ab") as log, _environment(worker_environment(self.fail_points)):
             output = {"stdout": log, "stderr": subprocess.STDOUT}
-            launch: Any = launch_gateway  # ships no types
+            launch: Any = launch_gateway  # has no types
             self._gateway = launch(conf, output)
             try:
                 context = SparkContext(conf=conf, gateway=self._gateway)
@@ -127,8 +129,9 @@ class Spark:
             self._end_jvm(timeout_s)
 
     def wait_for_log(self, line: str, times: int = 1) -> int:
-        """Until the log has so many lines that match; how many it has then. What Python workers say
-        comes by a thread of the JVM, which may be later than the end of their query."""
+        """Wait until the log has this number of matching lines. Return their number. Output of
+        Python workers passes through a thread of the JVM, and may come after the end of their
+        query."""
         deadline = time.monotonic() + LOG_TIMEOUT_S
         while (found := len(re.findall(line, self._said(), re.MULTILINE))) < times:
             assert time.monotonic() < deadline, f"{found} times {line!r} in the log, not {times}"
@@ -158,7 +161,7 @@ class Spark:
 
 
 def make_class_archive() -> None:
-    """From a small job of each kind: every Spark that starts after it starts quickly."""
+    """Create the archive by a small job of each kind: every later Spark starts faster."""
 
     def run(options: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -178,7 +181,8 @@ def make_class_archive() -> None:
 
 
 def worker_environment(fail_points: FailPoints) -> dict[str, str]:
-    """What Python workers need to find the tests' modules, the interpreter and the fail points."""
+    """Return the environment in which Python workers find the tests' modules, the interpreter and
+    the fail points."""
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),

@@ -1,4 +1,4 @@
-"""Fail points: a process that comes to one dies or waits there, all others pass."""
+"""A process that reaches a fail point dies or waits there; all others pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spark.fail_points import FailPoints, NotReached
 
 NAME = "commit.decide.before"
 PASSING = f"from oncelog_client.spark.fail_points import fail_at; fail_at({NAME!r})"
-# Somewhat late: between coming to the point and stopping there.
+# A little later: some time passes between reaching the point and stopping.
 PASSING_LATE = f"""
 import signal, time
 stop = signal.pthread_kill

@@ -1,4 +1,4 @@
-"""The watcher sees what is committed, when it is, over restarts of the broker."""
+"""The watcher sees committed rows at the right time, also over restarts of the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reused worker does not look through its modules for garbage after each use."""
+"""A reused worker does not search its modules for garbage after each use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-# In a process of its own, as Spark's workers are: what arrives, or is made, at each of three uses,
-# and the collection of Spark's daemon after each. None runs by itself: when is a matter of chance.
+# In a process of its own, as Spark's workers are: the arrivals at each of three uses, and the
+# collection of Spark's daemon after each. Automatic collections are off, because their time is
+# random.
 USES = """
 import gc, json, pickle
 gc.disable()

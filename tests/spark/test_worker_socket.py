@@ -1,4 +1,4 @@
-"""A worker acknowledges what Spark's JVM sends at once."""
+"""A worker acknowledges data from Spark's JVM at once."""
 
 from __future__ import annotations
 

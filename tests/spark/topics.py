@@ -20,7 +20,7 @@ from oncelog_client.config import IsolationLevel
 from tests.harness.client_reading import eventually
 
 DEADLINE_S: Final = 30.0
-# Of transactions that a test leaves open: the most that brokers allow, longer than any test.
+# Timeout of transactions that a test leaves open: the broker's maximum, longer than any test.
 TIMEOUT_MS: Final = 900_000
 
 
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Topics:
-    """What a test does with the topics of one broker, beside Spark."""
+    """The topics of one broker, for tests beside Spark."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -43,14 +43,14 @@ class Topics:
     def create(
         self, name: str, partitions: int = 2, configs: Mapping[str, str] | None = None
     ) -> str:
-        """A new topic; its name, for one-liners."""
+        """Create a new topic, and return its name."""
         self.create_all([name], partitions, configs)
         return name
 
     def create_all(
         self, names: Iterable[str], partitions: int = 2, configs: Mapping[str, str] | None = None
     ) -> None:
-        """New topics, all alike, by one request."""
+        """Create new topics with equal settings, in one request."""
 
         async def create() -> None:
             async with Admin(self.bootstrap) as admin:
@@ -61,7 +61,7 @@ class Topics:
         asyncio.run(create())
 
     def append(self, topic: str, rows: Iterable[Row | bytes]) -> None:
-        """Append rows, all acknowledged on return."""
+        """Append rows. On return all are acknowledged."""
 
         async def append() -> None:
             async with Producer(self.bootstrap) as producer:
@@ -72,7 +72,8 @@ class Topics:
     def append_transaction(
         self, topic: str, rows: Iterable[Row | bytes], *, commit: bool = True
     ) -> None:
-        """Append rows in one transaction that is committed or aborted on return, and seen to be."""
+        """Append rows in one transaction. On return it is committed or aborted, and readers see the
+        result."""
 
         async def append() -> None:
             name = f"rows-of-{topic}"
@@ -86,7 +87,7 @@ class Topics:
         asyncio.run(append())
 
     def read(self, *topics: str, committed: bool = True) -> list[ConsumerRecord]:
-        """All records that can be read now, by topic, partition and offset."""
+        """Return all readable records, by topic, partition and offset."""
 
         async def read() -> list[ConsumerRecord]:
             level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
@@ -108,12 +109,12 @@ class Topics:
         return asyncio.run(read())
 
     def values(self, *topics: str, committed: bool = True) -> list[bytes | None]:
-        """The values of `read`."""
+        """Return the values of `read`."""
         return [record.value for record in self.read(*topics, committed=committed)]
 
     def decided_values(self, *topics: str) -> list[bytes | None]:
-        """The committed values once nothing is open any more: on Kafka that is a moment after the
-        commit is answered."""
+        """Return the committed values once no transaction is open. In Kafka this is a moment after
+        the response to the commit."""
         deadline = time.monotonic() + DEADLINE_S
         while any(
             self.end_offsets(topic) != self.end_offsets(topic, committed=False) for topic in topics
@@ -122,7 +123,7 @@ class Topics:
         return self.values(*topics)
 
     def end_offsets(self, topic: str, *, committed: bool = True) -> dict[int, int]:
-        """By partition: the last stable offset, or else the high watermark."""
+        """Return by partition the last stable offset, or else the high watermark."""
 
         async def ends() -> dict[int, int]:
             level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
@@ -137,8 +138,8 @@ class Topics:
 
 
 async def ended(bootstrap: str, transactional_id: str) -> None:
-    """Until what the transaction wrote is decided where it is written: Kafka answers an EndTxn
-    before its markers are in the partitions."""
+    """Wait until the transaction's records are decided in their partitions: Kafka responds to
+    EndTxn before its markers are written."""
     async with Admin(bootstrap) as admin:
 
         async def is_over() -> bool:

@@ -1,7 +1,7 @@
-"""A reader of committed records that looks all the time, and remembers what it could see when.
+"""A reader that records which committed rows are visible at each moment.
 
-One moment is one ListOffsets for all partitions: the last stable offsets as the broker knows them
-in one turn. Every row below them is decided, so what is committed there is what a reader can see.
+A moment is one ListOffsets for all partitions: the last stable offsets of one turn of the broker.
+Every row below them is decided, so a reader sees exactly the committed ones.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final, Self
 from oncelog_client import Consumer, ConsumerRecord, TopicPartition
 from tests.spark.audit import Sighting
 
-# How long the reader waits for more before it looks again.
+# The wait for more records before the next look.
 POLL_MS: Final = 50
-# A broker that was killed is back, and the reader has caught up, well within this.
+# Time for a killed broker to return and for the reader to catch up.
 CATCH_UP_TIMEOUT_S: Final = 40.0
 
 
@@ -37,12 +37,13 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="watcher")
 
     def start(self) -> None:
-        """Returns once the first look was taken."""
+        """Start, and return after the first look."""
         self._thread.start()
         self.caught_up()
 
     def caught_up(self) -> list[list[Sighting]]:
-        """All snapshots, of everything that is committed by now. Raises what ended the reader."""
+        """Return all snapshots, up to everything committed by now. Raises the exception that ended
+        the reader."""
         with self._looked:
             wanted = self._looks_begun + 1
             self._looked.wait_for(
@@ -53,7 +54,7 @@ class Watcher:
             return [*self.snapshots]
 
     def stop(self) -> None:
-        """Look no more."""
+        """End the reader."""
         self._last.set()
         self._thread.join(CATCH_UP_TIMEOUT_S + 5)
 
@@ -97,7 +98,7 @@ class Watcher:
                 self._keep(await reader.poll(POLL_MS))
 
     async def _look(self, reader: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """One moment: wait until all below its last stable offsets has been read."""
+        """Take one moment: read everything below its last stable offsets."""
         with self._looked:
             self._looks_begun += 1
         async with asyncio.timeout(CATCH_UP_TIMEOUT_S):

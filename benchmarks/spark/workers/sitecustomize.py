@@ -1,4 +1,4 @@
-"""In the path of Spark's Python workers: each tells on standard error what the sink has done."""
+"""On the path of Spark's Python workers: each logs the sink's work to standard error."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _reported(error: BaseException) -> int:
 
 
 def _is_of_client(error: BaseException) -> bool:
-    # Without the client's module no error of it is possible: `serve` does not import it.
+    # If the client's errors are not imported (`serve` does not import them), none was raised.
     errors = sys.modules.get("oncelog_client.errors")
     return errors is not None and isinstance(error, errors.KafkaError)
 

@@ -207,7 +207,7 @@ def _one_id(argument: str | None, option: str | None) -> str:
 
 
 async def existing(admin: Admin, transactional_id: str) -> TransactionDescription:
-    """Raises click.ClickException where there is none."""
+    """Return the description of an id. Raises click.ClickException if the id does not exist."""
     try:
         return (await admin.describe_transactions([transactional_id]))[transactional_id]
     except KafkaError as error:

@@ -33,7 +33,7 @@ def refuse_two_phase(known: TransactionDescription) -> None:
     if known.is_two_phase and known.state == OPEN:
         raise click.ClickException(
             f"{known.transactional_id} takes part in a two-phase commit: once its application"
-            " has decided to commit, an abort tears the whole. Ask there first (`oncelog"
-            " transactions prepared` has the state to look for); --include-two-phase aborts it"
-            " all the same"
+            " has decided to commit, an abort loses this part of it. Ask its operators first"
+            " (`oncelog transactions prepared` has the state to look for); --include-two-phase"
+            " aborts it all the same"
         )

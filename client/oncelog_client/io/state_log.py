@@ -322,7 +322,7 @@ class StateLog:
         except Refused as refused:
             if may_commit and refused.maybe_done:
                 raise CommitOutcomeUnknown(
-                    "refused after an attempt without an answer, which may have committed",
+                    "refused; an earlier attempt got no response and may have committed",
                     known_code(refused.code),
                     fatal=True,
                 ) from None

@@ -200,12 +200,14 @@ async def _ask(
         )
     except Unanswered as error:
         if response is EndTxnResponse and error.maybe_done:
-            raise CommitOutcomeUnknown(f"{error.message}; ask again, without offsets") from None
+            raise CommitOutcomeUnknown(
+                f"{error.message}; repeat the call without offsets"
+            ) from None
         raise TimedOutError(error.message) from None
     except Refused as refused:
         if response is EndTxnResponse and refused.maybe_done:
             raise CommitOutcomeUnknown(
-                "refused after an attempt without an answer, which may have committed",
+                "refused; an earlier attempt got no response and may have committed",
                 known_code(refused.code),
                 fatal=True,
             ) from None

@@ -10,9 +10,9 @@ from oncelog_server.cluster.image import ClusterImage, PartitionImage, TopicImag
 
 
 class PartitionChange(msgspec.Struct, frozen=True):
-    """A partition that previous added (`old` is None), removed (`new` is None) or changed.
+    """A partition that was added (`old` is None), removed (`new` is None) or changed.
 
-    `topic` is the partition's topic in the new image, or in the old one if it previous deleted.
+    `topic` is the partition's topic in the new image, or in the old one if the topic was deleted.
     """
 
     topic: TopicImage
@@ -29,7 +29,7 @@ class PartitionChange(msgspec.Struct, frozen=True):
 class ImageDelta(msgspec.Struct, frozen=True):
     """The difference between two images.
 
-    A topic that previous deleted and created again is in both lists, with its two ids.
+    A topic that was deleted and created again is in both lists, with its two ids.
     """
 
     topics_created: tuple[TopicImage, ...] = ()

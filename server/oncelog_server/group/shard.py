@@ -2,7 +2,7 @@
 
 Source: Kafka's GroupCoordinatorShard. Only `replay` changes offsets. Membership is in memory, and
 is rebuilt at load from the last record of each group, as in Kafka. After the load only effects of
-decisions change it (`EFFECTS`): what decides for a request or a timer only reads.
+decisions change it (`EFFECTS`): a function that decides for a request or a timer only reads.
 """
 
 from __future__ import annotations
@@ -268,8 +268,8 @@ class GroupShard:
         return self.table.timers.next_timer()
 
     def due(self, now_ms: int, wall_ms: int) -> Iterator[Callable[[], Decision[None] | None]]:
-        """Take the timers that are due, and yield what decides for each: sessions, join and sync
-        phases, expired offsets. A decision is to be run before the next timer is taken."""
+        """Take the due timers, and yield the decision of each: sessions, join and sync phases,
+        expired offsets. Run each decision before the next timer is taken."""
         at = self._at(now_ms, wall_ms)
         while (fire := self.table.timers.pop_due(now_ms)) is not None:
             yield partial(fire, at)

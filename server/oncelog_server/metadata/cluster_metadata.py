@@ -104,7 +104,8 @@ class ClusterMetadata:
 
     @property
     def follower(self) -> ImageFollower:
-        """Return what holds the image, for parts that read it at every request."""
+        """Return the object that holds the image, for parts that read the image at every
+        request."""
         return self._follower
 
     # ── Life ─────────────────────────────────────────────────────────────────────────────────────

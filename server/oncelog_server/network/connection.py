@@ -98,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parked: Deferred[Parts] | None = None
         # Frames that arrived behind a parked request, or are too many for one turn.
         self._backlog = Backlog()
-        # How many of the transport and the outbox have asked to pause writing.
+        # The number of pause requests in effect: the transport and the outbox have one each.
         self._write_paused = 0
         self._poll: select.poll | None = None
         self._reading = True

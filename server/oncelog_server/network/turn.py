@@ -1,8 +1,8 @@
-"""Decide when small responses are written: at once while each turn of the loop has only one, so
-that it does not wait; together at the end of the turn if there are more.
+"""Decide when small responses are written: at once while each turn of the loop has a single one,
+and together at the end of the turn if there are several.
 
-A client with many connections, or many clients on one computer, are then woken once for all of
-them: waking the reader is most of the cost of a small write. And all responses wait equally long.
+A client with many connections, and many clients on one computer, then wake up once for all of them:
+waking the reader is most of the cost of a small write. All responses also wait equally long.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ class Writables:
             try:
                 callback()
             except Exception as error:
-                # An edge is reported once: those of the other sockets would be lost.
+                # An edge is reported only once: after an exception here, the other sockets' edges
+                # would be lost.
                 message = "a socket that takes more was not served"
                 self._loop.call_exception_handler({"message": message, "exception": error})

@@ -1,6 +1,6 @@
-"""Log events of transactions: one for an abort that the producer did not ask for, one for the first
-request that is refused for it, never one per request; markers that a coordinator skips in its log;
-refused producer ids."""
+"""Log events of transactions. An abort that the producer did not ask for has one, and so has the
+first request that is refused because of it; further requests have none. A coordinator logs markers
+that it skips in its log. Refused producer ids are logged too."""
 
 from __future__ import annotations
 

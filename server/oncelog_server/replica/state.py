@@ -29,8 +29,8 @@ class Follower:
         if log_end_offset >= leader_end:
             self.last_caught_up_ms = now_ms
         elif log_end_offset >= self.leader_end_at_last_fetch:
-            # While the leader appends, no fetch starts at its log end; each may start where the log
-            # ended at the fetch before.
+            # While the leader appends, no fetch starts at its log end; each may start at the log
+            # end of the fetch before.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = log_end_offset
         self.leader_end_at_last_fetch = leader_end

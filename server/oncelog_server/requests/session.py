@@ -1,7 +1,7 @@
 """The session of a connection: the identity under which its requests are served.
 
-A connection gets its session at the end of its handshake and serves no request before. What a
-listener's security protocol asks of a client until then are rows of HANDSHAKE.
+A connection gets its session at the end of its handshake and serves no request before. The rows of
+HANDSHAKE are the steps that each listener's security protocol requires.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class HandshakeEvent(StrEnum):
     TRANSPORT_OPEN = "transport open"
 
 
-# The next stage, and the principal of the session that begins with it. A missing row is an error:
-# the client does what its listener does not expect.
+# The next stage, and the principal of the session that begins with it. A missing row is an error,
+# because the listener does not expect that step.
 HANDSHAKE: Final[Mapping[tuple[Stage, HandshakeEvent], tuple[Stage, Principal]]] = {
     # PLAINTEXT asks for nothing.
     (Stage.HANDSHAKE, HandshakeEvent.TRANSPORT_OPEN): (Stage.READY, ANONYMOUS),

@@ -1,5 +1,5 @@
-"""The rights of a request. Every handler asks here, through the methods of RequestContext that
-these functions are.
+"""The rights of a request. Every handler checks rights here: RequestContext has these functions as
+methods.
 
 A resource is named by its type, `topic=`, `group=` or `transactional_id=`, or given as a Resource
 (`CLUSTER`).
@@ -57,7 +57,7 @@ _OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
 
 
 class Request(Protocol):
-    """A request: its session, and the authorizer that judges it."""
+    """A request, with its session and the authorizer that judges it."""
 
     @property
     def session(self) -> Subject: ...

@@ -1,1 +1,2 @@
-"""What is around the data source: progress, requirements, packaging, the documents, the example."""
+"""The parts around the data source: progress, requirements, packaging, the documents, the
+example."""

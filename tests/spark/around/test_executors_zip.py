@@ -1,4 +1,4 @@
-"""The zip for --py-files, in a Python that has nothing of ours."""
+"""The zip for --py-files, in a Python without any of our packages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the standard library, and nothing else."""
+    """A Python with nothing but the standard library."""
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60
@@ -114,7 +114,7 @@ def test_the_same_packages_make_the_same_zip(archive: Path, tmp_path: Path) -> N
 def test_every_module_in_it_can_be_imported_with_what_spark_brings(
     archive: Path, tmp_path: Path
 ) -> None:
-    """Nothing that executors import asks for a package that only drivers have."""
+    """No module of the executors imports a package that only drivers have."""
     code = """
 import importlib, sys, zipfile
 sys.path[:] = [sys.argv[1], *sys.path]

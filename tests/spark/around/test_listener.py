@@ -17,7 +17,7 @@ DEADLINE_S = 60
 
 
 def start(spark: SparkSession, topics: Topics, topic: str, checkpoint: str) -> StreamingQuery:
-    """A query that reads two records at a time and forgets them."""
+    """Start a query that reads two records at a time and drops them."""
     source = (
         spark.readStream.format("oncelog")
         .option("kafka.bootstrap.servers", topics.bootstrap)
@@ -31,8 +31,8 @@ def start(spark: SparkSession, topics: Topics, topic: str, checkpoint: str) -> S
 
 
 def with_rows(progress: queue.Queue[BatchProgress], query: str, count: int) -> list[BatchProgress]:
-    """So many batches of the query; the one that only says where it begins is not among them. Of
-    queries before it Spark may still have something to tell."""
+    """Wait for this number of batches of the query, without its empty first one. Reports of earlier
+    queries may still arrive."""
     batches: list[BatchProgress] = []
     while len(batches) < count:
         batch = progress.get(timeout=DEADLINE_S)

@@ -1,4 +1,4 @@
-"""What is missing is named, with what to do about it."""
+"""A missing requirement is named, with what to do about it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_older_pyspark_is_refused_with_what_to_install(version: str) -> None:
 
 
 def java_that_says(folder: Path, words: str) -> dict[str, str]:
-    """An environment whose `java` says so of its version."""
+    """An environment with a `java` that reports this version."""
     (folder / "bin").mkdir()
     java = folder / "bin" / "java"
     java.write_text(f"#!/bin/sh\necho '{words}' >&2\n")

@@ -1,4 +1,4 @@
-"""docs/spark.md is true: its options are those of the code, its first program runs as it stands."""
+"""docs/spark.md is up to date: its options are the code's, and its first program runs unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding=
 
 
 def rows(heading: str) -> Iterator[list[str]]:
-    """The cells of the first table below a heading, without its head."""
+    """Return the cells of the first table below a heading, without its header row."""
     section = re.split(r"^#+ ", DOCUMENT.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
     lines = dropwhile(lambda line: not line.startswith("|"), section.splitlines())
     table = takewhile(lambda line: line.startswith("|"), lines)
@@ -71,7 +71,7 @@ def programs() -> list[str]:
 
 
 def with_other(program: str, *replacements: tuple[str, str]) -> str:
-    """The program with names of the test's own in the place of those in the document."""
+    """Return the document's program with this test's names in it."""
     for stands, here in replacements:
         assert stands in program
         program = program.replace(stands, here)

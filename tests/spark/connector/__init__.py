@@ -1,1 +1,1 @@
-"""Spark's own Kafka connector against the broker, as most of Spark's users read and write Kafka."""
+"""Spark's own Kafka connector against the broker, as most users of Spark read and write Kafka."""

@@ -18,7 +18,7 @@ from tests.spark.connector.process import SparkProcess
 
 Broker = Oncelog | Kafka
 
-# Some records are of the year 2023, and retention is applied when a broker likes.
+# Some records are from 2023, and retention may delete them at any time.
 KEPT = {"log.retention.ms": "-1"}
 
 
@@ -39,7 +39,7 @@ def connector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess
 def either(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """oncelog, and Apache Kafka for the same promises. A test may kill and start it again."""
+    """oncelog, and Apache Kafka for the same promises. A test may kill and restart it."""
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "oncelog":
         with Oncelog(folder, KEPT) as oncelog:

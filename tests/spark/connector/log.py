@@ -1,4 +1,4 @@
-"""The topics of a broker, with what only the connector's tests do to them."""
+"""The topics of a broker, with operations that only the connector's tests need."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from oncelog_client import Admin, TopicPartition
 from tests.spark.topics import Row, Topics, ended
 
 WAIT_S: Final = 30.0
-# Open for as long as Spark may need for a read.
+# Longer than a read of Spark.
 TRANSACTION_MS: Final = 600_000
 
 
 class Log(Topics):
-    """Transactions that stay open for a while, records deleted, partitions added."""
+    """Topics with transactions that stay open for a while, deleted records, and added
+    partitions."""
 
     @contextmanager
     def open_transaction(self, topic: str, rows: Iterable[Row]) -> Iterator[None]:
-        """Rows of a transaction that is committed when the block ends."""
+        """Rows in a transaction that is committed at the end of the block."""
         name = f"open-on-{topic}"
         settings = {
             "bootstrap.servers": self.bootstrap,
@@ -40,7 +41,7 @@ class Log(Topics):
         asyncio.run(ended(self.bootstrap, name))
 
     def delete_before(self, topic: str, offset: int) -> None:
-        """The log of partition 0 begins with this offset from now on."""
+        """Delete the records of partition 0 before this offset."""
 
         async def delete() -> None:
             async with Admin(self.bootstrap) as admin:
@@ -49,7 +50,7 @@ class Log(Topics):
         asyncio.run(delete())
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """The topic has so many partitions from now on."""
+        """Give the topic this number of partitions."""
 
         async def add() -> None:
             async with Admin(self.bootstrap) as admin:

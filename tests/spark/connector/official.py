@@ -1,4 +1,4 @@
-"""Where PySpark 4.0.0 and its Kafka connector are: an environment of their own, and four jars."""
+"""PySpark 4.0.0 and its Kafka connector: a Python environment for both, and four jars."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _POM = Path(__file__).with_name("pom.xml")
 
 
 class ConnectorUnavailable(Exception):
-    """The official connector cannot be run here; the message says why."""
+    """The official connector cannot run here; the message says why."""
 
 
 def python() -> str:
-    """The Python that has PySpark 4.0.0. Raises ConnectorUnavailable without one, or Java."""
+    """Return the Python with PySpark 4.0.0. Raises ConnectorUnavailable if that or Java is
+    missing."""
     if not PYTHON.exists():
         raise ConnectorUnavailable(f"PySpark {SPARK_VERSION} is missing: make test-connector")
     try:
@@ -29,7 +30,7 @@ def python() -> str:
 
 
 def jars() -> str:
-    """The connector's jars as `spark.jars` takes them, fetched at first use.
+    """Return the connector's jars for `spark.jars`, fetched at first use.
 
     Raises ConnectorUnavailable with the reason.
     """

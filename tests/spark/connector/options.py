@@ -11,22 +11,22 @@ Options = dict[str, str]
 
 
 def source(log: Log, topic: str, **more: str) -> Options:
-    """A read of one topic, committed records only."""
+    """Return options to read the committed records of one topic."""
     return anywhere(log, subscribe=topic, **more)
 
 
 def anywhere(log: Log, **more: str) -> Options:
-    """A read of committed records; `more` says of which topics."""
+    """Return options to read committed records; `more` names the topics."""
     options = {"kafka.bootstrap.servers": log.bootstrap}
     return options | {"kafka.isolation.level": "read_committed"} | more
 
 
 def sink(log: Log, topic: str | None = None, **more: str) -> Options:
-    """A write, into one topic unless the rows say where."""
+    """Return options to write, into one topic unless the rows name theirs."""
     options = {"kafka.bootstrap.servers": log.bootstrap}
     return options | ({} if topic is None else {"topic": topic}) | more
 
 
 def by_partition(topic: str, numbers: Mapping[int, int]) -> str:
-    """Offsets or timestamps as `startingOffsets` and its like have them."""
+    """Return offsets or timestamps in the form of `startingOffsets` and similar options."""
     return json.dumps({topic: {str(partition): number for partition, number in numbers.items()}})

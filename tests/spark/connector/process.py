@@ -1,6 +1,7 @@
-"""Spark in a process of its own behind a pipe, with the PySpark of whichever Python runs it.
+"""Spark in a process of its own behind a pipe, with the PySpark of its Python.
 
-Both ends: `SparkProcess` calls, `serve` answers. One JSON object a line, one answer to each call.
+Both ends: `SparkProcess` calls, `serve` responds. A call and its response are one JSON object on
+one line each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-# The first one waits for the start of Spark, too.
+# The first call also waits for the start of Spark.
 CALL_TIMEOUT_S = 120.0
 
 _ROOT = Path(__file__).parents[3]
@@ -25,7 +26,7 @@ Operations = Mapping[str, Callable[..., Any]]
 
 
 class SparkError(Exception):
-    """What the operation raised: `kind` is the name of the class, the message is its own."""
+    """The exception of an operation: `kind` is the name of its class, with its own message."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -33,7 +34,7 @@ class SparkError(Exception):
 
 
 class SparkHangs(Exception):
-    """The process did not answer in time (or at all) and was killed."""
+    """The process sent no response in time (or at all) and was killed."""
 
 
 class SparkProcess:
@@ -66,7 +67,7 @@ class SparkProcess:
         return self._process.pid
 
     def call(self, operation: str, *, timeout_s: float = CALL_TIMEOUT_S, **fields: Any) -> Any:
-        """What the operation returns. Raises SparkError, SparkHangs."""
+        """Return the result of an operation. Raises SparkError, SparkHangs."""
         stdin = self._process.stdin
         assert stdin is not None
         if stdin.closed:
@@ -86,7 +87,7 @@ class SparkProcess:
         return answer["result"]
 
     def said(self) -> str:
-        """The end of what Spark logged."""
+        """Return the end of Spark's log."""
         return self.log.read_text(errors="replace")[-4000:]
 
     def close(self) -> None:
@@ -119,7 +120,7 @@ class SparkProcess:
 
 
 def serve(operations: Operations) -> None:
-    """Answer calls until standard input ends. What Spark prints goes to standard error."""
+    """Respond to calls until standard input ends. Spark's output goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
@@ -133,5 +134,6 @@ def serve(operations: Operations) -> None:
 
 
 def _without_frames(message: str) -> str:
-    """What Java says of an error and its causes, less the hundred lines of where it happened."""
+    """Return Java's messages of an error and its causes, without the hundred lines of stack
+    traces."""
     return "\n".join(line for line in message.splitlines() if not line.startswith("\tat "))

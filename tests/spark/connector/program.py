@@ -1,4 +1,5 @@
-"""Run by PySpark 4.0.0 with the official connector: reads, writes and queries, one call each.
+"""A program for PySpark 4.0.0 with the official connector: reads, writes and queries, one call
+each.
 
 Keys and values are text with one character for each byte (latin-1) on both ends of the pipe.
 Arguments: the connector's jars, and a folder for Spark's files.
@@ -43,7 +44,7 @@ SETTINGS = {
 
 
 class Program:
-    """The operations. Queries keep the name under which they were started."""
+    """The operations. Queries keep the name of their start."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -53,16 +54,16 @@ class Program:
         return self._spark.version
 
     def schema(self, options: Options) -> list[list[str]]:
-        """Names and types of the columns of a read."""
+        """Return the names and types of a read's columns."""
         frame = self._spark.read.format(FORMAT).options(**options).load()
         return [[name, kind] for name, kind in frame.dtypes]
 
     def read(self, options: Options) -> list[dict[str, Any]]:
-        """All rows, by topic, partition and offset."""
+        """Return all rows, by topic, partition and offset."""
         return _rows(self._spark.read.format(FORMAT).options(**options).load())
 
     def parts(self, options: Options) -> int:
-        """The number of Spark partitions of a read."""
+        """Return the number of Spark partitions of a read."""
         return self._spark.read.format(FORMAT).options(**options).load().rdd.getNumPartitions()
 
     def write(self, rows: list[dict[str, Any]], options: Options) -> None:
@@ -85,31 +86,32 @@ class Program:
         self._queries[name] = located.queryName(name).start()
 
     def catch_up(self, name: str) -> None:
-        """Until the query has processed all there is. Raises what ended it."""
+        """Wait until the query has processed all records. Raises the exception that ended it."""
         self._queries[name].processAllAvailable()
 
     def end(self, name: str) -> None:
-        """Until a query with AvailableNow has ended. Raises what ended it before."""
+        """Wait until a query with AvailableNow has ended. Raises the exception that ended it
+        early."""
         self._queries[name].awaitTermination()
 
     def stop(self, name: str) -> None:
-        """Stop the query; nothing else is known of it afterwards."""
+        """Stop the query, and forget it."""
         self._queries.pop(name).stop()
 
     def progress(self, name: str) -> list[dict[str, Any]]:
-        """The progress of every micro-batch, oldest first."""
+        """Return the progress of every micro-batch, oldest first."""
         return [json.loads(progress.json) for progress in self._queries[name].recentProgress]
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """Rows for the pipe; `timestamp` in ms since the epoch."""
+    """Return rows in the form of the pipe; `timestamp` in ms since the epoch."""
     if "timestamp" in frame.columns:
         frame = frame.withColumn("timestamp", unix_millis("timestamp"))
     return [_taken(row.asDict(recursive=True)) for row in frame.collect()]
 
 
 def _taken(value: Any) -> Any:
-    """A cell as JSON has it."""
+    """Return a cell in the form of JSON."""
     match value:
         case bytes() | bytearray():
             return bytes(value).decode("latin-1")
@@ -122,7 +124,7 @@ def _taken(value: Any) -> Any:
 
 
 def _given(column: str, value: Any) -> Any:
-    """A cell of the sink's column; headers are pairs of name and value."""
+    """Return a cell of the sink's column; headers are pairs of name and value."""
     match column:
         case "key" | "value":
             return _bytes(value)
@@ -137,7 +139,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     jars, folder = sys.argv[1:]
     builder = SparkSession.builder.config("spark.jars", jars).config("spark.local.dir", folder)
     for name, value in SETTINGS.items():

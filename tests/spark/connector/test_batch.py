@@ -18,7 +18,7 @@ Cells = list[tuple[Any, ...]]
 
 
 def read(connector: SparkProcess, options: Options, *columns: str) -> Cells:
-    """These columns of all rows, sorted."""
+    """Return these columns of all rows, sorted."""
     rows = connector.call("read", options=options)
     return sorted(tuple(row[name] for name in columns) for row in rows)
 
@@ -99,7 +99,7 @@ def test_topics_are_chosen_by_name_by_pattern_and_by_partition(
         return [value for (value,) in read(connector, anywhere(log, **how), "value")]
 
     assert chosen(subscribe=f"{a},{c}") == ["a0", "a1", "c0", "c1"]
-    # Anywhere in the name, unless the pattern says where.
+    # A match anywhere in the name, unless the pattern has anchors.
     assert chosen(subscribePattern=f"{topic[2:]}-[bc]") == ["b0", "b1", "c0", "c1"]
     assert chosen(assign=f'{{"{a}":[1],"{b}":[0]}}') == ["a1", "b0"]
 
@@ -198,7 +198,7 @@ def test_a_write_has_every_column_and_goes_where_the_row_says(
 
 
 def row(topic: str, key: str | None, value: str | None, headers: Any, partition: int) -> Any:
-    """A row of the sink with all columns."""
+    """Return a row of the sink with all columns."""
     cells = {"topic": topic, "key": key, "value": value, "headers": headers}
     return cells | {"partition": partition}
 
@@ -212,7 +212,7 @@ def test_what_is_written_with_any_codec_is_read_again(
     connector.call("write", rows=rows, options=sink(log, topic, **{COMPRESSION: codec}))
     found = read(connector, source(log, topic), "key", "value")
     assert found == sorted((row["key"], row["value"]) for row in rows)
-    # The keys decide: each client of Kafka puts a key into the same partition.
+    # The keys decide: every client of Kafka puts a key into the same partition.
     assert {len(log.values(topic))} == {1000}
 
 

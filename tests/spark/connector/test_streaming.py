@@ -1,4 +1,4 @@
-"""`spark.readStream` and `writeStream` of the official connector: topics copied by a query."""
+"""`spark.readStream` and `writeStream` of the official connector: a query copies topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark.topics import Row
 
 
 class Copy:
-    """A query from a topic to another one, started again and again on one checkpoint."""
+    """A query from one topic to another, started repeatedly on one checkpoint."""
 
     def __init__(self, connector: SparkProcess, log: Log, topic: str, folder: Path) -> None:
         self.topic = log.create(topic, partitions=2)
@@ -24,7 +24,8 @@ class Copy:
         self._connector, self._log, self._folder = connector, log, folder
 
     def start(self, given: Options, *, available_now: bool = False) -> None:
-        """The query runs until `stop`; with `available_now` until it has read what there is."""
+        """Start the query. It runs until `stop`; with `available_now` until it has read all
+        existing records."""
         self._call(
             "start",
             source={"startingOffsets": "earliest"} | given,
@@ -34,7 +35,8 @@ class Copy:
         )
 
     def copy_all(self, given: Options) -> list[dict[str, Any]]:
-        """What there is now, with Trigger.AvailableNow; the progress of its micro-batches."""
+        """Copy all existing records with Trigger.AvailableNow. Return the progress of the
+        micro-batches."""
         self.start(given, available_now=True)
         try:
             self._call("end")
@@ -43,7 +45,7 @@ class Copy:
             self.stop()
 
     def catch_up(self) -> None:
-        """Until the running query has copied all there is."""
+        """Wait until the running query has copied all existing records."""
         self._call("catch_up")
 
     def stop(self) -> None:
@@ -54,7 +56,7 @@ class Copy:
         return found
 
     def copied(self) -> list[str]:
-        """The values that were written, sorted."""
+        """Return the written values, sorted."""
         return sorted((value or b"").decode() for value in self._log.values(self.target))
 
     def _call(self, operation: str, **fields: Any) -> Any:
@@ -68,7 +70,7 @@ def copy(connector: SparkProcess, log: Log, topic: str, tmp_path: Path) -> Copy:
 
 @pytest.fixture
 def running(copy: Copy, log: Log) -> Iterator[Copy]:
-    """A query that waits for rows of its topic."""
+    """Start a query that waits for rows of its topic."""
     copy.start(source(log, copy.topic))
     yield copy
     copy.stop()
@@ -92,7 +94,7 @@ def test_a_query_ends_at_the_last_stable_offset_and_goes_on_from_there(
         log.append(copy.topic, [Row(b"after", partition=0)])
         (batch,) = copy.copy_all(source(log, copy.topic))
         assert copy.copied() == ["a"]
-    # Record and marker in each partition, then the first record that is not decided.
+    # Record and marker in each partition, then the first undecided record.
     assert batch["sources"][0]["endOffset"] == {copy.topic: {"0": 2, "1": 2}}
     copy.copy_all(source(log, copy.topic))
     assert copy.copied() == ["a", "after", "open"]
@@ -121,7 +123,7 @@ def test_a_query_goes_on_when_the_broker_was_killed_and_started_again(
     after = [b"after-%03d" % i for i in range(100)]
     log.append(running.topic, after)
     running.catch_up()
-    # At least once: a batch whose answer was lost is sent again by the same producer id.
+    # At least once: the same producer id repeats a batch after a lost response.
     assert running.copied() == sorted(value.decode() for value in before + after)
 
 

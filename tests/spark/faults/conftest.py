@@ -17,15 +17,16 @@ from tests.spark.faults.running import audited
 from tests.spark.pipeline import Pipeline
 from tests.spark.session import Spark
 
-# Three purchases of each partition a micro-batch: both tasks write, and several batches come by.
+# Three purchases of each partition in a micro-batch: both tasks write, and there are several
+# batches.
 LIMIT = {"maxOffsetsPerTrigger": "6"}
-# A decision by record, where one for all tasks could be had.
+# Commit by records, on a broker that could commit all tasks at once.
 RECORD = {"sinkProtocol": "record"}
 
 
 @pytest.fixture
 def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
-    """One on oncelog, with a decision for all tasks of a micro-batch (A-group)."""
+    """A pipeline on oncelog, with one decision for all tasks of a micro-batch (A-group)."""
     return Pipeline(broker.address, name, checkpoint, source_options=LIMIT)
 
 
@@ -33,7 +34,7 @@ def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
 def lines(
     request: pytest.FixtureRequest, spark_driver: Spark, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[], Line]]:
-    """One line a module; another one where a test has failed on it."""
+    """A pipeline for each module, and a new one after a failed test."""
     kind = request.param
     bootstrap = request.getfixturevalue("kafka" if kind == "kafka" else "broker").address
     options: Mapping[str, str] = RECORD if kind == "record" else {}

@@ -1,5 +1,5 @@
-"""A task attempt that is not needed any more, and that opens a transaction all the same: on a host
-that was cut off, after its batch was committed."""
+"""A superfluous task attempt that still opens a transaction: its host was cut off, and its batch
+was committed meanwhile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.spark.topics import TIMEOUT_MS
 
 
 def write_late(pipeline: Pipeline) -> None:
-    """In the generation of the sink's last batch, on oncelog. What it writes stays open."""
+    """Write in the generation of the sink's last batch, on oncelog, and leave the transaction
+    open."""
 
     async def write() -> None:
         sink = pipeline.name

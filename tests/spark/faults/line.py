@@ -1,4 +1,4 @@
-"""One pipeline that is killed at one fail point after the other, and audited in between."""
+"""A pipeline that is killed at one fail point after the other, and audited in between."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PURCHASES = 6
 
 
 class Line:
-    """`kind`: where a batch is decided as one, no reader may ever see a part of it. `failed`: not
-    to be used any more."""
+    """`kind`: with one decision for a batch, no reader may see a part of it. `failed`: do not use
+    it any more."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Line:
         self._purchases = 0
 
     def go_on(self) -> None:
-        """New purchases, a run without faults: everything is there, once."""
+        """Add purchases, run without faults, and check that everything is there once."""
         self.failed = True
         self._append()
         outcome = run(self._pipeline, self._session)
@@ -48,7 +48,7 @@ class Line:
         self.failed = False
 
     def kill_at(self, step: Step, side: str) -> None:
-        """A run in which a process dies before or after the step. Fails if none comes there."""
+        """Run, and let a process die before or after the step. Fails if no process reaches it."""
         point, road = f"{step}.{side}", road_to(step, self._kind)
         if road.late_attempt:
             self.go_on()

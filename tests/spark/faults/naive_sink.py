@@ -1,5 +1,5 @@
-"""A sink without transactions, for comparison: what it writes is visible at once, and what is tried
-again is written again."""
+"""A sink without transactions, for comparison: its rows are visible at once, and a retry writes
+them again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NaiveSink(DataSource):
 
 
 class NaiveWriter(DataSourceStreamWriter):
-    """Every task sends its rows."""
+    """A writer: every task sends its rows."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

@@ -1,4 +1,4 @@
-"""A pipeline run into a fault and on to its end, while a reader watches."""
+"""Run a pipeline into a fault and to its end, while a reader watches."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ VISIBLE_TIMEOUT_S: Final = 30.0
 
 
 class StillRunning(Exception):
-    """A query did not come to an end in time."""
+    """A query did not end in time."""
 
 
 def append_purchases(pipeline: Pipeline, count: int) -> None:
-    """`count` new purchases, dealt out to the partitions in turn."""
+    """Append `count` purchases to the partitions in turn."""
     rows = [Row(b"purchase", partition=number % PARTITIONS) for number in range(count)]
     Topics(pipeline.bootstrap).append(pipeline.purchases, rows)
 
 
 def run(pipeline: Pipeline, session: SparkSession) -> str | None:
-    """Run it up to what is there now; what ended it before that, if anything did."""
+    """Run it up to the existing purchases. Return the exception that ended it early, if any."""
     return to_its_end(pipeline.start(session))
 
 
 def to_its_end(query: StreamingQuery) -> str | None:
-    """Wait for the end of one that is running; what ended it too early, if anything did."""
+    """Wait for the end of a running pipeline. Return the exception that ended it early, if any."""
     try:
         if not query.awaitTermination(RUN_TIMEOUT_S):
             raise StillRunning(f"{query.id} after {RUN_TIMEOUT_S} s: {query.status}")
@@ -48,19 +48,20 @@ def to_its_end(query: StreamingQuery) -> str | None:
 
 
 class Audit:
-    """The reader of one pipeline's invoices and shipments, and what it makes of them."""
+    """The reader of a pipeline's invoices and shipments, and its judge."""
 
     def __init__(self, pipeline: Pipeline, watcher: Watcher) -> None:
         self._pipeline = pipeline
         self._watcher = watcher
 
     def verdict(self) -> Verdict:
-        """While nothing runs. Every row that was planned is accounted for."""
+        """Return the verdict. No pipeline may run. Every planned row is accounted for."""
         return judge(self._batches(), self._watcher.caught_up())
 
     def assert_exactly_once(self, purchases: int, *, atomic: bool = True) -> None:
-        """No duplicate, no loss, of so many purchases; with `atomic` never a part of a batch.
-        Without it, rows may take a moment: Kafka answers an EndTxn before its markers are there."""
+        """Check that this number of purchases has no duplicate and no loss; with `atomic`, that no
+        batch was visible in part. Without it rows may be late, because Kafka responds to EndTxn
+        before its markers are written."""
         assert sum(map(len, self._batches().values())) == 2 * purchases
         verdict = self.verdict()
         deadline = time.monotonic() + VISIBLE_TIMEOUT_S
@@ -78,7 +79,7 @@ class Audit:
 
 @contextmanager
 def audited(pipeline: Pipeline) -> Iterator[Audit]:
-    """The pipeline with its topics created and a reader that watches from the beginning."""
+    """Return the pipeline with its topics created, and a reader that watches from the beginning."""
     pipeline.create_topics()
     with Watcher(pipeline.bootstrap, _outputs(pipeline)) as watcher:
         yield Audit(pipeline, watcher)

@@ -1,4 +1,4 @@
-"""The faults and the audit of these tests, on a sink that is not exactly once: they find it out."""
+"""These tests' faults and audit on a sink that is not exactly once: the audit finds the errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_task_tried_again_is_doubled_and_its_batch_is_seen_by_halves(
         append_purchases(naive, 2)
         assert run(naive, spark) is None
         append_purchases(naive, 6)
-        # One of the two tasks has not written yet while the reader looks at what the other one has.
+        # One of the two tasks has not written yet when the reader looks at the other's rows.
         fail_points.pause("task.produce.before")
         fail_points.kill("task.produce.after")
         query = naive.start(spark)

@@ -1,5 +1,5 @@
-"""Sinks on oncelog whose batches are decided by a record, as on any other broker: a process dies
-before and after the steps that these have beside or instead of those of a decision for all."""
+"""Sinks on oncelog that decide batches by a record, as on any other broker. A process dies before
+and after those steps that a decision for all tasks does not have."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.spark.faults.line import Line
 
 pytestmark = pytest.mark.parametrize("lines", ["record"], indirect=True)
 
-# Where to decide means something else; all other steps are shared, and killed at by their names in
-# test_group_steps.py (oncelog) and test_kafka_steps.py (by a record).
+# Only the steps of the decision differ. The kills at the other steps are in test_group_steps.py
+# (oncelog) and test_kafka_steps.py (by a record).
 OWN = [step for step in STEPS if STEPS[step] == {CommitKind.RECORD} or step is Step.COMMIT_DECIDE]
 
 

@@ -1,4 +1,4 @@
-"""A batch that was committed, and that Spark runs again: nothing is written a second time."""
+"""Spark repeats a committed batch, and its rows are not written a second time."""
 
 from __future__ import annotations
 

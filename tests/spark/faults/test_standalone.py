@@ -1,5 +1,5 @@
-"""Tasks on two hosts: second copies of slow tasks, lost executors, and attempts that are not needed
-any more but that write all the same."""
+"""Tasks on two hosts: second copies of slow tasks, lost executors, and superfluous attempts that
+still write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.spark.pipeline import Pipeline
 from tests.spark.processes import orphan
 from tests.spark.standalone import Standalone, executors
 
-# A copy is started as soon as one of two tasks is done; a task that lost is not made to stop.
+# A copy starts as soon as one of two tasks is done. Spark does not stop the copy that loses.
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -41,7 +41,7 @@ def driver(cluster: Standalone) -> Iterator[Driver]:
 
 @pytest.fixture(autouse=True)
 def no_process_paused(cluster: Standalone, driver: Driver) -> Iterator[None]:
-    """Nor does a copy that has lost come to the fail points of the next test."""
+    """Nor does a losing copy reach the fail points of the next test."""
     yield
     cluster.fail_points.clear()
     driver.fail_points.clear()
@@ -64,9 +64,9 @@ def test_the_slower_of_two_copies_wakes_after_its_batch_was_committed(
         cluster.fail_points.pause(point)
         assert driver.run(pipeline) is None
         loser = cluster.fail_points.wait_for(point)
-        # Of any task there may have been a copy: no other may come where the loser goes now.
+        # Any task may have had a copy: no other process may reach the loser's fail point now.
         driver.wait_for_tasks(1)
-        # It comes as far as having written: there it ends.
+        # The loser has written its rows when it ends here.
         cluster.fail_points.kill(WRITTEN)
         cluster.fail_points.resume(point)
         assert cluster.fail_points.wait_for(WRITTEN) == loser

@@ -1,2 +1,2 @@
-"""Every order of events of a small Spark and a small broker, with the sink's own state machines in
-between."""
+"""Every order of events of a small Spark and a small broker, with the sink's real state
+machines."""

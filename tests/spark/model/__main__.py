@@ -1,4 +1,4 @@
-"""`make explore`: the sink in every order of events, the large configurations."""
+"""`make explore`: the sink in every order of events, in large worlds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .world import World
 
 def look(configuration: Configuration, most_states: int) -> Search[World]:
     found = search(configuration, most_states)
-    # Neither of them can go to another process.
+    # Neither of them can move to another process.
     found.successors, found.check = _nothing, _nothing
     return found
 

@@ -1,8 +1,8 @@
-"""A broker as the sink meets it: transactions of a group, the group's offset, the sink's log, and
-the rows that a read_committed reader sees. Linearizable: a request is one step.
+"""A broker as the sink sees it: transactions of a group, the group's offset, the sink's log, and
+the rows of a read_committed reader. It is linearizable: a request is one step.
 
-Written from the KIPs. That the real coordinator answers likewise is
-not compared here: `tests/spark/sink`, `record_commit` and `faults` run the machines against it.
+Written from the KIPs. This module is not compared with the real coordinator: `tests/spark/sink`,
+`record_commit` and `faults` run the machines against that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNKNOWN = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 class Decided(NamedTuple):
-    """How the transaction before was ended, and at which epoch: the response to a retry."""
+    """The end of the previous transaction, and its epoch: the response to a retry."""
 
     epoch: int
     is_commit: bool
@@ -49,8 +49,8 @@ class Decided(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """Of one transactional id. `generation` is None outside of a group; `life` counts how often the
-    id had expired, as it begins again with a new producer id then."""
+    """The state of one transactional id. `generation` is None outside of a group. `life` counts how
+    often the id had expired, because it then returns with a new producer id."""
 
     producer_id: int
     epoch: int = 0
@@ -70,7 +70,7 @@ class Transaction(NamedTuple):
 
 class Broker(NamedTuple):
     """`transactions` by id, sorted; `newest`: the last record of the sink's log; `lives` counts how
-    often all that rested has expired."""
+    often everything idle has expired."""
 
     transactions: tuple[tuple[str, Transaction], ...] = ()
     newest_generation: int = -1
@@ -99,7 +99,7 @@ class Broker(NamedTuple):
 
 
 def execute(broker: Broker, request: Request) -> tuple[Broker, Reply]:
-    """The broker afterwards, and its answer."""
+    """Return the broker after a request, and its response."""
     match request:
         case InitProducerId():
             return _init_producer_id(broker, request)
@@ -125,7 +125,7 @@ def execute(broker: Broker, request: Request) -> tuple[Broker, Reply]:
 
 
 def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, Reply]:
-    """With a newer generation, what older ones have open is aborted and fenced."""
+    """With a newer generation, abort and fence the open transactions of older ones."""
     name, generation = request.transactional_id, request.generation
     changed: dict[str, Transaction] = {}
     newest = broker.newest_generation
@@ -143,7 +143,7 @@ def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, 
         }
     known = broker.transaction(name)
     if known is None:
-        # The same whatever the order in which ids come: orders that end alike are one state.
+        # Independent of the order of ids: orders with the same result are one state.
         known = Transaction(crc32(f"{name} {broker.lives}".encode()), epoch=-1)
     changed[name] = Transaction(
         known.producer_id, known.epoch + 1, generation, request.is_two_phase
@@ -153,7 +153,7 @@ def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, 
 
 
 def holder(broker: Broker, producer: TransactionMember) -> Transaction | Refused:
-    """The transaction of a producer that may go on."""
+    """Return the transaction of a producer that may continue."""
     transaction = broker.transaction(producer.transactional_id)
     if transaction is None or transaction.producer_id != producer.producer_id:
         return UNKNOWN
@@ -171,7 +171,7 @@ def _add(broker: Broker, request: Produce | TxnOffsetCommit | Append) -> tuple[B
     transaction = transaction._replace(is_open=True, decided=None)
     match request:
         case Produce(_, rows):
-            # Sequence numbers tell a repeated batch.
+            # Sequence numbers identify a repeated batch.
             new = tuple(row for row in rows if row not in transaction.rows)
             transaction = transaction._replace(rows=transaction.rows + new)
         case TxnOffsetCommit(_, offset):
@@ -183,7 +183,7 @@ def _add(broker: Broker, request: Produce | TxnOffsetCommit | Append) -> tuple[B
 
 
 def _end(broker: Broker, request: EndTxn) -> tuple[Broker, Reply]:
-    """One step for all of them, or nothing at all."""
+    """Decide all of them in one step, or none."""
     producer = request.producer
     repeated = Decided(producer.producer_epoch, request.is_commit, request.members)
     if request.bumps_epoch and _is_retry(broker, producer, repeated):
@@ -201,7 +201,7 @@ def _end(broker: Broker, request: EndTxn) -> tuple[Broker, Reply]:
             found = INVALID_STATE
         if isinstance(found, Refused):
             return broker, found._replace(member=member.transactional_id)
-        # As its own client would end it: executors speak transaction version 2.
+        # As its own client would end it: executors use transaction version 2.
         ended.append((member.transactional_id, found, True))
     changed = {
         name: entry.empty(
@@ -218,7 +218,7 @@ def _end(broker: Broker, request: EndTxn) -> tuple[Broker, Reply]:
 
 
 def _is_retry(broker: Broker, producer: TransactionMember, repeated: Decided) -> bool:
-    """KIP-890: the stored epoch is one more than that of the request, by its own decision."""
+    """KIP-890: the stored epoch is one more than the request's, by this producer's own decision."""
     transaction = broker.transaction(producer.transactional_id)
     return (
         transaction is not None
@@ -237,11 +237,11 @@ def _show(broker: Broker, transaction: Transaction) -> Broker:
     )
 
 
-# --- what happens without a request
+# --- events without a request
 
 
 def time_out(broker: Broker, transactional_id: str) -> Broker:
-    """The coordinator aborts what has been open for too long, and fences its producer."""
+    """The coordinator aborts a transaction at its timeout, and fences its producer."""
     transaction = broker.transaction(transactional_id)
     assert transaction is not None
     return broker.with_transactions(
@@ -250,8 +250,9 @@ def time_out(broker: Broker, transactional_id: str) -> Broker:
 
 
 def rest(broker: Broker, *, offsets_expire: bool = False) -> Broker:
-    """Longer than transactional ids, or a group's offsets, are kept: everything open is aborted,
-    and a client that comes back has a new producer id. Two-phase transactions stay."""
+    """Rest for longer than the retention of transactional ids and group offsets: every open
+    transaction is aborted, and a returning client gets a new producer id. Two-phase transactions
+    stay."""
     kept = tuple(
         (name, transaction)
         for name, transaction in broker.transactions

@@ -1,4 +1,4 @@
-"""What must hold in every world that can be reached, and that there is a way on from it."""
+"""The invariants of every reachable world, and a way to the end from each."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from .requests import Row
 from .sinks import Sink
 from .world import Budget, Phase, Size, World
 
-# More steps than any query needs that nothing disturbs.
+# More steps than any undisturbed query needs.
 MOST_STEPS_TO_THE_END = 400
 
 
 class Checks:
-    """Of worlds of one size with one sink. Remembers from where the end was reached."""
+    """Checks of worlds of one size with one sink. It remembers the worlds from which the end was
+    reached."""
 
     def __init__(self, sink: Sink, size: Size) -> None:
         self._sink = sink
@@ -49,7 +50,7 @@ class Checks:
                 yield f"{there} rows of batch {batch_id} are visible"
 
     def _ending(self, world: World) -> Iterator[str]:
-        """Where nothing more goes wrong, the query comes to its end."""
+        """Return the violations on the way to the end: without further faults the query ends."""
         calm = _alone(world._replace(budget=Budget(), held=()))
         way: list[World] = []
         while calm not in self._ends_well:
@@ -67,8 +68,8 @@ class Checks:
         self._ends_well.update(way)
 
     def _step(self, world: World) -> World:
-        """One of the current driver or its tasks; an operator restarts it as often as it takes,
-        in the session where its Python processes still live."""
+        """Take a step of the current driver or its tasks. An operator restarts the query as often
+        as necessary, in the session with living Python processes."""
         (driver,) = world.drivers
         if driver.phase is Phase.FAILED:
             return _alone(successor(world._replace(drivers=()), self._size, heir_of=driver))
@@ -78,7 +79,7 @@ class Checks:
 
 
 def _alone(world: World) -> World:
-    """Without processes that are not awaited."""
+    """Return the world without processes that nothing waits for."""
     (current,) = (driver for driver in world.drivers if driver.is_current)
     mine = (current.number, current.batch_id)
     tasks = tuple(task for task in world.tasks if task[:2] == mine)

@@ -1,4 +1,4 @@
-"""Worlds to search whole: the small ones at each test run, the others by `make explore`."""
+"""Worlds to search completely: the small ones in each test run, the others by `make explore`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .record_sink import RecordSink
 from .search import Search
 from .world import Budget, Size, World, beginning
 
-# As often do two drivers that begin at once go on against each other: the real number only makes
-# the same worlds with higher generations.
+# Maximum number of takeovers between two drivers that start at once. The real number only gives the
+# same worlds with higher generations.
 TAKEOVERS: Final = 1
 
 
@@ -46,7 +46,7 @@ ONE_BY_ONE: Final = Size(batches=1, partitions=1)
 TWO_BATCHES: Final = Size(batches=2, partitions=1)
 TWO_TASKS: Final = Size(batches=1, partitions=2)
 TWO_BY_TWO: Final = Size(batches=2, partitions=2)
-# One batch has no rows, then one that has; planned by two processes in turns.
+# A batch without rows, then one with rows; planned by two processes in turn.
 SOME_EMPTY: Final = Size(batches=3, partitions=1, processes=2, empty=frozenset({(0, 0), (2, 0)}))
 
 SMALL: Final = (

@@ -1,4 +1,4 @@
-"""Everything that can happen next in a world, and what it makes of it."""
+"""Every possible next event in a world, and the world after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .world import Call, Driver, Phase, Size, Task, World
 
 
 def proceed(sink: Sink, call: Call, reply: Reply) -> Turn | Call:
-    """The call with one more answer; a Turn once its machine has heard all it wants to hear."""
+    """Continue the call with one more response. Return a Turn once its machine has all the
+    responses it waits for."""
     replies = (*call.replies, reply)
     asks = call.asks
     stops = isinstance(reply, Unanswered) or (isinstance(reply, Refused) and not asks.is_pipelined)
@@ -30,7 +31,7 @@ def proceed(sink: Sink, call: Call, reply: Reply) -> Turn | Call:
 
 @dataclass(frozen=True)
 class Events:
-    """Of a world of this size with this sink."""
+    """The events of worlds of this size with this sink."""
 
     sink: Sink
     size: Size
@@ -98,7 +99,7 @@ class Events:
         raise AssertionError(turn)
 
     def _attempt(self, world: World, driver: Driver, partition: int, number: int) -> World:
-        """In the first Python process that has nothing to do, or in another one."""
+        """Start an attempt, in the first idle Python process or in another one."""
         assert driver.plan is not None
         busy = {task.process for task in world.tasks if task.call is not None}
         processes = world.processes
@@ -142,8 +143,8 @@ class Events:
                 yield self._log(world, driver)
 
     def _plan(self, world: World, driver: Driver) -> Iterator[Event]:
-        """In the process of before, where it has nothing to do; the first request goes out at once,
-        as nothing of the world is looked at until then."""
+        """Plan, in the same process as before if it is idle. The first request is sent at once,
+        because it does not depend on the world."""
         session = world.sessions[driver.session]
         busy = {
             other.process
@@ -173,7 +174,7 @@ class Events:
     def _at_once(
         self, label: tuple[object, ...], world: World, driver: Driver, turn: Turn
     ) -> Iterator[Event]:
-        """What a call of Spark asks first, or what comes of it without asking."""
+        """Return the first requests of a call from Spark, or its result if it needs none."""
         if not isinstance(turn, Asks):
             yield (driver, *label), self._turned(world, driver, turn)
             return
@@ -207,7 +208,7 @@ class Events:
             yield (driver, "fails: tasks"), self._abort(world, driver, (*left, None))
 
     def _log(self, world: World, driver: Driver) -> Event:
-        """The log's files are made atomically: one of two drivers fails here, or at the next
+        """Spark creates the log's files atomically: one of two drivers fails here, or at the next
         batch."""
         label = (driver, "is in Spark's commit log")
         checkpoint = world.checkpoint
@@ -239,8 +240,8 @@ def _next(driver: Driver, batch_id: int, phase: Phase) -> Driver:
 
 
 def _tidied(world: World) -> World:
-    """Without tasks that are not awaited and can do nothing more: they have written, or
-    are fenced for good."""
+    """Return the world without tasks that nothing waits for and that can have no further effect:
+    they have written, or are fenced for good."""
     running = {
         (driver.number, driver.batch_id) for driver in world.drivers if driver.phase is Phase.RUN
     }

@@ -1,4 +1,4 @@
-"""What goes wrong by itself: crashes, timeouts, rest, a late frame, a lost checkpoint."""
+"""Faults that happen by themselves: crashes, timeouts, rest, a late frame, a lost checkpoint."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from .world import Checkpoint, Driver, Phase, Size, World
 _OVER = (Phase.FAILED, Phase.FINISHED)
 
 
-# What happened, turned into words on request.
+# Events, which become text on request.
 Event = tuple[tuple[object, ...], World]
 
 
 def successor(world: World, size: Size, *, heir_of: Driver | None = None) -> World:
-    """A driver goes on from the checkpoint, in the session of the driver before or in another
-    one."""
+    """Start a driver from the checkpoint, in the previous driver's session or in another one."""
     checkpoint, sessions = world.checkpoint, world.sessions
     number = 1 + max((driver.number for driver in world.drivers), default=-1)
     batch_id = checkpoint.committed + 1
@@ -58,7 +57,7 @@ def _ends(world: World, size: Size, driver: Driver) -> Iterator[Event]:
         yield from _follows(spent, size, driver, None, (driver, "is restarted"))
     elif driver.phase not in _OVER and budget.crashes:
         spent = world._replace(budget=budget._replace(crashes=budget.crashes - 1))
-        # A killed process is one that is cut off and never does anything more.
+        # A killed process is one that is cut off and never acts again.
         zombie = driver._replace(is_current=False)
         yield from _follows(spent, size, driver, zombie, (driver, driver.phase.value, "is cut off"))
     if driver.phase is Phase.BEGIN and budget.rests and not any(world.sessions[driver.session]):
@@ -80,7 +79,7 @@ def _follows(
     zombie: Driver | None,
     what: tuple[object, ...],
 ) -> Iterator[Event]:
-    """The number of a failed driver is used again: nothing of it is left."""
+    """The number of a failed driver is used again, because nothing of it is left."""
     after = world.without(driver) if zombie is None else world.having(driver, zombie)
     yield what, successor(after, size)
     if world.budget.heirs:

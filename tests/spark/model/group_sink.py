@@ -1,4 +1,4 @@
-"""A-group: what `group_commit` performs on a broker, in the model's requests."""
+"""A-group: the requests of `group_commit` in the model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .requests import (
 )
 from .sinks import Asks, Turn
 
-# The codes at which the client says that a newer producer has come.
+# Error codes from which the client concludes that a newer producer exists.
 _FENCES: Final = {
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.ILLEGAL_GENERATION,
@@ -82,7 +82,7 @@ class GroupSink(Machines):
         return self.failed(driving) if answer is None else self.answered(driving, answer)
 
     def _requests(self, command: Command) -> tuple[tuple[Request, ...], bool]:
-        """And whether all of them go out whatever is answered."""
+        """Return the requests of a command, and True if all are sent whatever the responses are."""
         match command:
             case Look() if self.splits_looks:
                 return (FetchOffset(), ListTransactions()), True
@@ -102,7 +102,7 @@ class GroupSink(Machines):
 
 
 def _answer(command: Command, replies: tuple[Reply, ...]) -> Answer | None:
-    """What `group_commit` would make of them; None for a KafkaError."""
+    """Return the answer that `group_commit` would make of the responses; None for a KafkaError."""
     unanswered = any(isinstance(reply, Unanswered) for reply in replies)
     if isinstance(command, Look):
         return None if unanswered else _stored(replies)

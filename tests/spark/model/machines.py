@@ -1,4 +1,4 @@
-"""The sink's machines as they are, driven: what both back-ends have in common in the model."""
+"""The sink's real machines, driven: the common parts of both back-ends in the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .requests import Done, EndTxn, InitProducerId, Produce, Reply, Row
 from .sinks import Asks, Turn, Written
 
 SINK_ID: Final = "S"
-# Where the client gives up, and no more is known.
+# The client gives up here, and knows no more.
 FAILED: Final = Raised(Refusal(Reason.OUTCOME_UNKNOWN, "no answer"))
 
 _STEPS: Final[dict[str, Callable[[Any, Answer], tuple[Any, Any]]]] = {
@@ -36,8 +36,8 @@ _STEPS: Final[dict[str, Callable[[Any, Answer], tuple[Any, Any]]]] = {
 
 
 class Driving(NamedTuple):
-    """A machine of the driver that waits for its command; `inner`: how far the back-end is with
-    it. `seen`: what the back-end remembers of the last look."""
+    """A machine of the driver that waits for its command. `inner`: the back-end's progress with it.
+    `seen`: the back-end's memory of the last look."""
 
     machine: str
     state: Any
@@ -47,7 +47,7 @@ class Driving(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """A task attempt. `failed`: it gives up what it has begun."""
+    """A task attempt. `failed`: it aborts its own work."""
 
     plan: Plan
     attempt: Attempt
@@ -67,7 +67,7 @@ class Machines:
     kind: ClassVar[CommitKind]
     shows_parts: ClassVar[bool]
 
-    # --- what Spark calls
+    # --- calls of Spark
 
     def plan(self, query_id: str, begun: Generation | None) -> Turn:
         known = query_id if self.knows_query else None
@@ -108,35 +108,35 @@ class Machines:
         return self.perform(Driving(machine, state, command, seen=seen))
 
     def answered(self, driving: Driving, answer: Answer) -> Turn:
-        """On with the machine."""
+        """Continue the machine with an answer."""
         following = _STEPS[driving.machine](driving.state, answer)
         return self.drive(driving.machine, following, driving.seen)
 
     def failed(self, driving: Driving) -> Turn:
-        """A KafkaError ends the call; what abort() raises is dropped."""
+        """A KafkaError ends the call; exceptions of abort() are dropped."""
         return Returned(committed=False) if driving.machine == "aborting" else FAILED
 
-    # --- the back-end's
+    # --- parts of the back-end
 
     def init_member(self, transactional_id: str, generation: int) -> InitProducerId:
-        """How a task begins."""
+        """Return the first request of a task."""
         raise NotImplementedError
 
     def perform(self, driving: Driving) -> Turn:
-        """The command's first requests."""
+        """Return the first requests of a command."""
         raise NotImplementedError
 
     def perform_on(self, driving: Driving, asks: Asks, replies: tuple[Reply, ...]) -> Turn:
-        """What follows from their answers."""
+        """Continue a command after the responses."""
         raise NotImplementedError
 
     def decided(self, broker: Broker) -> int:
-        """The number of batches that are decided by what is durable."""
+        """Return the number of batches that durable data decides."""
         raise NotImplementedError
 
 
 def _write_on(state: Writing, reply: Reply) -> Turn:
-    """A task: initialize, write, hand over; abort what fails."""
+    """Continue a task: initialize, write, hand over; abort after a failure."""
     if state.failed:
         return Written(None)
     if isinstance(reply, TransactionMember):

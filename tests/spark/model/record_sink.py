@@ -1,5 +1,5 @@
-"""A-record: what `record_commit` performs on a broker, in the model's requests, with the machine of
-`record_steps` inside a decision."""
+"""A-record: the requests of `record_commit` in the model, with the machine of `record_steps` inside
+a decision."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from .sinks import Asks, Turn
 _encode = lru_cache(maxsize=None)(encode)
 _decode = lru_cache(maxsize=None)(decode)
 
-# A FenceParent that has seen that no newer driver is there.
+# A FenceParent that has found no newer driver.
 _INIT: Final = "init"
 
 
 @dataclass(frozen=True)
 class RecordSink(Machines):
-    """`two_phase`: the broker has KIP-939, and members do not time out."""
+    """`two_phase`: the broker has KIP-939, and transactions of members do not time out."""
 
     two_phase: bool = True
 
@@ -95,7 +95,7 @@ class RecordSink(Machines):
             case Look(step):
                 (seen,) = replies
                 assert isinstance(seen, Seen)
-                # Members are compared with how the commit found them.
+                # Members are compared with their state at the commit's look.
                 kept = seen if step is Step.COMMIT_READ else seen._replace(opened=Holders(()))
                 return self.answered(driving._replace(seen=kept), _stored(seen))
             case FenceParent(_, generation) if driving.inner is None:
@@ -112,7 +112,7 @@ class RecordSink(Machines):
         return self.answered(driving, Done())
 
     def _inside(self, driving: Driving, following: tuple[Any, Any]) -> Turn:
-        """The machine of a decision, to its next command or its outcome."""
+        """Run the machine of a decision to its next command or its outcome."""
         state, inner = following
         match inner:
             case Check(members):
@@ -162,7 +162,7 @@ def _stored(seen: Seen) -> Stored:
 
 
 def _appending(parent: TransactionMember, entry: Entry) -> tuple[requests.Request, ...]:
-    """The group's offset, for tools, is left out."""
+    """Return the requests of an append. The group's offset, which is for tools, is left out."""
     return requests.Append(parent, _encode(entry)), EndTxn(parent, True)
 
 
@@ -170,12 +170,12 @@ def _found(seen: Seen, transactional_id: str) -> TransactionMember | None:
     return next((member for member in seen.opened.members if member[0] == transactional_id), None)
 
 
-# --- answers of the decision's own requests
+# --- responses to a decision's own requests
 
 
 def _checked(check: Check, replies: tuple[Reply, ...], seen: Seen) -> Done | MemberGone:
     if any(isinstance(reply, Unanswered) for reply in replies):
-        # Nothing is decided: another look another time.
+        # Nothing is decided: a later look reads it again.
         return MemberGone(check.members[0].transactional_id, "no answer")
     described = {member[0]: member for reply in replies for member in _members(reply)}
     for member in check.members:

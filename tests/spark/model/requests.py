@@ -1,5 +1,5 @@
-"""What the sink asks of a broker, and what it hears: the requests of the protocol, without what a
-model needs not to know of them."""
+"""The sink's requests to a broker and their responses, without fields that the model does not
+need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oncelog_protocol.errors import ErrorCode
 
 
 class Row(NamedTuple):
-    """What one task writes, as one."""
+    """The rows of one task, as one row."""
 
     query_id: str
     batch_id: int
@@ -21,8 +21,8 @@ class Row(NamedTuple):
 
 
 class InitProducerId(NamedTuple):
-    """`generation`: None for a producer in no group. `is_two_phase`: its transactions never time
-    out (KIP-939)."""
+    """`generation`: None for a producer without a group. `is_two_phase`: its transactions never
+    time out (KIP-939)."""
 
     transactional_id: str
     generation: int | None = None
@@ -35,19 +35,19 @@ class Produce(NamedTuple):
 
 
 class FetchOffset(NamedTuple):
-    """The sink's group offset, stable: without what a transaction holds back."""
+    """A stable read of the sink's group offset: it waits for pending offsets."""
 
 
 class TxnOffsetCommit(NamedTuple):
-    """With AddOffsetsToTxn before it, which can do nothing by itself."""
+    """TxnOffsetCommit with the AddOffsetsToTxn before it, which has no effect alone."""
 
     producer: TransactionMember
     offset: OffsetAndMetadata
 
 
 class EndTxn(NamedTuple):
-    """`bumps_epoch`: the producer speaks transaction version 2. `members`: what is decided together
-    with it."""
+    """`bumps_epoch`: the producer uses transaction version 2. `members`: transactions that are
+    decided together with it."""
 
     producer: TransactionMember
     is_commit: bool
@@ -63,17 +63,17 @@ class Append(NamedTuple):
 
 
 class Describe(NamedTuple):
-    """Which producers have these ids, whether or not something of theirs is open."""
+    """Read the producers of these ids, with or without an open transaction."""
 
     transactional_ids: tuple[str, ...]
 
 
 class ListTransactions(NamedTuple):
-    """Those that are open."""
+    """Read the open transactions."""
 
 
 class Look(NamedTuple):
-    """FetchOffset, ListTransactions and the newest record of the sink's log, at one moment."""
+    """FetchOffset, ListTransactions and the newest record of the sink's log, all at one moment."""
 
 
 Request = (
@@ -89,22 +89,22 @@ Request = (
 )
 
 
-# --- answers
+# --- responses
 
 
 class Refused(NamedTuple):
-    """`member`: because of which of those that were to be decided together."""
+    """A refusal. `member`: the transaction that caused it, among those to be decided together."""
 
     code: ErrorCode
     member: str | None = None
 
 
 class Unanswered(NamedTuple):
-    """Whether it was executed is unknown."""
+    """No response: whether the request was executed is unknown."""
 
 
 class Done(NamedTuple):
-    """For whatever has no more to say."""
+    """A response without further contents."""
 
 
 class Stored(NamedTuple):
@@ -114,7 +114,7 @@ class Stored(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """The owner of each."""
+    """The owner of each id."""
 
     members: tuple[TransactionMember, ...]
 

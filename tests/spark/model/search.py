@@ -1,5 +1,5 @@
-"""Breadth first over everything that can be reached, each state once: the first violation has one
-of the shortest traces."""
+"""Breadth-first search over all reachable states, each once: the first violation has one of the
+shortest traces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ S = TypeVar("S", bound=Hashable)
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """States are kept and hold no cycles: the collector visits all of them and frees none."""
+    """States are kept and have no cycles of references: the collector would visit all of them and
+    free none."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -28,9 +29,10 @@ def _without_garbage_collection() -> Iterator[None]:
 
 @dataclass
 class Search(Generic[S]):
-    """`successors` gives the steps from a state with their labels; `check` what is wrong in one.
+    """`successors` yields the steps from a state with their labels; `check` returns the violations
+    in a state.
 
-    `most_states`: give up there.
+    `most_states`: the search stops there.
     """
 
     successors: Callable[[S], Iterable[tuple[tuple[object, ...], S]]]
@@ -48,7 +50,8 @@ class Search(Generic[S]):
         return self.violation is None and self.states < self.most_states
 
     def run(self, initial: S) -> Search[S]:
-        """Until all is seen, the first violation, or too many states."""
+        """Search until all states are visited, a violation is found, or there are too many
+        states."""
         begun = time.process_time()
         with _without_garbage_collection():
             self._search(initial)

@@ -1,5 +1,5 @@
-"""What the model Spark knows of a sink: machines that ask a broker, one for each thing that Spark
-calls in a process of its own."""
+"""The sink as the model Spark sees it: machines with requests to a broker, one for each call that
+Spark makes in a process of its own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .requests import Reply, Request, Row
 
 
 class Asks(NamedTuple):
-    """A machine that waits for the answers to `requests`, which go out one after the other; unless
-    `is_pipelined`, a refusal keeps back those that follow it."""
+    """A machine that waits for the responses to `requests`, which are sent one after the other.
+    Unless `is_pipelined`, a refusal keeps back the requests after it."""
 
     state: Hashable
     requests: tuple[Request, ...]
@@ -24,7 +24,7 @@ class Asks(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A task is over: None where it has failed."""
+    """The end of a task: None if it has failed."""
 
     message: TaskMessage | None
 
@@ -33,30 +33,30 @@ Turn = Asks | Planned | Written | Returned | Raised
 
 
 class Sink(Protocol):
-    """One back-end with the machines of the sink. Every method is pure; what it returns can be
-    hashed."""
+    """One back-end with the sink's machines. Every method is pure, and its result can be hashed."""
 
     @property
     def shows_parts(self) -> bool:
         """Whether a batch may be visible in part for a while after its decision."""
 
     def decided(self, broker: Broker) -> int:
-        """The number of batches that are decided by what is durable."""
+        """Return the number of batches that durable data decides."""
 
     def plan(self, query_id: str, begun: Generation | None) -> Turn:
-        """In a Python process of the driver, with what it has begun before. Ends in Planned or
+        """Plan, in a Python process of the driver with its earlier generation. Ends in Planned or
         Raised."""
 
     def write(
         self, plan: Plan, attempt: Attempt, transactional_id: str, rows: tuple[Row, ...]
     ) -> Turn:
-        """In a Python process of an executor. Ends in Written."""
+        """Write, in a Python process of an executor. Ends in Written."""
 
     def commit(self, messages: tuple[TaskMessage | None, ...], batch_id: int) -> Turn:
-        """In another process of the driver. Ends in Returned or Raised."""
+        """Commit, in another process of the driver. Ends in Returned or Raised."""
 
     def abort(self, messages: tuple[TaskMessage | None, ...], batch_id: int) -> Turn:
-        """As commit. Ends in Returned."""
+        """Abort, in a process as for `commit`. Ends in Returned."""
 
     def resume(self, asks: Asks, replies: tuple[Reply, ...]) -> Turn:
-        """Go on with the answers; fewer than requests where one was refused or never came."""
+        """Continue with the responses. There are fewer than requests if one was refused or got no
+        response."""

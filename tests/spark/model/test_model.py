@@ -1,6 +1,6 @@
-"""The sink's machines in every order of events of small worlds: no duplicate, nothing known as done
-and not visible, nothing visible that is not decided, no partial batch with A-group, and always a
-way on."""
+"""The sink's machines in every order of events of small worlds: no duplicate, no invisible row of a
+batch that counts as done, no visible row of an undecided batch, no partial batch with A-group, and
+always a way to the end."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_no_order_of_events_breaks_a_promise(configuration: Configuration) -> No
 
 
 def test_without_faults_there_is_little_choice() -> None:
-    """Nothing goes wrong: one way through, and the query ends."""
+    """Without faults there is a single order, and the query ends."""
     found = search(Configuration(GROUP, TWO_BATCHES, Budget()))
     assert found.violation is None
     assert found.states < 50
 
 
-# What A-record cannot promise, and A-group can. The query then stops with DECIDED_MEMBER_LOST, or
-# goes on where an operator says so; it never goes on by itself with a part of a batch.
+# A-record cannot promise what A-group promises here. The query then stops with DECIDED_MEMBER_LOST,
+# or continues after an operator's decision; it never continues by itself with a part of a batch.
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_a_group_has_none_of_these_exposures(budget: Budget) -> None:
 def test_generations_grow_slowly_where_two_drivers_begin_at_once_and_a_lost_state_is_found() -> (
     None
 ):
-    """They have 31 bits for the sink's whole life."""
+    """Generations have 31 bits for the sink's whole life."""
     assert _fences(refused_below=0, overtaken=planning.MOST_TAKEOVERS // 2) < 100
     assert _fences(refused_below=1 << 20, overtaken=0) < 1 << 22
 
 
 def _fences(*, refused_below: int, overtaken: int) -> int:
-    """The generation with which a planning ends that was refused all those below a number, and
-    overtaken at OPEN so often."""
+    """Return the generation of a planning that was refused all numbers below a given one, and
+    overtaken at OPEN a given number of times."""
     nothing, parent = Stored(None), TransactionMember("S", 1, 0)
     state, command = planning.begin(Intent("S", CommitKind.GROUP), None)
     while not isinstance(command, Planned):
@@ -96,7 +96,7 @@ def _fences(*, refused_below: int, overtaken: int) -> int:
                 newest = generation
             case Open():
                 answer = Outdated() if overtaken else Done()
-                # The other one has not opened its generation yet.
+                # The other driver has not opened its generation yet.
                 refused_below = newest + 1 if overtaken else refused_below
                 overtaken -= 1
         state, command = planning.step(state, answer)

@@ -1,4 +1,5 @@
-"""A small Spark beside a model broker: what is on disk, which processes live, what is in flight."""
+"""A small Spark and a model broker: the state on disk, the living processes, the requests in
+flight."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from .sinks import Asks
 
 
 class Phase(Enum):
-    """Where a query stands within a micro-batch."""
+    """The phases of a query within a micro-batch."""
 
     BEGIN = "begin"
     PLAN = "plan"
@@ -26,12 +27,12 @@ class Phase(Enum):
     FAILED = "failed"
     FINISHED = "finished"
 
-    # Enum's own goes by the name.
+    # Enum's own hash uses the name.
     __hash__ = object.__hash__
 
 
 class Call(NamedTuple):
-    """A machine of the sink with what it has heard so far."""
+    """A machine of the sink with its responses so far."""
 
     asks: Asks
     replies: tuple[Reply, ...] = ()
@@ -42,8 +43,9 @@ class Call(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """A run of the query. `process` plans, of those of its `session`; `begun` is what it remembered
-    when it began to. Not `is_current`: no other process knows that it still lives."""
+    """A run of the query. `process` is the planning one among those of its `session`; `begun` is
+    its memory at the start of the planning. If not `is_current`, no other process knows that it
+    still lives."""
 
     number: int
     query_id: str
@@ -79,15 +81,14 @@ class Task(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """How often what makes the number of orders explode may still happen.
+    """The number of rare events that may still happen: each multiplies the number of orders.
 
-    `crashes`: the driver is killed, or cut off and replaced. `attempts`: of tasks, beside the
-    first. `losses`: of a request or its answer. `copies`: a request that the network brings a
-    second time, later. `timeouts`: of a transaction. `rests`: the query stands still for longer
-    than anything that rests is kept. `switches`: planning goes to another Python process, or to
-    one that was there before. `restarts`: an operator starts the query again after it has failed.
-    `heirs`: of the later drivers, those that have its Python processes, as they are in the
-    same session. `checkpoints`: lost.
+    `crashes`: the driver is killed, or cut off and replaced. `attempts`: of tasks, after the first.
+    `losses`: of a request or its response. `copies`: a request that the network delivers a second
+    time, later. `timeouts`: of a transaction. `rests`: the query stands still for longer than any
+    retention. `switches`: planning moves to another Python process, new or old. `restarts`: an
+    operator restarts a failed query. `heirs`: later drivers in the same session, which get its
+    Python processes. `checkpoints`: lost.
     """
 
     crashes: int = 0
@@ -103,8 +104,8 @@ class Budget(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Spark's, on disk. `planned` and `committed`: the last batch in its `offsets` and in its
-    `commits`, -1 for none."""
+    """Spark's checkpoint on disk. `planned` and `committed`: the last batch in its `offsets` and in
+    its `commits`, -1 for none."""
 
     query_id: str
     planned: int = -1
@@ -115,8 +116,9 @@ Session = tuple[Generation | None, ...]
 
 
 class World(NamedTuple):
-    """`sessions`: what the driver's Python processes in each of them have begun. `held`: requests
-    that the network will bring once more. `processes`: those of the executors."""
+    """`sessions`: the generations that the driver's Python processes have begun, by session.
+    `held`: requests that the network will deliver once more. `processes`: those of the
+    executors."""
 
     broker: Broker
     checkpoint: Checkpoint
@@ -128,12 +130,12 @@ class World(NamedTuple):
     processes: tuple[ProcessIds, ...] = ()
 
     def having(self, before: Driver, after: Driver) -> World:
-        """With a driver that has moved on."""
+        """Return the world with a later state of a driver."""
         drivers = tuple(after if driver is before else driver for driver in self.drivers)
         return self._replace(drivers=drivers)
 
     def remembering(self, driver: Driver, begun: Generation | None) -> World:
-        """With that in the memory of the process in which the driver plans."""
+        """Return the world with this in the memory of the driver's planning process."""
         session = list(self.sessions[driver.session])
         session[driver.process] = begun
         sessions = list(self.sessions)
@@ -145,8 +147,8 @@ class World(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much is to be done: `batches` of so many `partitions` each, of which `empty` have no
-    rows; by drivers with so many Python `processes`."""
+    """The amount of work: `batches`, each of this number of `partitions`; `empty` batches have no
+    rows; drivers with this number of Python `processes`."""
 
     batches: int
     partitions: int
@@ -155,6 +157,6 @@ class Size(NamedTuple):
 
 
 def beginning(budget: Budget, size: Size) -> World:
-    """A query with a new checkpoint."""
+    """Return a query with a new checkpoint."""
     sessions = ((None,) * size.processes,)
     return World(Broker(), Checkpoint("q0", planned=0), (Driver(0, "q0", 0),), budget, sessions)

@@ -1,4 +1,4 @@
-"""What is read out of Spark's progress, and the line for a terminal."""
+"""Reading Spark's progress, and the line for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oncelog_client.values import TopicPartition
 
 
 def progress(*sources: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """As in Spark's JSON, without the parts that are not read."""
+    """Return a progress as in Spark's JSON, without parts that are not read."""
     return {
         "name": "bills",
         "batchId": 7,
@@ -105,7 +105,7 @@ def test_where_a_query_begins_is_not_taken_for_an_offset() -> None:
 
 
 def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
-    """That of `Trigger.Once`, which has no empty one before it."""
+    """The first batch of `Trigger.Once` has no empty batch before it."""
     start, end = {TopicPartition("purchases", 0): 3}, {TopicPartition("purchases", 0): 8}
     source = {
         "startOffset": start_symbol(AtEdge(EARLIEST)),
@@ -122,7 +122,7 @@ def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
 
 
 def test_no_lag_is_reported_where_spark_did_not_ask_for_the_latest_offsets() -> None:
-    """A batch that is repeated after a restart: 0 would be a lie."""
+    """For a batch that is repeated after a restart a lag of 0 would be wrong."""
     repeated = {name: offsets for name, offsets in SOURCE.items() if name != "latestOffset"}
     for latest in ({}, {"latestOffset": None}):
         batch = batch_progress(progress(repeated | latest))

@@ -1,4 +1,5 @@
-"""A sink keeps where its last batch ended in the sources; a new checkpoint begins there."""
+"""A sink keeps the source ends of its last batch, and a query with a new checkpoint begins
+there."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ FILE = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":3,"1":4}}'
     [
         (FILE, {"a": {"0": 3, "1": 4}}),
         (FILE + '\n{"b":{"0":1}}', {"a": {"0": 3, "1": 4}, "b": {"0": 1}}),
-        # Two sources of one topic, equally far.
+        # Two sources of one topic, with equal offsets.
         (FILE + '\n{"a":{"1":4},"b":{"0":1}}', {"a": {"0": 3, "1": 4}, "b": {"0": 1}}),
         (FILE + "\n-\n7", {"a": {"0": 3, "1": 4}}),
         (FILE + '\n{":start":"latest"}', {"a": {"0": 3, "1": 4}}),
@@ -34,7 +35,7 @@ def test_the_end_is_read_from_the_checkpoint(
 
 
 def test_two_sources_that_have_read_a_partition_to_different_ends_have_none() -> None:
-    """The smaller one would double rows of the other source, the larger one lose rows of its
+    """The smaller end would double rows of the other source, the larger one would lose rows of its
     own."""
     with pytest.raises(TwoEnds, match="two sources of the query read a-1, and not equally far"):
         of_checkpoint(FILE + '\n{"b":{"0":1}}\n{"a":{"1":5}}')

@@ -29,7 +29,7 @@ def target(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def points(tmp_path: Path) -> Iterator[FailPoints]:
-    """The fail points of forked processes; none is paused afterwards."""
+    """Fail points of forked processes; none is paused after the test."""
     found = FailPoints(tmp_path / "fail-points")
     yield found
     found.clear()
@@ -44,13 +44,13 @@ def query(target: str, points: FailPoints, name: str) -> Query:
 
 @pytest.fixture
 def visible(query: Query) -> Callable[..., None]:
-    """Asserts that what is visible is, or is about to be, just the rows of these batches."""
+    """Check that the visible rows are, perhaps a moment later, exactly those of these batches."""
     return lambda *batches: check_visible(query, *batches)
 
 
 def check_visible(query: Query, *batches: int) -> None:
-    """Kafka answers a commit before its markers are everywhere: the rows may take a moment, and any
-    other row is an error at once."""
+    """Kafka responds to a commit before its markers are everywhere: rows may be late, but any other
+    row is an error at once."""
     wanted = expected(*batches)
     deadline = time.monotonic() + DEADLINE_S
     while (found := sorted(row or b"" for row in Topics(query.bootstrap).values(query.topic))) != (

@@ -1,5 +1,5 @@
-"""Work in a process of its own, forked as Spark forks its Python workers: it may die or be paused
-at a fail point, and what it knew is gone with it."""
+"""Work in a process of its own, forked as Spark forks its Python workers. It may die or pause at a
+fail point, and its memory is lost with it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Killed(Exception):
 
 
 class Forked(Generic[T]):
-    """A process that does `work` with `environment` on top of this one's."""
+    """A process that runs `work`, with `environment` added to this process's."""
 
     def __init__(self, work: Callable[[], T], environment: Mapping[str, str]) -> None:
         reading, writing = os.pipe()
         with warnings.catch_warnings():
-            # Python 3.12 and newer warn where there are threads: this child takes none over.
+            # Python 3.12 and newer warn if there are threads: this child inherits none.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid:
@@ -37,14 +37,14 @@ class Forked(Generic[T]):
             self._reading = reading
             return
         os.close(reading)
-        gc.freeze()  # what the tests' process holds is no garbage of this one's
+        gc.freeze()  # objects of the tests' process are no garbage of this one
         os.environ.update(environment)
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(_outcome(work))
         os._exit(0)
 
     def result(self) -> T:
-        """What the work returned or raised. Raises Killed."""
+        """Return the result of the work, or raise its exception. Raises Killed."""
         with os.fdopen(self._reading, "rb") as pipe:
             said = pipe.read()
         _, status = os.waitpid(self.pid, 0)
@@ -66,5 +66,6 @@ def _outcome(work: Callable[[], Any]) -> bytes:
 
 
 def run(work: Callable[[], T], environment: Mapping[str, str]) -> T:
-    """In a process of its own, waiting for it. Raises Killed, or what the work raises."""
+    """Run the work in a process of its own, and wait. Raises Killed, or the exception of the
+    work."""
     return Forked(work, environment).result()

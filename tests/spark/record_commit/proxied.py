@@ -1,4 +1,4 @@
-"""The proxy that loses answers, on a loop in a thread of its own: for tests that wait."""
+"""The losing proxy with its event loop in a thread, for synchronous tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness.losing_proxy import Proxy
 
 
 class Proxied:
-    """Listens on `port` for the broker at `broker_port`. A context manager."""
+    """A context manager. Listens on `port` for the broker at `broker_port`."""
 
     def __init__(self, port: int, broker_port: int) -> None:
         self.address = f"127.0.0.1:{port}"
@@ -21,7 +21,7 @@ class Proxied:
         self._proxy = Proxy(port, ("127.0.0.1", broker_port))
 
     def lose(self, api: ApiKey) -> None:
-        """The next answer of this API."""
+        """Lose the next response of this API."""
         self._proxy.to_lose[api] = 1
 
     @property

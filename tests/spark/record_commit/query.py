@@ -1,6 +1,5 @@
-"""A small Spark: queries that plan, write and commit batches, each in a process of its own, and are
-restarted from the checkpoint. Nothing of it but the processes is made up: the sink is the real one.
-"""
+"""A small Spark: queries that plan, write and commit batches, each in a process of its own, and
+restart from the checkpoint. Only the processes are imitated: the sink is the real one."""
 
 from __future__ import annotations
 
@@ -36,9 +35,8 @@ MOST_RESTARTS: Final = 6
 
 @dataclass(frozen=True)
 class Query:
-    """One query, and the checkpoint of its driver. `more`: options of the sink. `source_end`: of
-    its batches, as the checkpoint has it. With a checkpointLocation it is one that cannot be read.
-    """
+    """A query, and the checkpoint of its driver. `more`: options of the sink. `source_end`: the one
+    of its batches in the checkpoint. A checkpointLocation here is always unreadable."""
 
     bootstrap: str
     sink_id: str
@@ -60,7 +58,7 @@ class Query:
         return sink_options(Options(given), streaming=True)
 
     def having(self, **more: str) -> Query:
-        """With further options, dots as underscores."""
+        """Return the query with further options; underscores stand for dots."""
         given = {name.replace("_", "."): value for name, value in more.items()}
         return replace(self, more={**self.more, **given})
 
@@ -93,13 +91,13 @@ class Query:
         return run(self.planned, self.fail_points.environment)
 
     def write(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
-        """All tasks at once; one that dies is tried again, as Spark does."""
+        """Run all tasks at once. A task that dies is retried, as Spark does."""
         tasks = [self.start_task(plan, batch_id, number) for number in range(PARTITIONS)]
         return [self._message(plan, batch_id, task) for task in enumerate(tasks)]
 
     def write_in_time(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
-        """Within the timeout of its transactions, however short: where the machine stands still for
-        longer, again."""
+        """Write within the short timeout of the transactions. If the machine stands still for
+        longer, retry."""
         while True:
             try:
                 return self.write(plan, batch_id)
@@ -131,7 +129,7 @@ class Query:
         run(lambda: self.aborted(messages, batch_id), self.fail_points.environment)
 
     def fenced_while_it_writes(self, batch_id: int) -> None:
-        """A task is fenced between two of its rows; then its process does the next batch."""
+        """Fence a task between two of its rows; then let its process write the next batch."""
 
         def rows() -> Iterator[pyarrow.RecordBatch]:
             yield pyarrow.RecordBatch.from_pylist([{"value": "first"}])
@@ -144,7 +142,7 @@ class Query:
             with suppress(KafkaError, SinkError):
                 task_writer.write(plan, self.options, attempt, rows())
                 raise AssertionError("it was not fenced")
-            # As it is planned when the batch is done: ids begin anew.
+            # As planned after the batch is done: ids start again.
             plan = replace(plan, done=batch_id + 1)
             messages = [self.written(plan, batch_id + 1, number) for number in range(PARTITIONS)]
             assert self.committed(messages, batch_id + 1)
@@ -152,7 +150,7 @@ class Query:
         run(work, self.fail_points.environment)
 
     def looks_while_open(self, plan: Plan) -> int:
-        """The next batch by a look that begins while the parent has its state open, as 7."""
+        """Run the next batch with a look that begins while the parent has its state 7 open."""
         options, parent = self.options, plan.parent
         assert parent is not None
         sink = RecordCommit(options.admin, self.sink_id, options.transaction_timeout_ms)
@@ -185,7 +183,7 @@ class Query:
         return run(lambda: background().run(work(), 60), self.fail_points.environment)
 
     def open_ids(self) -> list[str]:
-        """The transactions of its tasks that are open."""
+        """Return the open transactions of its tasks."""
 
         async def listed() -> list[str]:
             async with Admin(self.bootstrap) as admin:
@@ -197,7 +195,7 @@ class Query:
         return asyncio.run(listed())
 
     def _fence_all(self) -> None:
-        """Once there is one: a row that was taken is sent when there is time for it."""
+        """Fence all open transactions, once there is one: a buffered row is sent a little later."""
         deadline = time.monotonic() + DEADLINE_S
         while not (ids := self.open_ids()):
             assert time.monotonic() < deadline, "nothing is open"
@@ -209,7 +207,7 @@ class Query:
         asyncio.run(fence())
 
     def in_one_process(self, batches: Iterable[int]) -> list[int]:
-        """Batches planned by one process and committed by others: their generations."""
+        """Return the generations of batches that one process plans and others commit."""
 
         def work() -> list[int]:
             generations = []
@@ -224,13 +222,13 @@ class Query:
     # -- batches
 
     def batch(self, batch_id: int) -> bool:
-        """One batch; whether this commit decided it."""
+        """Run one batch. Return True if this commit decided it."""
         plan = self.plan()
         return self.commit(self.write(plan, batch_id), batch_id)
 
     def run(self, batches: Iterable[int], *, aborts: bool = False) -> int:
-        """The batches, restarted from the checkpoint whenever a process of the driver dies; with
-        `aborts` its JVM lives and says so to the sink. How often it was restarted."""
+        """Run the batches, with a restart from the checkpoint whenever a process of the driver
+        dies. With `aborts` its JVM survives and aborts. Return the number of restarts."""
         restarts = 0
         for batch_id in batches:
             while not self._batch(batch_id, aborts):
@@ -263,7 +261,7 @@ def value(batch_id: int, partition: int, number: int) -> str:
 
 
 def expected(*batches: int) -> list[bytes]:
-    """All rows of batches, sorted: the first task of each has none."""
+    """Return all rows of batches, sorted: the first task of each has none."""
     return sorted(
         value(batch_id, partition, number).encode()
         for batch_id in batches

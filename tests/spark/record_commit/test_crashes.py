@@ -1,4 +1,4 @@
-"""A process dies before or after each step of A-record: each row is there once in the end."""
+"""A process dies before or after each step of A-record: in the end each row is there once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from oncelog_client.spark.sink.protocol.messages import CommitKind
 from oncelog_client.spark.sink.protocol.steps import STEPS, Step
 from tests.spark.record_commit.query import Query
 
-# What has to have happened before for a step to come about at all.
+# The events that must come first for a step to happen at all.
 BEFORE: dict[str, str] = {
     Step.PLAN_ROLL_FORWARD: f"{Step.COMMIT_DECIDE}.after",
     Step.PLAN_JANITOR: f"{Step.COMMIT_DECIDE}.before",
     Step.COMMIT_LOSERS: f"{Step.TASK_HAND_OVER}.after",
-    # Only where the driver's JVM outlives its worker.
+    # Only if the driver's JVM survives its worker.
     **dict.fromkeys([step for step in Step if step.startswith("abort.")], "commit.decide.before"),
 }
-# Where a task fails without dying: `test_drivers`.
+# For a task that fails without dying: `test_drivers`.
 UNREACHED = {Step.TASK_ABORT}
 REACHED = [
     step for step, kinds in STEPS.items() if CommitKind.RECORD in kinds and step not in UNREACHED
@@ -61,7 +61,7 @@ def test_what_was_decided_is_not_aborted_by_spark(
 
 
 def test_what_was_not_decided_is_aborted_at_once(query: Query) -> None:
-    """Readers do not wait for the next batch, nor for a timeout."""
+    """Readers do not wait for the next batch or for a timeout."""
     messages = query.write(query.plan(), 0)
     assert query.open_ids()
     query.abort(messages, 0)

@@ -1,5 +1,5 @@
-"""Transactions that time out, answers that are lost, other sinks that hang: what is covered, and
-what is said where it is not."""
+"""Transactions that time out, lost responses, other sinks that hang: the cases that are handled,
+and the messages in those that are not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHORT_MS = "1500"
 
 
 class Heard(logging.Handler):
-    """Keeps what is logged."""
+    """A handler that keeps log messages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def members(messages: list[TaskMessage]) -> list[TransactionMember]:
 
 
 def fence(query: Query, *lost: TransactionMember) -> None:
-    """What a timeout does as well: abort, and a newer epoch."""
+    """Do what a timeout does: abort, and bump the epoch."""
 
     async def abort() -> None:
         async with Admin(query.bootstrap) as admin:
@@ -57,7 +57,7 @@ def fence(query: Query, *lost: TransactionMember) -> None:
 
 
 def initialize(query: Query, *before: TransactionMember) -> None:
-    """What the next task does that takes the ids."""
+    """Initialize as the next task with these ids does."""
 
     async def take() -> None:
         async with Admin(query.bootstrap) as admin:
@@ -83,7 +83,8 @@ def wait_until_timed_out(query: Query, *lost: TransactionMember) -> None:
 
 
 def decided(query: Query, batch_id: int, tasks: Query | None = None) -> list[TaskMessage]:
-    """A batch whose driver died right after its decision. `tasks`: the query with other options."""
+    """Return a batch with a driver that died right after its decision. `tasks`: the query with
+    other options."""
     messages = (tasks or query).write(query.plan(), batch_id)
     query.fail_points.kill("commit.decide.after")
     with pytest.raises(Killed):
@@ -92,8 +93,8 @@ def decided(query: Query, batch_id: int, tasks: Query | None = None) -> list[Tas
 
 
 def decided_in_time(query: Query, tasks: Query) -> list[TaskMessage]:
-    """Of transactions that last longer than that, but not for long; where the machine has stood
-    still meanwhile, again."""
+    """Return a decided batch with slightly longer transaction timeouts. If the machine stood still
+    meanwhile, retry."""
     while True:
         messages = tasks.write_in_time(query.plan(), 0)
         query.fail_points.kill("commit.decide.after")
@@ -138,7 +139,7 @@ def test_a_decided_member_that_is_lost_raises_each_time_and_is_never_passed_over
 def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
     query: Query,
 ) -> None:
-    """They were committed by the newer driver, and their ids have new producers."""
+    """The newer driver has committed them, and their ids have new producers."""
     messages = query.write(query.plan(), 0)
     query.fail_points.pause("commit.end-members.before")
     commit = query.start_commit(messages, 0)
@@ -172,7 +173,7 @@ def test_another_sink_that_died_inside_its_transaction_holds_up_no_query(query: 
 
 
 def test_of_a_write_that_is_used_once_nothing_is_read_or_kept(query: Query) -> None:
-    """A process that makes many of them would remember each."""
+    """A process with many such writes would remember each."""
     plan = Plan(f"spark-write-{query.sink_id}", CommitKind.RECORD, 1, None, None, 0)
 
     def work() -> tuple[int, int]:
@@ -201,7 +202,7 @@ def two_phase(tmp_path: Path, points: FailPoints, name: str) -> Iterator[Query]:
 
 
 def hasty(query: Query) -> Query:
-    """Its tasks' transactions time out at once, those that can."""
+    """Its tasks' transactions time out at once, if they can."""
     return query.having(kafka_transaction_timeout_ms="300")
 
 
@@ -209,7 +210,7 @@ def test_with_two_phase_commit_what_was_decided_outlives_any_outage(two_phase: Q
     messages = decided(two_phase, 0, hasty(two_phase))
 
     async def outage() -> None:
-        """As long as an ordinary transaction takes to time out twice over."""
+        """The broker is down for twice an ordinary transaction timeout."""
         async with Admin(two_phase.bootstrap) as admin:
             for number in range(2):
                 name = f"ordinary-{number}"
@@ -218,7 +219,7 @@ def test_with_two_phase_commit_what_was_decided_outlives_any_outage(two_phase: Q
                     await producer.adopt_transactions(made)
                     await producer.begin_transaction()
                     await producer.send("ordinary", b"v")
-                    # On a machine that stands still it may have timed out by now.
+                    # If the machine stood still it may have timed out already.
                     with suppress(KafkaError):
                         await producer.hand_over_transaction()
 
@@ -245,7 +246,7 @@ def test_with_two_phase_commit_uncommitted_attempts_do_not_stay_open(
 
 
 def test_a_write_that_is_never_planned_again_has_a_timeout_even_so(two_phase: Query) -> None:
-    """Its driver is gone before the commit: readers wait no longer than that."""
+    """Its driver dies before the commit: readers wait no longer than the timeout."""
     plan = Plan(f"spark-write-{two_phase.sink_id}", CommitKind.RECORD, 1, None, None, 0)
     left = members(hasty(two_phase).write_in_time(plan, 0))
     assert len(left) == 2
@@ -286,7 +287,7 @@ def test_each_sink_of_a_process_warns_once_that_outages_are_not_covered(
 def lossy(
     request: pytest.FixtureRequest, tmp_path: Path, points: FailPoints, name: str
 ) -> Iterator[tuple[Query, Proxied]]:
-    """A broker that tells its clients to come through a proxy, which loses answers."""
+    """A broker that advertises a proxy, which loses responses."""
     (port,) = free_ports(1)
     advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     if request.param == "kafka":
@@ -335,7 +336,7 @@ def test_broker_and_driver_die_between_the_decision_and_its_end(
     check_visible(query, 0, 1, 2)
 
 
-# -- surroundings that would lose the state
+# -- environments that would lose the state
 
 
 def test_a_state_topic_that_forgets_is_refused(

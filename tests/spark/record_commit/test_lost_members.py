@@ -1,5 +1,5 @@
-"""A transaction that was decided, and that the broker has aborted: what the query says, and the
-ways on that docs/spark.md has for an operator ("The hole of `record`")."""
+"""A decided transaction that the broker has aborted: the query's message, and an operator's choices
+in docs/spark.md ("The hole of `record`")."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.spark.topics import Row, Topics
 
 
 def lose(query: Query, batch_id: int, *, partition: int) -> str:
-    """A batch whose driver died right after its decision, and of which the broker then aborts one
-    transaction, as a timeout does."""
+    """Return a batch with a driver that died right after its decision. The broker then aborts one
+    of its transactions, as a timeout does."""
     messages = query.write(query.plan(), batch_id)
     query.fail_points.kill("commit.decide.after")
     with pytest.raises(Killed):
@@ -30,7 +30,7 @@ def lose(query: Query, batch_id: int, *, partition: int) -> str:
 
 
 def abort(query: Query, message: TaskMessage) -> str:
-    """The transaction of a task; its id."""
+    """Abort the transaction of a task. Return its id."""
     assert message.member is not None
     lost = message.member.transactional_id
 
@@ -108,6 +108,6 @@ def test_with_a_record_by_hand_the_query_goes_on_without_the_rows(query: Query) 
     del decided["members"]
     by_hand = json.dumps({"format": 1, **decided}).encode()
     topics.append(topic, [Row(by_hand, key, partition=partition)])
-    # Spark asks for the batch again, as it does not know that it is done.
+    # Spark repeats the batch, because it does not know that it is done.
     query.run([1, 2])
     assert written(query) == Counter(expected(0, 1, 2)) - Counter(rows_of(1, partition=1))

@@ -1,5 +1,5 @@
 """Source and sink on Apache Kafka, with a real Spark: batches, a second attempt of a task, a driver
-that dies between a decision and its end, and a batch that is replayed."""
+that dies between a decision and its end, and a repeated batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUN_TIMEOUT_S = 90
 
 
 def rows(pipeline: Pipeline) -> dict[str, list[bytes]]:
-    """What is visible in the end, sorted."""
+    """Return the rows that are visible in the end, sorted."""
     topics = Topics(pipeline.bootstrap)
     return {
         topic: sorted(value or b"" for value in topics.decided_values(topic))
@@ -28,7 +28,7 @@ def rows(pipeline: Pipeline) -> dict[str, list[bytes]]:
 
 
 def purchases(pipeline: Pipeline, count: int) -> None:
-    """Some more, as many to each partition."""
+    """Append some purchases, the same number to each partition."""
     values = [Row(b"%d" % number, partition=number % 2) for number in range(2 * count)]
     Topics(pipeline.bootstrap).append(pipeline.purchases, values)
 
@@ -54,19 +54,19 @@ def test_on_apache_kafka_every_row_is_there_once(
     # Append.
     purchases(pipeline, 5)
     run()
-    # An attempt dies with its transaction open, and another one does its work.
+    # An attempt dies with its transaction open, and another one repeats its work.
     purchases(pipeline, 5)
     fail_points.kill("task.hand-over.after")
     run()
     assert fail_points.reached("task.hand-over.after")
-    # The batch is decided, and its driver is gone. Rolled forward at the next start.
+    # The batch is decided, and its driver is dead. The next start rolls forward.
     purchases(pipeline, 5)
     fail_points.kill("commit.decide.after")
     with pytest.raises(StreamingQueryException):
         run()
     purchases(pipeline, 5)
     run()
-    # Spark's record of the last commit is gone: the batch comes again.
+    # Spark's record of the last commit is lost: the batch is repeated.
     newest = max(Path(checkpoint, "commits").glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
     newest.with_name(f".{newest.name}.crc").unlink()

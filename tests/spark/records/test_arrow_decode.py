@@ -1,4 +1,4 @@
-"""Fetched batches become Arrow as Spark wants it, with what the ordinary decoder reads."""
+"""Fetched batches become Arrow in Spark's form, with the same values as the ordinary decoder's."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def decoded(
     table = pa.Table.from_batches(rows, arrow_schema(columns))
     if "timestamp" not in columns:
         return table
-    # As numbers: Python's dates do not go as far.
+    # As numbers, because Python's dates have a smaller range.
     at = columns.index("timestamp")
     return table.set_column(at, "timestamp", table["timestamp"].cast(pa.int64()))
 
 
 def row_of(record: Record, timestamp_type: int) -> dict[str, Any]:
-    """What Spark shows of a record."""
+    """Return a record as Spark shows it."""
     headers = [
         {"key": key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), "value": value}
         for key, value in record.headers
@@ -115,7 +115,7 @@ def row_of(record: Record, timestamp_type: int) -> dict[str, Any]:
 
 
 def plainly(buffer: bytes | bytearray, *, check_crc: bool = True) -> list[dict[str, Any]]:
-    """All rows of batches, by the ordinary decoder."""
+    """Return all rows of batches by the ordinary decoder."""
     return [
         row_of(record, header.timestamp_type)
         for position, header in split_batches(buffer, allow_partial=True)
@@ -123,7 +123,7 @@ def plainly(buffer: bytes | bytearray, *, check_crc: bool = True) -> list[dict[s
     ]
 
 
-# Whole answers: codecs mixed, some with LogAppendTime, some with records that compaction took away.
+# Whole responses: mixed codecs, some with LogAppendTime, some with records removed by compaction.
 BATCHES = st.lists(
     st.tuples(
         NEW_RECORDS,
@@ -189,7 +189,7 @@ def outcome(decode_all: Any) -> Any:
 def test_damage_is_found_where_the_ordinary_decoder_finds_it(
     batches: Sequence[Any], data: st.DataObject
 ) -> None:
-    """Without CRCs, which would hide most of what can be wrong."""
+    """Without CRCs, which would find most of the damage first."""
     damaged = answer_of(batches)
     places = [
         place
@@ -265,7 +265,7 @@ def test_numbers_of_every_size_are_read() -> None:
 
 
 def test_ordinary_batches_are_read_column_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not record by record, which would be as right and slower."""
+    """Decoding record by record would give the same, but slower."""
     monkeypatch.delattr(arrow_decode, "_decode_plainly")
     records = [
         NewRecord(1_000 + number, key, b"v" * (number % 300), headers)

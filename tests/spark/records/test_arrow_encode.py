@@ -1,4 +1,5 @@
-"""Rows become the records that the ordinary encoder would write, where Kafka would put them."""
+"""Rows become the same records as with the ordinary encoder, in the same partitions as with
+Kafka."""
 
 from __future__ import annotations
 

@@ -38,13 +38,13 @@ def address(
 
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """One that may be killed."""
+    """A broker that can be killed."""
     with Oncelog(tmp_path_factory.mktemp("mortal")) as running:
         yield running
 
 
 async def new_partition(address: str, **configs: str) -> TopicPartition:
-    """That of a new topic."""
+    """Create a topic, and return its partition."""
     name = f"r-{uuid.uuid4().hex[:12]}"
     async with Admin(address) as admin:
         await admin.create_topics([NewTopic(name, 1, 1, configs=configs)])
@@ -143,7 +143,7 @@ async def test_markers_and_aborted_records_are_gaps(
 async def test_many_small_fetches_are_one_range(address: str, partition: TopicPartition) -> None:
     await write(address, partition, numbers(0, 2_000))
     small = settings(address, max_partition_fetch_bytes=1)
-    # All of them kept: the buffer that answers come into is used again.
+    # All of them kept: the buffer of responses is reused.
     batches = list(read_range(small, partition, 0, 2_000, ["value"]))
     assert len(batches) > 50
     assert rows(batches, "value") == numbers(0, 2_000)
@@ -200,7 +200,8 @@ async def test_the_next_range_uses_the_same_connection(
     (first,) = connections()
     rows(read_range(mine, partition, 50, 100, ["offset"]))
     assert connections() == [first]
-    # A reader that is left half way has a response in flight: no other may take it over.
+    # A reader that was closed halfway has a response in flight, so no other reader may get its
+    # connection.
     half = read_range(settings(address, client_id="half", max_partition_fetch_bytes=1),
                       partition, 0, 100, ["offset"])  # fmt: skip
     next(half)

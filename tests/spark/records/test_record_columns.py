@@ -1,4 +1,4 @@
-"""Where things are in the records of batches; what is not as it should be is never guessed at."""
+"""The positions of records' parts in batches; nothing unusual is guessed."""
 
 from __future__ import annotations
 

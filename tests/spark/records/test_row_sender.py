@@ -1,4 +1,4 @@
-"""Rows of a task come out of the broker as they went in."""
+"""Rows of a task are read from the broker as they were written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of varints are those that are encoded one by one."""
+"""Columns of varints equal those encoded one at a time."""
 
 from __future__ import annotations
 

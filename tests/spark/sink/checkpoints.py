@@ -1,4 +1,4 @@
-"""A checkpoint as a driver leaves it that dies between its commit and Spark's own note of it."""
+"""A checkpoint of a driver that died between its commit and Spark's own record of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def forget_last_commit(checkpoint: str) -> int:
-    """The batch that Spark will replay."""
+    """Delete the record of the last commit. Return the batch that Spark will repeat."""
     commits = Path(checkpoint, "commits")
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
     (commits / str(last)).unlink()

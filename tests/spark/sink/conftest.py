@@ -1,4 +1,4 @@
-"""A query that commits by A-group, in processes of its own."""
+"""A query that commits by A-group, with processes of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.spark.topics import Topics
 
 @pytest.fixture
 def points(tmp_path: Path) -> Iterator[FailPoints]:
-    """The fail points of forked processes; none is paused afterwards."""
+    """Fail points of forked processes; none is paused after the test."""
     found = FailPoints(tmp_path / "fail-points")
     yield found
     found.clear()

@@ -52,7 +52,7 @@ def test_all_columns_mean_what_they_mean_in_sparks_own_sink(
         (None, None),
         (b"", b""),
     }
-    # The option is stronger than the column.
+    # The option overrides the column.
     third = topics.create(f"{name}-c", 3)
     writing(frame, broker, topic=third).save()
     assert len(topics.read(third)) == 3
@@ -101,7 +101,7 @@ def test_without_a_version_a_write_is_atomic_and_nothing_is_kept_of_it(
     with pytest.raises(PySparkException, match="99"):
         writing(broken, broker, topic=target).save()
     assert len(topics.values(target)) == 14
-    # Nor do readers wait for what was given up.
+    # Nor do readers wait for the aborted rows.
     assert sum(topics.end_offsets(target).values()) == sum(
         topics.end_offsets(target, committed=False).values()
     )

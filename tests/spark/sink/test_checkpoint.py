@@ -1,4 +1,4 @@
-"""What can be read of a checkpoint, and what not."""
+"""The readable and the unreadable parts of a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oncelog_client.spark.sink.checkpoint import noted_batch, query_id, source_e
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A query at batch 10, as Spark notes it."""
+    """A query at batch 10, as Spark stores it."""
     folder = tmp_path / "check point"
     (folder / "offsets").mkdir(parents=True)
     (folder / "metadata").write_text('{"id":"q-1"}')

@@ -1,4 +1,4 @@
-"""Producers of a worker are used again, and closed when they are not used any more."""
+"""Producers of a worker are reused, and closed when they are no longer needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan_of(sink_id: str, done: int = 0) -> Plan:
 
 
 class Worker:
-    """Takes producers as tasks do, and knows them all."""
+    """Takes producers as tasks do, and remembers all of them."""
 
     def __init__(self, setup: ClientSetup) -> None:
         self._setup = setup

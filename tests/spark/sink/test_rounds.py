@@ -1,5 +1,5 @@
-"""What a micro-batch costs the driver in round trips, and what broken connections change: a proxy
-stands between it and the broker."""
+"""The driver's round trips for a micro-batch, and the effects of broken connections, with a proxy
+before the broker."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.harness.quick import QUICK
 from tests.spark.topics import Topics
 
 TASKS = 8
-# Of both loops, the driver's and the proxy's: more than a request takes to leave, and to be noted.
+# Longer than either loop, the driver's or the proxy's, takes to send and record a request.
 TURNS = 50
 
 
 class Late(Fate):
-    """Passed on, in order, when the driver has nothing to do any more but to wait: whatever it asks
-    at once has left before an answer comes, however slow the machine is."""
+    """Delays responses, in order, until the driver only waits: all requests that it sends at once
+    have then left, however slow the machine is."""
 
     is_overtaken = True
 
@@ -65,7 +65,7 @@ class Micro:
         self.intent = Intent(name, CommitKind.GROUP, query_id="q")
 
     def batch(self, batch_id: int) -> list[list[ApiKey]]:
-        """The driver's requests, round by round."""
+        """Run a batch. Return the driver's requests by round."""
         begun = len(self.proxy.frames)
         plan = driver.plan(self.options, self.intent)
         planned = rounds(self.proxy.frames[begun:])
@@ -80,7 +80,8 @@ class Micro:
 
 
 def rounds(frames: list[Frame]) -> list[list[ApiKey]]:
-    """A request that leaves after an answer has come may depend on it: the next round."""
+    """Split requests into rounds: a request that is sent after a response may depend on it, and so
+    begins the next round."""
     found: list[list[ApiKey]] = []
     answered = True
     for frame in frames:
@@ -165,8 +166,8 @@ def test_a_connection_that_breaks_at_a_request_or_its_answer_changes_nothing(
 def test_a_decision_whose_answer_never_comes_is_asked_about_until_it_is_known(
     proxied: tuple[Proxy, Oncelog], name: str
 ) -> None:
-    """Longer than the client's own patience, of which a machine that stands still for three seconds
-    leaves enough to all the rest."""
+    """The wait is longer than the client's timeouts, even if the machine stands still for three
+    seconds."""
     proxy, broker = proxied
     topics = Topics(broker.address)
     topics.create(name)

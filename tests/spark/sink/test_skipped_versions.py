@@ -1,5 +1,5 @@
-"""A batch write that is not written, as its version was written before: that is said each time.
-A writer that begins to count anew would otherwise lose every write without a word."""
+"""A batch write that is skipped because its version was written before is logged each time.
+Otherwise a writer that restarts its count would lose every write silently."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where a batch ended in its sources is kept with the sink as far as there is room, and what is
-said where there is none."""
+"""The source ends of a batch are kept with the sink as far as there is room, otherwise a message
+explains it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEW, MANY = 400, 1000
 
 
 def end_of(partitions: int) -> dict[str, dict[str, int]]:
-    """Offsets that have nothing in common."""
+    """Return offsets without a common pattern."""
     offsets = Random(partitions)
     return {
         "purchases": {
@@ -54,7 +54,7 @@ class Sink:
         assert driver.commit(self.options, [message], batch_id, end)
 
     def start(self) -> dict[TopicPartition, int]:
-        """Where a source begins that asks the sink."""
+        """Return the start of a source that asks the sink."""
         name = self.intent.sink_id
         options = source_options(Options({**self.servers, "subscribe": name}), streaming=True)
         ends = dict.fromkeys(from_json(end_of(FEW)) or {}, 10**15)
@@ -71,7 +71,7 @@ def test_of_some_hundred_partitions_it_is_kept(
     sink = Sink(broker, topics.create(name), kind)
     sink.batch(0, FEW)
     assert sink.start() == from_json(end_of(FEW))
-    # With what begins the next generation too.
+    # Also with the record that begins the next generation.
     driver._generations.clear()
     driver.plan(sink.options, sink.intent)
     assert sink.start() == from_json(end_of(FEW))

@@ -1,7 +1,7 @@
-"""Another attempt of a stage: tasks whose attempt number is 0 again, beside those that still run.
+"""Another attempt of a stage: its tasks have attempt number 0 again, while tasks of the first
+attempt still run.
 
-PySpark does not tell a task the attempt of its stage, so nothing that an executor can look at tells
-the two apart.
+PySpark does not tell a task the attempt of its stage, so an executor cannot distinguish the two.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ def test_of_two_attempts_of_a_stage_each_row_is_written_by_one(
     assert sorted(value or b"" for value in topics.values(name)) == [
         b"%d" % number for number in range(ROWS)
     ]
-    # What the other attempt has written is aborted.
+    # The rows of the other attempt are aborted.
     assert topics.end_offsets(name) == topics.end_offsets(name, committed=False)

@@ -1,4 +1,4 @@
-"""The writer as Spark uses it: made twice a batch, pickled by the planner alone."""
+"""The writer as Spark uses it: made twice for each batch, and pickled by the planner only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 def test_only_the_pickled_writer_plans_and_once(broker: Oncelog, name: str, folder: Path) -> None:
     planned = writer(broker, name, folder)
     plans = [pickle.loads(pickle.dumps(planned))._plan for _ in range(2)]
-    # The one that commits is made now: it must not fence the one that has planned.
+    # The committing writer is made now: it must not fence the planning one.
     fresh = writer(broker, name, folder)
     assert fresh._plan is None
     assert plans[0] == plans[1]
@@ -61,7 +61,7 @@ def test_the_checkpoint_tells_whether_a_query_is_new(
 
 
 class Context(TaskContext):
-    """What Spark tells a task."""
+    """Spark's information for a task."""
 
     def __new__(cls, **properties: str) -> Context:
         return object.__new__(cls)

@@ -1,4 +1,4 @@
-"""What happens to topics while a query reads them: transactions, compaction, truncation, growth,
+"""Changes of topics while a query reads them: transactions, compaction, truncation, growth,
 deletion."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.harness.client_reading import eventually
 from tests.harness.waiting import wait_until
 from tests.spark.topics import DEADLINE_S, TIMEOUT_MS, Row, Topics, ended
 
-# Kafka's least size of a segment.
+# Kafka's minimum segment size.
 COMPACTED: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": "1048576",
@@ -38,7 +38,7 @@ def truncate(log: Topics, topic: str, partition: int, before: int) -> None:
 
 
 def grow(log: Topics, topic: str, partitions: int) -> None:
-    """Give the topic so many partitions; they can be written to on return."""
+    """Give the topic this number of partitions. On return they can be written to."""
 
     async def add(admin: Admin) -> None:
         await admin.create_partitions({topic: partitions})
@@ -47,14 +47,14 @@ def grow(log: Topics, topic: str, partitions: int) -> None:
             there = (await admin.describe_topics([topic]))[topic].partitions
             return [partition.leader is not None for partition in there] == [True] * partitions
 
-        # Kafka answers before its brokers know.
+        # Kafka responds before its brokers know.
         await eventually(are_led)
 
     _by_admin(log, add)
 
 
 def delete(log: Topics, topic: str) -> None:
-    """Delete the topic; it is gone on return."""
+    """Delete the topic, and wait until it is gone."""
 
     there = {topic}
 
@@ -74,7 +74,7 @@ def commit(log: Topics, group: str, partition: TopicPartition, offset: OffsetAnd
 
 
 def committed(log: Topics, group: str) -> dict[TopicPartition, int]:
-    """The offsets that a group has committed."""
+    """Return the committed offsets of a group."""
     found: dict[TopicPartition, int] = {}
 
     async def read(admin: Admin) -> None:
@@ -116,8 +116,8 @@ async def _committed(producer: Producer) -> None:
 
 
 def create_compacted(log: Topics, topic: str, *, keys: int, records: int) -> None:
-    """A topic of one partition with `records` records of `keys` keys, of which compaction has
-    removed some."""
+    """Create a topic of one partition with `records` records of `keys` keys, of which compaction
+    has removed some."""
     log.create(topic, 1, COMPACTED)
     randomness = random.Random(0)
     log.append(

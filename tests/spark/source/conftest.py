@@ -1,4 +1,4 @@
-"""What the source reads from: oncelog, and Apache Kafka as the control."""
+"""The brokers that the source reads from: oncelog, and Apache Kafka as the control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries of the tests: a batch read, and a stream whose micro-batches are written down."""
+"""Queries of the tests: a batch read, and a stream that records its micro-batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.spark.topics import Topics
 
 DEADLINE_S: Final = 60.0
 
-# Losses and missing topics are believed at the second look.
+# Losses and missing topics count only at the second look.
 PATIENCE: Final = {"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "20"}
 
 Records = list[tuple[int, int]]
@@ -29,14 +29,14 @@ def frame(spark: SparkSession, log: Topics, **options: str) -> DataFrame:
 
 
 def values(rows: DataFrame) -> list[bytes | None]:
-    """By topic, partition and offset."""
+    """Return the values by topic, partition and offset."""
     found = rows.orderBy("topic", "partition", "offset").collect()
     return [None if row.value is None else bytes(row.value) for row in found]
 
 
 class Stream:
-    """A query into nothing. `batches`: (id, rows as (partition, offset, value)) in the order they
-    were run; one that was run again is there twice."""
+    """A query without a real sink. `batches`: (id, rows as (partition, offset, value)) in the order
+    of their runs; a repeated batch is there twice."""
 
     def __init__(self, spark: SparkSession, log: Topics, checkpoint: str, **options: str) -> None:
         self._spark = spark
@@ -47,7 +47,7 @@ class Stream:
         self.after_batch: Callable[[int], object] = lambda batch_id: None
 
     def start(self, **trigger: Any) -> StreamingQuery:
-        """Start the query, or start it again; as fast as it can unless there is a trigger."""
+        """Start the query, or restart it; without a trigger it runs as fast as it can."""
         source = self._spark.readStream.format("oncelog").options(
             **_options(self._log, self.options)
         )
@@ -59,14 +59,14 @@ class Stream:
         )
 
     def run(self, **trigger: Any) -> list[dict[str, Any]]:
-        """Until there is nothing more (`availableNow`), or with a trigger that ends; the progress
-        of the micro-batches. Raises StreamingQueryException."""
+        """Run until all existing records are read (`availableNow`), or with another trigger that
+        ends. Return the progress of the micro-batches. Raises StreamingQueryException."""
         query = self.start(**(trigger or {"availableNow": True}))
         assert query.awaitTermination(int(DEADLINE_S)), "the query does not end"
         return progress(query)
 
     def failure(self) -> str:
-        """What a run fails with."""
+        """Return the exception of a failed run."""
         try:
             self.run()
         except StreamingQueryException as error:
@@ -74,7 +74,8 @@ class Stream:
         raise AssertionError("the query did not fail")
 
     def forget_commit(self, batch_id: int) -> None:
-        """As if the driver had died before it knew that the batch was done: it is run again."""
+        """Delete the record of the last commit, as if the driver had died before it: the batch is
+        repeated."""
         for name in (f"{batch_id}", f".{batch_id}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
@@ -87,7 +88,7 @@ class Stream:
 
     @property
     def values(self) -> list[bytes]:
-        """Of all micro-batches, sorted."""
+        """Return the values of all micro-batches, sorted."""
         return sorted(value for _, rows in self.batches for _, _, value in rows)
 
     def _take(self, rows: DataFrame, batch_id: int) -> None:
@@ -97,12 +98,12 @@ class Stream:
 
 
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:
-    """Of each micro-batch, as JSON."""
+    """Return the progress of each micro-batch, as JSON."""
     return [json.loads(progress.json) for progress in query.recentProgress]
 
 
 def wait_until(condition: Callable[[], object], query: StreamingQuery, what: str) -> None:
-    """Return once `condition()` is true; fails after a minute, or when the query has failed."""
+    """Return once `condition()` is true. Fails after a minute, or if the query has failed."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert query.isActive, query.exception()
@@ -111,13 +112,13 @@ def wait_until(condition: Callable[[], object], query: StreamingQuery, what: str
 
 
 def stop(query: StreamingQuery) -> None:
-    """Stop once what is there is read and in the commit log: nothing of it is run again."""
+    """Stop once the existing records are read and in the commit log: no batch is repeated."""
     query.processAllAvailable()
     query.stop()
 
 
 def failure_of(query: StreamingQuery) -> str:
-    """What a running query fails with."""
+    """Return the exception of a running query that fails."""
     try:
         query.awaitTermination(int(DEADLINE_S))
     except StreamingQueryException as error:

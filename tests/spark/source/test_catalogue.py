@@ -1,4 +1,4 @@
-"""Which topics of a cluster a source takes."""
+"""The topics of a cluster that a source reads."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def partitions(topics: Topics, **subscription: str) -> frozenset[TopicPartition]
 def test_a_pattern_takes_no_topic_that_sinks_keep_their_state_in(
     fresh_broker: Oncelog, name: str
 ) -> None:
-    """It is ordinary to the broker, and a query that reads what its own sink writes never ends."""
+    """To the broker it is an ordinary topic. A query that reads its own sink's records would never
+    end."""
     topics = Topics(fresh_broker.address)
     topics.create_all([name, STATE_TOPIC], partitions=1)
     assert partitions(topics, subscribePattern=".*") == {TopicPartition(name, 0)}
-    # A source that names it wants it.
+    # A source that names the topic reads it.
     assert partitions(topics, subscribe=STATE_TOPIC) == {TopicPartition(STATE_TOPIC, 0)}

@@ -1,4 +1,4 @@
-"""Offsets that are found while a producer writes."""
+"""Offsets that are looked up while a producer writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic that is deleted and created again is lost once: the next batch reads the new one."""
+"""A topic that is deleted and created again is lost once: the next batch reads the new topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ TOPIC, OTHER = "t", "u"
 
 
 class Cluster:
-    """What a catalogue finds: each topic has an id, and one partition of so many records."""
+    """The results of a catalogue: each topic has an id, and one partition with a number of
+    records."""
 
     def __init__(self) -> None:
         self.topics = {TOPIC: (b"1" * 16, 2), OTHER: (b"9" * 16, 1)}
@@ -85,10 +86,10 @@ def test_a_recreated_topic_is_taken_for_new_once(cluster: Cluster) -> None:
     assert next_end(stream, next_end(stream, stream.initialOffset())) == at(2)
     for id, records in ((b"2", 5), (b"3", 7)):
         cluster.recreate(id, records)
-        # First the batch that puts the place into the checkpoint, then all there is.
+        # First the batch that stores the position in the checkpoint, then all records.
         assert next_end(stream, at(2)) == at(0)
         assert next_end(stream, at(0)) == at(records)
-        # From then on it is as any other topic.
+        # From then on it is like any other topic.
         assert next_end(stream, at(records)) == at(records)
         cluster.recreate(id, records + 1)
         assert next_end(stream, at(records)) == at(records + 1)

@@ -1,4 +1,4 @@
-"""A query whose checkpoint is lost goes on where its sink has committed last."""
+"""A query with a lost checkpoint continues at its sink's last commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark.topics import Topics
 def copy(
     spark: SparkSession, log: Topics, source: str, target: str, checkpoint: str, **options: str
 ) -> None:
-    """All of one topic into another, by the sink of that name."""
+    """Copy all of one topic to another, with the sink of that name."""
     servers = {"kafka.bootstrap.servers": log.bootstrap}
     rows = spark.readStream.format("oncelog").options(subscribe=source, **servers, **options).load()
     writer = rows.select("value").writeStream.format("oncelog").options(**servers)

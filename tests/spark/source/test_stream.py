@@ -1,5 +1,5 @@
-"""`spark.readStream.format("oncelog")`: where a query starts, how much a micro-batch takes, and
-that one which is run again reads the same."""
+"""`spark.readStream.format("oncelog")`: the start of a query, the size of a micro-batch, and that a
+repeated one reads the same."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tests.spark.source.reading import Stream, stop, wait_until
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
-# Records as old as that are past retention.
+# Records of this age are past the default retention.
 KEPT = {"retention.ms": "-1"}
 
 
 def filled(log: Topics, name: str, count: int = 5) -> str:
-    """Two partitions of so many records each, a second apart: values 00 to 04 and 10 to 14."""
+    """Two partitions with this number of records each, a second apart: values 00 to 04 and 10 to
+    14."""
     log.create(name, 2, KEPT)
     append(log, name, range(count))
     return name
@@ -96,7 +97,7 @@ def test_a_batch_that_is_repeated_reads_the_same(
     assert [batch_id for batch_id, _ in stream.batches] == [0, 1, 2]
     append(log, name, range(5, 7))
     stream.forget_commit(2)
-    # Not even the options count for it.
+    # Not even the options matter.
     stream.options = {"subscribe": name, "maxOffsetsPerTrigger": "1", "minPartitions": "4"}
     stream.run()
     assert stream.batches[3] == stream.batches[2]
@@ -176,7 +177,7 @@ def test_read_uncommitted_reads_up_to_the_high_watermark(
     with open_transaction(topics, name, [b"b"]):
         stream.run()
         assert stream.values == [b"a", b"b"]
-        # Its position is beyond the last stable offset: that is no loss, there is just no more.
+        # Its position is beyond the last stable offset: that is no loss, only no new record.
         stream.options = options
         stream.run()
         assert stream.values == [b"a", b"b"]

@@ -1,4 +1,4 @@
-"""The reader of a stream, called as Spark calls it, without Spark: what takes exact timing."""
+"""The reader of a stream, called as Spark does, but without Spark, for cases with exact timing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reader_of(log: Topics, topic: str, **more: str) -> StreamReader:
 
 
 def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
-    """Through JSON, as Spark does it."""
+    """Pass the end through JSON, as Spark does."""
     end = reader.latestOffset(json.loads(json.dumps(start)), reader.getDefaultReadLimit())
     found: dict[str, Any] = json.loads(json.dumps(end))
     return found
@@ -52,7 +52,7 @@ def test_a_topic_that_is_created_again_at_once_is_noticed(
     position = read_to_the_end(reader)
     delete(topics, name)
     topics.create(name, partitions=1)
-    # By its offsets the new topic could be the old one.
+    # By its offsets alone the new topic could be the old one.
     topics.append(name, [b"c", b"d", b"e"])
     if fails == "true":
         message = f"topic {name}, partition 0 was deleted and created again: the old one was read"
@@ -82,7 +82,7 @@ def test_a_target_of_available_now_that_is_gone_is_not_waited_for(
 
 
 def is_answered(reader: StreamReader, position: dict[str, Any]) -> bool:
-    """Whether it finds that there is no more, in the time that it has."""
+    """Return True if the reader finds no more records, within its time."""
     try:
         return next_end(reader, position) == position
     except KafkaError:
@@ -99,13 +99,13 @@ def test_a_broker_that_comes_back_in_time_is_waited_for_and_one_that_does_not_is
     quick = {"kafka.default.api.timeout.ms": "200", "kafka.request.timeout.ms": "200"}
     impatient = reader_of(topics, name, **quick)
     while not is_answered(impatient, position):
-        # This machine may stand still for as long as that.
+        # The machine may stand still for this long.
         pass
     fresh_broker.kill()
     begun = time.monotonic()
     with pytest.raises(KafkaError):
         next_end(impatient, position)
-    # Not after a minute, which is what others wait.
+    # Not after a minute, as others wait.
     assert time.monotonic() - begun < 30
     back = threading.Thread(target=fresh_broker.start)
     back.start()

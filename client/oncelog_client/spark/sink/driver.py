@@ -147,7 +147,7 @@ def _is_skipped(plan: Plan) -> bool:
 
 
 def _planned(intent: Intent, outcome: Outcome) -> str:
-    """For the log."""
+    """Return the log message of a planned batch."""
     assert isinstance(outcome, Planned)
     what = f"txnVersion {intent.batch_id} skipped" if _is_skipped(outcome.plan) else "planned"
     return f"sink {intent.sink_id}: {what}"
@@ -185,7 +185,7 @@ def commit(
 def _committed(
     messages: Sequence[TaskMessage | None], batch_id: int | None, outcome: Outcome
 ) -> str:
-    """For the log."""
+    """Return the log message of a committed batch."""
     assert isinstance(outcome, Returned)
     if not outcome.committed:
         return f"batch {batch_id}: skipped, it was done before or is empty"

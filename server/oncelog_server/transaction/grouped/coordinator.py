@@ -101,8 +101,8 @@ class GroupTransactions:
             _is_open(other.get(command.transactional_id))
             for _, other in self._elsewhere(command.transactional_id, index)
         ):
-            # Only its own coordinator can keep it: that of its group or, without a group, of the
-            # id.
+            # Only the coordinator of the transaction can keep it: the group's, or the id's own if
+            # it has no group.
             return INVALID_STATE
         departed = self._depart(command, index)
 

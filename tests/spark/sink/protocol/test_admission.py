@@ -1,4 +1,4 @@
-"""Which query may write to a sink, and what of it is done."""
+"""The queries that may write to a sink, and the batches that are done."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ STORED = SinkState("q", 4, 8, 5, '{"purchases":{"0":50}}')
     [
         (None, "q", 3, False, 0),
         (STORED, "q", 8, False, 8),
-        # Spark repeats the last one, where it does not know that it is done.
+        # Spark repeats the last batch if it does not know that it is done.
         (STORED, "q", 7, False, 8),
         # The first batch after an adoption.
         (SinkState("q", 4, 0), "q", 0, False, 0),
-        # The asking query is not known yet.
+        # The query of the request is not known yet.
         (STORED, None, None, False, 8),
-        # An operator has set it, or no batch is committed yet.
+        # An operator has set the offset, or no batch is committed yet.
         (SinkState(None, 4, 8), "q", 7, False, 8),
         # Batch numbers of two queries are never compared.
         (STORED, "other", None, True, 0),
@@ -38,8 +38,8 @@ def test_batches_below_are_done(
 @pytest.mark.parametrize("batch_id", [0, 6])
 @pytest.mark.parametrize("adopts", [False, True])
 def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, adopts: bool) -> None:
-    """Its checkpoint has gone back in time: what it plans anew need not end where the batches did
-    that are committed."""
+    """Its checkpoint has gone back in time: the batches that it plans again need not end where the
+    committed ones did."""
     refusal = admit("orders", STORED, "q", batch_id, adopts)
     assert isinstance(refusal, Refusal)
     assert refusal.reason is Reason.OLD_CHECKPOINT
@@ -47,7 +47,7 @@ def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, ad
     advice = "startingOffsets=sink:orders"
     for said in ("sink orders", "query q", "committed batch 7", ended, asked, advice):
         assert said in refusal.message
-    # Of a batch write any version may be asked for again.
+    # Any version of a batch write may be repeated.
     assert admit("orders", STORED, "q", batch_id, adopts, is_version=True) == 8
 
 
@@ -56,7 +56,7 @@ def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, ad
     [
         (None, False, "onNewCheckpoint=adopt"),
         (0, False, "startingOffsets=sink:orders"),
-        # It is not new: it has lost the sink to the other one.
+        # The query is not new: it has lost the sink to the other one.
         (5, False, "another sinkId"),
         (5, True, "another sinkId"),
     ],

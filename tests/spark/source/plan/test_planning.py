@@ -1,4 +1,4 @@
-"""What is new, what is lost and how far the next batch goes: by table, without a broker."""
+"""New partitions, losses, and the end of the next batch: by table, without a broker."""
 
 from __future__ import annotations
 

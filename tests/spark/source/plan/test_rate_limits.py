@@ -1,4 +1,4 @@
-"""A limit is shared out in proportion: never more in all, no partition left out for ever."""
+"""A limit is shared in proportion: the sum never exceeds it, and no partition waits for ever."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_shares_are_within_two_of_the_proportion_and_never_none(
     taken = shares(backlogs, limit, turn)
     for place, backlog in waiting.items():
         assert taken[place] >= 1
-        # The offset that each partition gets first is taken from the others in proportion.
+        # The first offset of each partition comes out of the others' proportional shares.
         assert abs(taken[place] * total - limit * backlog) <= total * (1 + len(waiting))
 
 

@@ -1,4 +1,4 @@
-"""All options of a source are checked before a broker is asked anything."""
+"""All options of a source are checked before any request to a broker."""
 
 from __future__ import annotations
 

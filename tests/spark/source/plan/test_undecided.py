@@ -1,4 +1,4 @@
-"""What is in the log and undecided is neither read nor lost."""
+"""Undecided records are neither read nor counted as lost."""
 
 from __future__ import annotations
 

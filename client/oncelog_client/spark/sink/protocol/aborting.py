@@ -25,8 +25,8 @@ from .steps import (
 )
 
 
-# The phases and the state of a machine belong to its table. Those of `planning` share some names,
-# and have other rows.
+# Each machine has phases and a state of its own, which belong to its table. Some phases of
+# `planning` have the same names, but other rows.
 class AbortingPhase(Enum):
     READ = "read"
     FENCE = "fence"
@@ -112,7 +112,7 @@ def _members(state: Aborting, answer: Stored) -> Next:
 
 
 def _is_settled(state: Aborting, answer: Stored) -> bool:
-    """The batch was decided, or a newer driver has taken over."""
+    """Return True if the batch was decided, or a newer driver has taken over."""
     stored = answer.state
     return (
         stored is None
