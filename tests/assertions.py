@@ -1,4 +1,4 @@
-"""Which tests assert nothing: neither they nor any function that they call can fail a promise."""
+"""Find tests that assert nothing: neither they nor any function that they call can fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-# What fails a test where it is called, of pytest.
+# Functions of pytest that fail a test.
 _OF_PYTEST: Final = frozenset({"raises", "warns", "fail"})
 
 
@@ -22,7 +22,7 @@ def functions(module: ast.Module) -> dict[str, Function]:
 
 
 def called_by(function: ast.AST) -> Iterator[str]:
-    """Yield the names of what a function calls, without the objects that they belong to."""
+    """Yield the names of the functions that a function calls, without their objects."""
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
             called = node.func
@@ -33,8 +33,8 @@ def called_by(function: ast.AST) -> Iterator[str]:
 
 
 def asserting(module: ast.Module, checks: Set[str] = frozenset()) -> set[str]:
-    """Return the functions of a module that assert, by themselves, by one of `checks` or by what
-    they call in the same module."""
+    """Return the functions of a module that assert: by themselves, by one of `checks`, or by a
+    function of the same module."""
     found = functions(module)
     calls = {name: set(called_by(function)) for name, function in found.items()}
     failing = _OF_PYTEST | checks

@@ -1,4 +1,4 @@
-"""What every test has: uvloop as the loop, the brokers to test with, and no silent skip on CI."""
+"""Fixtures and hooks for every test: uvloop as the loop, the brokers, and no silent skip on CI."""
 
 from __future__ import annotations
 

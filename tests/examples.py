@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: all of them, or in the quick lane a fifth."""
+"""The number of examples for a property: all of them, or a fifth in the quick lane."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 IS_QUICK: Final = os.environ.get("ONCELOG_EXAMPLES") == "quick"
 
-# Of a property that names no number of its own: Hypothesis' default is 100.
+# For a property without a number of its own: Hypothesis' default is 100.
 _MOST: Final = 100
 _SHARE: Final = 5
 _FEWEST: Final = 10
@@ -21,9 +21,9 @@ def examples(count: int) -> int:
 
 
 def load_profile() -> None:
-    """Set what holds for every property.
+    """Load the settings of all properties.
 
-    A slow example says something about the machine, which is shared, not about the code.
+    A slow example may be the fault of a busy machine, so it is no failure.
     """
     settings.register_profile(
         "steady",

@@ -1,4 +1,4 @@
-"""What the documents and the Makefile say is true: what they name is there."""
+"""The documents and the Makefile are up to date: the files, commands and targets in them exist."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_file_of_the_map_exists(name: str) -> None:
 
 
 def test_the_promises_name_their_tests() -> None:
-    """Each row of a table in docs/semantics.md says what shows it."""
+    """Each row of a table in docs/semantics.md names the tests that show it."""
     rows = [
         line
         for line in (ROOT / "docs" / "semantics.md").read_text().splitlines()
@@ -72,7 +72,7 @@ def _has(path: Path, name: str) -> bool:
 
 
 def test_every_target_that_is_no_file_has_a_rule() -> None:
-    """Without one, make says that nothing is to be done, and CI goes on."""
+    """Without a rule, make reports that nothing is to be done, and CI continues."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
     assert set(phony.split()) == set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
@@ -83,7 +83,7 @@ def test_the_readme_is_short() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page: those of its headings, as they are made of their text, and others."""
+    """Return the anchors of a page: those of its headings, and explicit ones."""
     text = _FENCED.sub("", page.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
@@ -180,7 +180,7 @@ def test_every_command_can_be_called(page: Path) -> None:
 
 @each_page
 def test_what_is_named_in_a_line_exists(page: Path) -> None:
-    """`make target` and `oncelog command`, in the middle of a sentence."""
+    """`make target` and `oncelog command` in the middle of a sentence."""
     wrong = []
     for words in re.findall(r"`(make|oncelog) ([^`]+)`", page.read_text(encoding="utf-8")):
         if words[0] == "make":
@@ -203,7 +203,7 @@ def test_every_program_is_python(page: Path) -> None:
 
 
 def test_the_programs_of_the_readme_write_what_they_say(tmp_path: Path) -> None:
-    """Those that need a broker alone; the one for Spark is tried in tests/spark."""
+    """The programs that need only a broker; tests/spark runs the one for Spark."""
     settings = {"group.initial.rebalance.delay.ms": "0"}
     with Oncelog(tmp_path, settings) as broker:
         tried = [each for each in programs(README) if "spark" not in each]

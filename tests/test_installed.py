@@ -1,6 +1,5 @@
-"""From a bare wheel in a fresh environment, without the repository: a broker, a transaction, a
-read, the command line. The same with `oncelog-client`, whose message names the package with a
-broker."""
+"""A bare wheel in a fresh environment, without the repository: a broker, a transaction, a read, the
+command line. The same with `oncelog-client`, which names the package that has a broker."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from tests.harness.distributions import FOLDERS, THIN, WHOLE, build, clone, envi
 TIMEOUT_S: Final = 60
 BOTH = pytest.mark.parametrize("name", [WHOLE, THIN])
 
-# One committed and one aborted transaction, and what a reader of committed records gets.
+# One committed and one aborted transaction, and the records of a read_committed reader.
 TRANSACTION = """
 import asyncio, sys
 from oncelog import Admin, Consumer, NewTopic, Producer
@@ -46,7 +45,7 @@ async def main(address, topic):
 asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), 50))
 """
 
-# What loading the public names must not cost, before one of them is used.
+# Modules that loading the public names must not import, before one of them is used.
 HEAVY: Final = {"asyncio", "click", "cramjam", "crc32c", "logging", "re", "rich", "ssl", "typing"}
 IMPORT = """
 import sys
@@ -70,7 +69,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 class InstalledBroker(Oncelog):
-    """The program `oncelog` of an environment, run as its user runs it."""
+    """The program `oncelog` of an environment, run as a user runs it."""
 
     def __init__(self, folder: Path, directory: Path) -> None:
         super().__init__(directory, {"group.initial.rebalance.delay.ms": "0"}, {"PYTHONPATH": ""})
@@ -90,7 +89,7 @@ def broker(
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of an environment, from a folder that has nothing of ours."""
+    """Run a program of an environment, in a folder without any of our files."""
     program, *arguments = words
     return subprocess.run(
         [str(folder / program), *arguments],

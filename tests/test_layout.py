@@ -33,12 +33,13 @@ DEPENDENCIES: dict[str, set[str]] = {
     "oncelog_server": {"click", "crc32c", "javaproperties", "msgspec", "structlog", "uvloop"},
     "pyspark_oncelog": set(),
 }
-# What the data source for Spark may import besides: the extra `spark` of both installs it.
+# Further imports of the data source for Spark: the extra `spark` of both installs them.
 SPARK = "oncelog_client.spark"
 SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
 
 
-# What acts, or puts together what acts. Everything else is in the list of the purity contract.
+# Packages that act, or put together parts that act. All others are in the list of the purity
+# contract.
 EDGES = {
     "oncelog": "re-exports the public names",
     "oncelog.__main__": "a process",
@@ -89,7 +90,7 @@ EDGES = {
 }
 
 
-# Packages whose modules are tested as one thing, and where.
+# Packages with modules that are tested together, and where.
 TESTED_TOGETHER = {
     "oncelog_protocol.messages": "every API and version against construct and kio: tests/protocol",
     "oncelog_server.transaction.caller_role": "with InitProducerId: tests/server/transaction",
@@ -120,7 +121,7 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
 
 
 def planted(tmp_path: Path, plants: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """A copy of the packages with one line added at the end of each module named, linted."""
+    """Return a copy of the packages with one line added at the end of each named module, linted."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for folder in PACKAGES.values():
         shutil.copytree(
@@ -154,7 +155,8 @@ def test_the_purity_contract_bites_for_everything_it_forbids(tmp_path: Path) -> 
 
 
 def test_the_purity_contract_names_packages() -> None:
-    """Below the top, where a module may stand alone: a package is pure or an edge, never both."""
+    """Modules directly in a top-level package may stand alone. Below that, a package is pure or an
+    edge, never both."""
     packages = {module for module, path in package_modules() if path.stem == "__init__"}
     pure = contracts()["purity"]["source_modules"]
     offences = [module for module in pure if module not in packages and module.count(".") > 1]
@@ -175,7 +177,7 @@ def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:
 
 
 def lineage(module: str) -> list[str]:
-    """A module and the packages it is in, the top one only for itself."""
+    """Return a module and its packages; the top-level package only if it is the module itself."""
     parts = module.split(".")
     whole = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
     return whole if whole[0] == "oncelog_protocol" else whole[1:] or whole
@@ -205,12 +207,12 @@ def test_a_circle_of_modules_is_found_where_only_types_are_imported(tmp_path: Pa
 
 
 LOG = "oncelog_server.log"
-# What a variable or an attribute is called that is a log.
+# The names of variables and attributes that hold a log.
 NAMES_OF_LOGS = {"_log", "log", "opened"}
 
 
 def names_in(target: ast.expr) -> list[str]:
-    """`["a", "b", "c"]` for `a.b.c`, `a.b[0].c` and `a.b().c`."""
+    """Return `["a", "b", "c"]` for `a.b.c`, `a.b[0].c` and `a.b().c`."""
     match target:
         case ast.Name(name):
             return [name]
@@ -224,7 +226,7 @@ def names_in(target: ast.expr) -> list[str]:
 
 
 def changed_names(node: ast.AST) -> list[list[str]]:
-    """The names on the way to each object that a statement changes: all but the last of
+    """Return the names on the way to each object that a statement changes: all but the last of
     `a.b.c = 1`."""
     targets: list[ast.expr] = []
     match node:
@@ -257,7 +259,7 @@ def test_what_a_statement_changes_is_recognized(line: str, changed: list[list[st
 
 
 def test_only_the_log_changes_attributes_of_a_log() -> None:
-    """A log is `log.log` and `log.segments`; all others call methods."""
+    """`log.log` and `log.segments` are the log; all other code calls methods."""
     offences = [
         f"{shown(path)}:{node.lineno}"
         for module, path in package_modules()
@@ -283,7 +285,7 @@ def test_a_partition_is_the_only_door_to_its_log() -> None:
 
 
 def imported(path: Path) -> set[str]:
-    """The top-level names of what a module imports, relative imports left out."""
+    """Return the top-level names of a module's imports, without relative ones."""
     names: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -294,13 +296,13 @@ def imported(path: Path) -> set[str]:
 
 
 def project(file: str) -> dict[str, Any]:
-    """The `[project]` table of one of the two distributions."""
+    """Return the `[project]` table of one of the two distributions."""
     table: dict[str, Any] = tomllib.loads((ROOT / file).read_text(encoding="utf-8"))["project"]
     return table
 
 
 def names(requirements: list[str]) -> set[str]:
-    """The names of the packages, without versions and markers."""
+    """Return the names of the packages, without versions and markers."""
     return {re.split(r"[>=;]", text)[0] for text in requirements}
 
 
@@ -321,7 +323,7 @@ def test_packages_import_only_what_their_installation_brings() -> None:
 
 
 def test_both_distributions_say_the_same_of_what_they_share() -> None:
-    """Two files, since a wheel has its own; what differs is the broker."""
+    """Each wheel has its own file; the two differ in the broker only."""
     whole, client = project("pyproject.toml"), project("client/pyproject.toml")
     for field in ("license", "license-files", "authors", "requires-python", "urls", "scripts"):
         assert client[field] == whole[field], field

@@ -1,4 +1,5 @@
-"""What is installed: our packages, one program, the licence; for a client nothing of the broker."""
+"""The contents of the wheels: our packages, one program, the licence; for a client nothing of the
+broker."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def metadata(wheel: ZipFile) -> Message:
 
 
 def required(wheel: ZipFile) -> set[str]:
-    """The names of what an installation without an extra brings."""
+    """Return the names of the packages that an installation without an extra brings."""
     lines = metadata(wheel).get_all("Requires-Dist", [])
     return {line.split(">")[0].strip() for line in lines if "extra ==" not in line}
 
@@ -106,7 +107,7 @@ def test_the_version_is_that_of_the_code(wheels: dict[str, ZipFile], name: str) 
 
 @BOTH
 def test_the_metadata_has_what_an_index_shows(wheels: dict[str, ZipFile], name: str) -> None:
-    """What pyroma asks for: 10 of 10."""
+    """pyroma's rating is 10 of 10."""
     shown = metadata(wheels[name])
     for field in ("Author-email", "Keywords", "License-Expression", "Project-URL", "Summary"):
         assert shown[field], field

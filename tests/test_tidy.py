@@ -1,4 +1,4 @@
-"""The project's own rules, those no linter knows: sizes, names, where a file may be opened."""
+"""The project's own rules, which no linter has: sizes, names, and modules that may open files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.harness.repository import PACKAGES, ROOT, package_modules, parsed, sh
 CODE = ("protocol", "server", "client", "tests", "examples", "benchmarks", "docker")
 
 COLUMNS = 100
-# A limit, not a measure: review asks for the missing noun at 400 lines.
+# A limit, not a goal: review asks for the missing noun at 400 lines.
 FILE_LINES = 600
 FUNCTION_LINES = 60
 HANDLER_LINES = 80
@@ -30,7 +30,7 @@ BANNED_CLASS = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Misc)$")
 # Kafka's own words, which its users know.
 OF_KAFKA = {"ReplicaManager", "replica_manager", "test_replica_manager"}
 
-# What a test may call instead of asserting: it fails the test, and stands in this file.
+# Functions that a test may call instead of asserting: they fail the test, and are in its file.
 CHECKS = {
     "audit": "tests/copiers/running.py",
     "check_invariants": "tests/server/log/driver.py",
@@ -44,7 +44,7 @@ CHECKS = {
     "wait_until": "tests/harness/waiting.py",
 }
 
-# What touches the machine, and may therefore call open(): everything else gets bytes or a Files.
+# Modules that touch the machine, and so may call open(); all others get bytes or a Files.
 MAY_OPEN = {
     "oncelog_client.cli": "reads and writes the files the user names",
     "oncelog_client.process": "the process: its standard streams",
@@ -59,8 +59,8 @@ MAY_OPEN = {
     "oncelog_server.operating_system.os_files": "is the disk",
 }
 
-# In no file of the project: package indexes (pins and settings belong to the machine) and the paths
-# of a machine it was written on.
+# Banned in every file: package indexes (pins and settings belong to the machine) and paths of the
+# machines on which it was written.
 HOSTS = ("pypi" + ".org", "python" + "hosted.org", "repo1." + "maven", "docker" + ".io/")
 MACHINE_PATHS = ("/ro" + "ot/", "/ho" + "me/", "/Us" + "ers/", "/wo" + "rk/")
 
@@ -81,8 +81,8 @@ def nodes(path: Path) -> list[ast.AST]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _without_collections() -> Iterator[None]:
-    """All syntax trees stay for the whole module: looking through them for garbage takes four
-    fifths of its time."""
+    """All syntax trees stay during the module: garbage collections would take four fifths of its
+    time."""
     gc.disable()
     yield
     gc.freeze()
@@ -200,7 +200,7 @@ def test_only_edges_open_files() -> None:
 
 
 def test_only_the_clock_module_reads_the_wall_clock() -> None:
-    """`clock.py` is the one reader of the time: what takes `now_ms` can be simulated."""
+    """Only `clock.py` reads the time, so code that takes `now_ms` can be simulated."""
     offences = []
     for module, path in package_modules():
         if module in {"oncelog_server.clock", "oncelog_client.io.clock"}:
@@ -214,7 +214,7 @@ def test_only_the_clock_module_reads_the_wall_clock() -> None:
 
 
 def test_only_two_modules_draw_random_numbers() -> None:
-    """Two modules import `random`. Their draws can be simulated, and leave alone the user's
+    """Only two modules import `random`. Their draws can be simulated, and do not touch the user's
     generator."""
     drawing = {"oncelog_server.environment", "oncelog_client.io.randomness"}
     offences = []
@@ -241,14 +241,14 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def handlers() -> list[str]:
-    """The modules that answer an API, among those that some of them share."""
+    """Return the modules that serve an API, without modules that several of them share."""
     folder = PACKAGES["oncelog_server"] / "handlers"
     marked = re.compile(r"^API = ", re.MULTILINE)
     return sorted(path.stem for path in folder.glob("*.py") if marked.search(path.read_text()))
 
 
 def versions_in(docstring: str) -> set[int]:
-    """The versions a handler's header speaks of.
+    """Return the versions in the header of a handler.
 
     Either its first line names them all (`EndTxn v0-5: ...`), or there is a line for each of them
     (`v0, v1: ...`).

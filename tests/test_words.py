@@ -23,7 +23,7 @@ PERSONS = (
     "who", "whoever", "whom", "nobody", "somebody", "anybody", "everybody", "someone", "anyone",
     "everyone", "he", "him", "his", "she", "her", "told", "untold",
 )  # fmt: skip
-# The old name, and the name of docs/style.md. A key matches a word, or a part of an identifier.
+# The old name, and the name in docs/style.md. A key matches a word, or a part of an identifier.
 RENAMED = {
     "asker": "CallerRole",
     "newcomer": "NEW_INSTANCE",
@@ -41,14 +41,14 @@ RENAMED = {
     "authorisation": "authorization",
     "unauthorised": "unauthorized",
 }
-# No docstring of the product begins with these: it names the thing, or says "Return".
+# No docstring of the product begins with these: it names the thing, or begins with "Return".
 QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
-# Words that are not ours: a function of Rich or of the standard library, a quotation of Kafka.
+# Words with another origin: a function of Rich or of the standard library, a quotation of Kafka.
 QUOTED = re.compile(r"\bwhoami\b")
 
 
 def words(text: str) -> set[str]:
-    """The words of a text, in lower case. `fetch_who` and `FetchWho` contain `who`."""
+    """Return the words of a text, in lower case. `fetch_who` and `FetchWho` contain `who`."""
     split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", QUOTED.sub("", text))
     return {word.lower() for word in re.findall(r"[A-Za-z]+", split)}
 
@@ -79,7 +79,7 @@ def in_text(path: Path) -> Iterator[str]:
 
 
 def bound_names(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and name of every variable and argument that a file binds."""
+    """Yield the line and name of every variable and argument that a file binds."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
@@ -102,7 +102,7 @@ def docstrings_that_ask(path: Path) -> Iterator[str]:
 
 
 def read(*patterns: str) -> list[Path]:
-    """The files of the project, but for this one, which names the banned words."""
+    """Return the files of the project, except this one, which names the banned words."""
     return [path for path in tracked(*patterns) if path != THIS]
 
 

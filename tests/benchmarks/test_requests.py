@@ -1,4 +1,4 @@
-"""The requests of the load generator are those a broker understands, and it finds the errors."""
+"""The broker understands the load generator's requests, and the generator finds the error codes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_only_the_batch_of_a_producer_with_an_id_is_patched() -> None:
 
 
 def test_the_producer_stands_where_the_entry_says() -> None:
-    """And the next epoch in the answer to EndTxn."""
+    """So does the next epoch in the response to EndTxn."""
     identity = struct.pack(">qh", PRODUCER.producer_id, PRODUCER.producer_epoch)
     written, ended = transaction_v2("t", 0, PRODUCER, 10)
     for entry in (written, ended):

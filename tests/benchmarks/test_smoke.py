@@ -1,4 +1,4 @@
-"""The bench itself runs: a short round against oncelog alone, so that it cannot rot."""
+"""The bench itself runs: a short round against oncelog alone, so that it stays usable."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_processor_time_of_commands_is_measured(tmp_path: Path) -> None:
     written = tmp_path / "result.json"
     command = [sys.executable, "-m", "benchmarks.commands", "--runs", "1", "--json", str(written)]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    # 1: more than the limit, on a machine that runs other tests meanwhile.
+    # 1: a missed limit, as on a machine that runs other tests meanwhile.
     assert outcome.returncode in {0, 1}, outcome.stderr
     (rows,) = json.loads(written.read_text()).values()
     used_ms = {row["name"]: row["median_ms"] for row in rows}

@@ -1,4 +1,4 @@
-"""What the Spark bench makes of Spark's progress and of what our sink says."""
+"""The Spark bench's figures from Spark's progress and our sink's log."""
 
 from __future__ import annotations
 

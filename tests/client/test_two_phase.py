@@ -161,8 +161,8 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
 
 
 async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker: Oncelog) -> None:
-    """Other systems may have committed their parts: without --force, `blocking --abort` does
-    nothing."""
+    """Other systems may have committed their parts: `blocking --abort` refuses, unless
+    --include-two-phase is given."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 2, 1)])
     state = await prepared(broker, b"voted")

@@ -1,2 +1,2 @@
-"""Copy loops of a consumer group as real processes: read, write, commit the offsets, all in
+"""Copy loops of a consumer group as real processes: they read, write and commit the offsets, all in
 transactions."""

@@ -1,4 +1,4 @@
-"""A broker, input that keeps coming, and copiers that end with the test."""
+"""A broker, a steady input, and copiers that end with the test."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""One copier, a process to be stopped, killed or replaced by one of another kind.
+"""A copier process, which can be stopped, killed or replaced by one of another kind.
 
 `python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS`. NAME is the group's; topics
-are NAME-in and NAME-out, TIMEOUT_MS is that of transactions. SIGTERM ends it after the transaction
-it is in; SIGUSR1 has it stop (as by SIGSTOP) in the next one, with its records written and its
-offsets not yet sent. Code 3: its producer cannot go on.
+are NAME-in and NAME-out, TIMEOUT_MS is that of transactions. SIGTERM ends it after its current
+transaction. SIGUSR1 makes it stop (as by SIGSTOP) in the next one, after its records are written
+and before its offsets are sent. Exit code 3: its producer cannot continue.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Interrupted(Exception):
 
 
 class Copier(RebalanceListener, ABC):
-    """The loop that all kinds share. Positions are the committed offsets again whenever a
-    transaction does not commit."""
+    """The loop of all kinds. The positions return to the committed offsets whenever a transaction
+    does not commit."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -109,7 +109,7 @@ class Copier(RebalanceListener, ABC):
     async def close(self) -> None: ...
 
     async def transfer(self, producer: Producer, records: Sequence[ConsumerRecord]) -> None:
-        """Copy in one transaction. Raises what the client raises, once it is aborted."""
+        """Copy in one transaction. After an abort, raises the client's exception."""
         await producer.begin_transaction()
         try:
             for record in records:
@@ -132,7 +132,8 @@ class Copier(RebalanceListener, ABC):
     async def send_offsets(
         self, producer: Producer, offsets: dict[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        """With the place in the group: a member that lost its partitions is refused (KIP-447)."""
+        """Send offsets with the member's place in the group: a member that has lost its partitions
+        is refused (KIP-447)."""
         await producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata())
 
     async def commit(self, producer: Producer) -> None:
@@ -146,8 +147,8 @@ class Copier(RebalanceListener, ABC):
 
 
 class TaskCopier(Copier):
-    """A producer for each input partition, as before KIP-447; but offsets of transactions that are
-    still open are waited for, and the generation is sent along: the first bounce of an upgrade."""
+    """A producer for each input partition, as before KIP-447. But it waits for offsets of open
+    transactions, and sends the generation: the first bounce of an upgrade."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -176,7 +177,7 @@ class TaskCopier(Copier):
 
 
 class ConsumerCopier(Copier):
-    """One producer for the process, and the group's coordinator fences (KIP-447, revised)."""
+    """One producer for the process, fenced by the group coordinator (the final KIP-447)."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -221,7 +222,7 @@ class GroupCopier(Copier):
     async def copy(self, records: Sequence[ConsumerRecord]) -> None:
         assert self.producer is not None
         if not self.initialized:
-            # Fenced within a generation that may well be the newest.
+            # Fenced in a generation that may still be the newest.
             metadata = self.consumer.group_metadata()
             await self.on_partitions_assigned((), metadata.generation_id)
             raise Interrupted

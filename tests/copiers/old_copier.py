@@ -1,5 +1,5 @@
 """A copier as of 0.11, on aiokafka: a producer for each input partition, offsets sent with the
-group's id alone, and no waiting for offsets that are pending."""
+group id alone, and no wait for pending offsets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no
     def __init__(self, work: Work) -> None:
         self.work = work
         self.producers: dict[int, Any] = {}
-        # aiokafka rebalances beside the loop: not in the middle of a transaction.
+        # aiokafka rebalances in the background: never in the middle of a transaction.
         self.working = asyncio.Lock()
         self.shares = 0
 
@@ -50,7 +50,7 @@ class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no
 
 
 async def copy_as_of_old(work: Work, stopped: asyncio.Event) -> int:
-    """Copy until stopped; the exit code."""
+    """Copy until stopped. Return the exit code."""
     tasks = Tasks(work)
     randomness = random.Random(work.number)
     consumer = AIOKafkaConsumer(
@@ -75,7 +75,7 @@ async def copy_as_of_old(work: Work, stopped: asyncio.Event) -> int:
                     if tasks.shares == shares and producer is not None:
                         await _transfer(work, consumer, producer, place, records, randomness)
                     elif place in consumer.assignment():
-                        # Read before or in a rebalance: read it again.
+                        # Read before or during a rebalance: read again.
                         await _rewind(consumer, place)
     except KafkaError as error:
         sys.stderr.write(f"copier {work.number} (old) ends: {error!r}\n")

@@ -1,4 +1,4 @@
-"""Copiers as processes, input that keeps coming, and the audit of the output."""
+"""Copier processes, a steady input, and the audit of the output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEADLINE_S = 60.0
 
 @dataclass
 class Copiers:
-    """Processes by number; one that says that its producer cannot go on is started again."""
+    """Processes by number. A process with a producer that cannot continue is started again."""
 
     address: str
     name: str
@@ -30,7 +30,7 @@ class Copiers:
 
     def start(self, number: int, kind: str) -> None:
         command = [sys.executable, "-m", "tests.copiers.copier", kind, self.address, self.name]
-        # Held for it until it listens: before that the signal would end it.
+        # Held back until the process handles the signal: before that the signal would end it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {SLEEP})
         try:
             process = subprocess.Popen([*command, str(number), str(self.timeout_ms)])
@@ -42,7 +42,7 @@ class Copiers:
         self.running[number][1].send_signal(what)
 
     def stop(self, number: int, how: signal.Signals = signal.SIGTERM) -> int:
-        """Its exit code."""
+        """Stop a process. Return its exit code."""
         _, process = self.running.pop(number)
         process.send_signal(how)
         try:
@@ -51,12 +51,13 @@ class Copiers:
             process.kill()
 
     def replace(self, number: int, kind: str, how: signal.Signals = signal.SIGTERM) -> None:
-        """As in a rolling bounce: the old process ends, one of another kind takes its place."""
+        """Replace a process as in a rolling bounce: the old one ends, and one of another kind takes
+        its place."""
         self.stop(number, how)
         self.start(number, kind)
 
     def revive(self) -> None:
-        """Start the copiers that have given up again."""
+        """Restart copiers that have ended."""
         for number, (kind, process) in list(self.running.items()):
             code = process.poll()
             if code is not None:
@@ -72,7 +73,7 @@ class Copiers:
 
 @dataclass
 class Feed:
-    """Writes numbered records into all partitions, until it is closed."""
+    """Writes numbered records to all partitions, until it is closed."""
 
     work: Work
     per_second: int = 400
@@ -87,7 +88,7 @@ class Feed:
             )
 
     async def stop(self) -> None:
-        """Everything that was sent is in `sent`."""
+        """Stop. `sent` then has every record."""
         self.ended = True
         if self.feeding is not None:
             await self.feeding
@@ -124,7 +125,7 @@ async def until(condition: Callable[[], Awaitable[bool]], copiers: Copiers) -> N
 
 
 async def progress(work: Work, copiers: Copiers, records: int) -> None:
-    """Wait until that many more records are copied."""
+    """Wait until this number of further records is copied."""
     goal = await committed(work) + records
 
     async def reached() -> bool:
@@ -134,7 +135,7 @@ async def progress(work: Work, copiers: Copiers, records: int) -> None:
 
 
 async def members(work: Work, copiers: Copiers, count: int) -> None:
-    """Wait until the group has that many members, and has assigned its partitions."""
+    """Wait until the group has this number of members, with partitions assigned."""
     async with Admin(work.address) as admin:
 
         async def reached() -> bool:
@@ -145,8 +146,8 @@ async def members(work: Work, copiers: Copiers, count: int) -> None:
 
 
 async def asleep(copiers: Copiers, number: int) -> None:
-    """Stop a copier in a transaction, and wait until it has stopped. A copier that gives up before
-    is started again, and stopped again."""
+    """Stop a copier in a transaction, and wait until it has stopped. If a copier ends before that,
+    restart and stop it again."""
     stopped: subprocess.Popen[bytes] | None = None
 
     async def reached() -> bool:
@@ -161,7 +162,8 @@ async def asleep(copiers: Copiers, number: int) -> None:
 
 
 async def audit(feed: Feed, copiers: Copiers) -> None:
-    """I13: once all is copied, a reader of committed records finds each of them once, in order."""
+    """I13: once everything is copied, a reader of committed records finds each record once, in
+    order."""
     work = feed.work
     await feed.stop()
     total = sum(len(values) for values in feed.sent)
@@ -189,7 +191,7 @@ async def audit(feed: Feed, copiers: Copiers) -> None:
 
 
 async def _behind(work: Work, reader: Consumer, places: list[TopicPartition]) -> bool:
-    """Return whether there is more to read, or will be once it is decided."""
+    """Return True if there is more to read, or will be after open transactions are decided."""
     async with Admin(work.address) as admin:
         ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
     return any([await reader.position(place) < ends[place].offset for place in places])

@@ -1,7 +1,8 @@
-"""An application of 0.11 becomes one of the early draft by two rolling bounces, while it works: a
-producer for each input partition and no fence but its transactional id at first, one for each
-process and the group's generations at the end (KIP-447, "Compatibility"). Real processes, aiokafka
-for the old ones; at every moment between, members of two kinds share the group."""
+"""Two rolling bounces turn an application of 0.11 into one of the early draft while it works
+(KIP-447, "Compatibility"). At first it has a producer for each input partition, fenced only by
+transactional id. At the end it has one for each process, fenced by the group's generations. All
+processes are real, the old ones use aiokafka. During each bounce members of two kinds share the
+group."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ PROCESSES = 3
 
 
 async def bounce(feed: Feed, copiers: Copiers, kind: str) -> None:
-    """Replace one process after another, one of them by force, and let the mixture work between."""
+    """Replace one process after another, one of them by SIGKILL, and let both kinds work in
+    between."""
     for number, how in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)):
         copiers.replace(number, kind, how)
         await progress(feed.work, copiers, 150)
@@ -26,7 +28,7 @@ async def test_two_rolling_bounces_from_011_to_the_draft_copy_every_record_once(
         copiers.start(number, "old")
     await members(feed.work, copiers, PROCESSES)
     await progress(feed.work, copiers, 300)
-    # Pending offsets are waited for, and the generation is sent along.
+    # It waits for pending offsets, and sends the generation.
     await bounce(feed, copiers, "task")
     # One producer for the process, in the group.
     await bounce(feed, copiers, "group")
@@ -37,7 +39,7 @@ async def test_two_rolling_bounces_from_011_to_the_draft_copy_every_record_once(
 async def test_an_old_copier_that_wakes_up_among_new_ones_doubles_nothing(
     feed: Feed, copiers: Copiers
 ) -> None:
-    """The last process of the second bounce hung during the whole of it."""
+    """The last process of the second bounce hung during the whole bounce."""
     for number in range(PROCESSES):
         copiers.start(number, "task")
     await members(feed.work, copiers, PROCESSES)

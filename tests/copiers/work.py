@@ -35,5 +35,5 @@ class Work(NamedTuple):
         return f"{self.name}-process-{self.number}"
 
     def task_id(self, partition: int) -> str:
-        """Return the id of an input partition's producer, whichever process has it."""
+        """Return the id of an input partition's producer, in whichever process."""
         return f"{self.name}-task-{partition}"

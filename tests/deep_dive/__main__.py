@@ -14,7 +14,7 @@ from examples.purchases.audit import Audit
 from tests.deep_dive.failures import FAILURES, Failure
 from tests.deep_dive.pipeline import Pipeline
 
-# 69,659 purchases are there; the rest is what shows that all workers have begun.
+# There are 69,659 purchases; the rest of the purchases show that all workers have begun.
 PORTION = 9_000
 WORKERS = 3
 

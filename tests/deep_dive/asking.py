@@ -1,5 +1,5 @@
-"""The state of a broker as a client beside the proxy sees it: transactions, producers and offsets
-now, and the events that it has logged."""
+"""The state of a broker as a client beside the proxy sees it: transactions, producers, offsets, and
+the events that the broker has logged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.wire import Wire
 from tests.harness.writing import find_coordinator
 
-# Of a list: all of it, or a coordinator that reads its log, or is not elected yet.
+# Retriable errors of a listing: the coordinator loads, or is not elected yet.
 _WHILE_LOADING = {
     ErrorCode.NONE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -42,8 +42,8 @@ class Described(NamedTuple):
 
 
 def loaded(wire: Wire) -> bool:
-    """Whether the coordinators of all transactions and groups have read their logs: a broker
-    listens before."""
+    """Return True if the coordinators of all transactions and groups have loaded: a broker listens
+    before that."""
     responses = (wire.call(ListTransactionsRequest(), 0), wire.call(ListGroupsRequest()))
     codes = {response.error_code for response in responses}
     assert codes <= _WHILE_LOADING, codes
@@ -91,7 +91,8 @@ def tails(wire: Wire) -> dict[tuple[int, Place], tuple[int, int]]:
 
 
 def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
-    """What the group has committed of the purchases, -1 for nothing, and the error instead."""
+    """Return the group's committed offsets of the purchases, -1 for none; an error in place of its
+    offset."""
     find_coordinator(wire, GROUP, key_type=0)
     wanted = OffsetFetchRequestTopics(name=PURCHASES, partition_indexes=[*range(PARTITIONS)])
     group = OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])
@@ -107,18 +108,18 @@ def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
 
 
 class Events:
-    """The lines of a broker's log from now on, all its processes' together."""
+    """The lines that a broker logs from now on, over all its processes."""
 
     def __init__(self, broker: Oncelog) -> None:
         self._broker = broker
         self._start = len(broker.log.read_bytes())
 
     def of(self, event: str) -> list[Mapping[str, Any]]:
-        """Return those of one kind, the oldest first."""
+        """Return the events of one kind, oldest first."""
         return [row for row in self._all() if row.get("event") == event]
 
     def _all(self) -> Iterable[Mapping[str, Any]]:
-        # The last line may be half written.
+        # The last line may be incomplete.
         for line in self._broker.log.read_bytes()[self._start :].split(b"\n")[:-1]:
             if line.startswith(b"{"):
                 yield json.loads(line)

@@ -1,6 +1,6 @@
-"""A broker that kills itself at a named step while the workers' transactions run, and everything
-that can be seen of it: its files, its state when it is back and has no client yet, and what the
-workers do then."""
+"""A broker that kills itself at a named step during the workers' transactions, and its observable
+state: its files, its state after the restart before any client connects, and the workers' behavior
+then."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from tests.harness.wire import Wire
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """The broker that was started again, before any client could come to it: it has finished what
-    was decided by then. `stable` and `plain`: the group's offsets with and without asking for
-    stable ones."""
+    """The restarted broker before any client could connect: it has completed the decided
+    transactions. `stable` and `plain`: the group's offsets with and without require_stable."""
 
     transactions: dict[str, Described]
     tails: dict[tuple[int, Place], tuple[int, int]]
@@ -36,10 +35,10 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """Of a broker at `point`. Logs: `before` anything was billed, at its death, and when all is
-    billed; `frames` and `events` are those since its death, `earlier` the frames until then;
-    `seconds` from its death until all was billed. `begun_anew` and `aborted_on_purpose` are the
-    workers' own words."""
+    """The death of a broker at `point`. Logs: `before` the portion, at the death, and when all is
+    billed. `frames` and `events` are those after the death, `earlier` the frames before it.
+    `seconds` from the death until all was billed. `begun_anew` and `aborted_on_purpose` come from
+    the workers' output."""
 
     point: str
     before: Logs
@@ -56,11 +55,11 @@ class Death:
 
     @property
     def written(self) -> Logs:
-        """Return what was written from the beginning of this portion until the death."""
+        """Return the batches written from the beginning of this portion until the death."""
         return self.at_death.since(self.before)
 
     def asked(self, api: ApiKey) -> int:
-        """Return how many requests of a kind the workers sent since."""
+        """Return the number of the workers' requests of a kind since the death."""
         return sum(
             frame.direction is Direction.REQUEST
             and frame.api is api
@@ -77,7 +76,7 @@ Producer = tuple[int, int]
 
 
 def _ends(frames: Sequence[Frame]) -> dict[Producer, ErrorCode]:
-    """By producer id and epoch."""
+    """Return the EndTxn results by producer id and epoch."""
     asked = _asked_to_end(frames)
     return {
         asked[frame.connection, frame.correlation_id]: ErrorCode(message(frame).error_code)
@@ -89,7 +88,7 @@ def _ends(frames: Sequence[Frame]) -> dict[Producer, ErrorCode]:
 
 
 def _asked_to_end(frames: Sequence[Frame]) -> dict[tuple[int, int], Producer]:
-    """The producer of each EndTxn, by its connection and correlation id."""
+    """Return the producer of each EndTxn, by its connection and correlation id."""
     found: dict[tuple[int, int], Producer] = {}
     for frame in frames:
         if frame.api is ApiKey.END_TXN and frame.direction is Direction.REQUEST:
@@ -139,8 +138,8 @@ def die(
 
 
 def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
-    """Wait until a producer that asked the dead coordinator for an end got a response from the next
-    one, or has begun anew and asks no more. `began` and `died` count frames."""
+    """Wait until a producer with an EndTxn at the dead coordinator got a response from the next
+    one, or has begun anew and sends no more EndTxn. `began` and `died` count frames."""
     asked = set(_asked_to_end(list(pipeline.proxy.frames)[began:died]).values())
 
     def answered() -> bool:
@@ -171,7 +170,8 @@ def _alone(pipeline: Pipeline, wire: Wire) -> Alone:
 
 
 def _at_rest(pipeline: Pipeline) -> Logs:
-    """The logs when the last COMPLETE is in them: purchases count as billed a moment before."""
+    """Return the logs once they have the last COMPLETE: purchases count as billed a moment
+    before."""
     found: list[Logs] = []
 
     def rests() -> bool:

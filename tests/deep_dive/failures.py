@@ -1,4 +1,4 @@
-"""The seven failures, as the article describes them, and the signs of each (deep dive,
+"""The seven failures, as the article describes them, and the evidence of each (deep dive,
 "Guarantees in failures scenarios")."""
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.harness.wire import Wire
 from tests.harness.writing import Identity, produce
 from tests.harness.writing import batch as new_batch
 
-# Where the broker dies: as the coordinator of a transaction, as the leader of a partition, as the
-# coordinator of a group. Transactions of the workers have markers in up to 12 partitions and the
-# group's.
+# The steps at which the broker dies: as the coordinator of a transaction, as the leader of a
+# partition, as the coordinator of a group. Transactions of the workers have markers in up to 12
+# partitions and the group's.
 COORDINATOR_STEPS: Final = (
     "before-add-partitions",
     "after-add-partitions",
@@ -49,8 +49,8 @@ GROUP_STEPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """`inflict` makes it happen while `portion` purchases are billed and says what the system did.
-    Raises AssertionError if that is not what has to be."""
+    """A failure. `inflict` causes it while `portion` purchases are billed, and returns what the
+    system did. Raises AssertionError for another outcome."""
 
     number: int
     title: str
@@ -62,7 +62,7 @@ class Failure:
 
 
 def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Once on the way to the broker, once on the way back."""
+    """Lose a Produce on its way to the broker, and the response to another one."""
     since = len(pipeline.proxy.frames)
     cut, lost = Cut(40), Drop()
     pipeline.proxy.on(ApiKey.PRODUCE, cut, client_id="billing-0")
@@ -106,7 +106,7 @@ def _count(things: Iterable[object], single: str, many: str) -> str:
 
 
 def kill_producer(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """SIGKILL when everything of a transaction is in the logs except its end."""
+    """Send SIGKILL when everything of a transaction except its end is in the logs."""
     ending = Drop(cut=False)
     pipeline.proxy.on(ApiKey.END_TXN, ending, client_id="billing-0")
     pipeline.feed(portion)
@@ -134,7 +134,8 @@ def kill_producer(pipeline: Pipeline, portion: int) -> Iterator[str]:
 
 
 def _open_transaction(pipeline: Pipeline) -> Step:
-    """Return the transaction of worker 0, on which the log and the coordinator agree."""
+    """Return the transaction of worker 0, which the log and the coordinator report in the same
+    way."""
     left = read_logs(pipeline.broker.data, GROUP).last()["billing-0"]
     with Wire(pipeline.broker.address) as wire:
         described = transactions(wire)["billing-0"]
@@ -178,7 +179,7 @@ def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | N
 
 
 def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """SIGSTOP in a transaction, a new instance, SIGCONT."""
+    """Send SIGSTOP in a transaction, start a new instance, send SIGCONT."""
     zombie = pipeline.workers[0]
     ending = Hold()
     pipeline.proxy.on(ApiKey.END_TXN, ending, client_id="billing-0")
@@ -215,7 +216,7 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
 
 
 def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> ErrorCode:
-    """Return the last one that this producer got from the frame `since` on."""
+    """Return the last response to EndTxn that this producer got from the frame `since` on."""
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, "billing-0")
     places = {
         (frame.connection, frame.correlation_id)
@@ -234,7 +235,7 @@ def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> Er
 
 
 def request_identity(pipeline: Pipeline, ending: Hold) -> Identity:
-    """Return the producer whose EndTxn is held."""
+    """Return the producer of the held EndTxn."""
     held = ending.wait()
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, held.client_id)
     request = next(message for frame, message in asked if frame is held)
@@ -245,7 +246,7 @@ def request_identity(pipeline: Pipeline, ending: Hold) -> Identity:
 
 
 def kill_consumer(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Killed between its effect outside of the log and the commit of its offset."""
+    """Kill a consumer between its effect outside of the log and the commit of its offset."""
     pipeline.feed(portion)
     pipeline.wait_until_billed()
     outside = Outside(pipeline)
@@ -268,7 +269,7 @@ def kill_consumer(pipeline: Pipeline, portion: int) -> Iterator[str]:
 def kill_broker_at(
     steps: tuple[str, ...], outcome: Callable[[Death], Iterator[str]]
 ) -> Callable[[Pipeline, int], Iterator[str]]:
-    """The broker kills itself at each of the steps, and starts on the same files."""
+    """Let the broker kill itself at each of the steps, and restart it on the same files."""
 
     def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
         for step in steps:

@@ -15,7 +15,7 @@ from oncelog_client import Consumer, Producer
 
 
 async def work(servers: str, name: str) -> None:
-    """Poll, send, wait for the broker, commit; for ever."""
+    """Poll, send, wait for the broker, commit; without an end."""
     consumer = Consumer(
         servers,
         client_id=name,

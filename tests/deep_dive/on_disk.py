@@ -1,6 +1,5 @@
-"""What is in the logs of a broker, read from its files by the tests themselves: batches of invoices
-and shipments, the coordinator's steps, markers and pending offsets. What it says of them is not
-asked."""
+"""The logs of a broker, read from its files by code of the tests: batches of invoices and
+shipments, the coordinator's steps, markers and pending offsets. The broker is not asked."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class Place(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What an idempotent producer's batch is known by."""
+    """The identity of an idempotent producer's batch."""
 
     place: Place
     producer_id: int
@@ -51,7 +50,8 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One record of a transaction coordinator's log. `started_ms` is that of its transaction."""
+    """One record of a transaction coordinator's log. `started_ms` is the start of its
+    transaction."""
 
     transactional_id: str
     state: TransactionState
@@ -62,17 +62,16 @@ class Step:
 
     @property
     def name(self) -> str:
-        """The state as the admin tools write it."""
+        """Return the state's name as admin tools show it."""
         return self.state.kafka_name
 
 
 @dataclass(slots=True)
 class Logs:
-    """At one moment. `steps`: of each transactional id, the oldest first; `data`: where each batch
-    begins, once for every time that it is there; `tails`: epoch and last sequence (-1 after a
-    marker) of a producer id in a place; `markers`: how many there are of it there; `pending`:
-    offsets whose transaction has no marker yet, by producer id and place; `committed`: those that
-    count."""
+    """The logs at one moment. `steps`: of each transactional id, oldest first. `data`: the offsets
+    of each batch, several for a duplicate. `tails`: epoch and last sequence (-1 after a marker) by
+    producer id and partition. `markers`: their number there. `pending`: offsets without a marker
+    yet, by producer id and partition. `committed`: committed offsets."""
 
     steps: dict[str, list[Step]] = field(default_factory=dict)
     data: dict[Batch, list[int]] = field(default_factory=dict)
@@ -86,7 +85,7 @@ class Logs:
         return {name: steps[-1] for name, steps in self.steps.items()}
 
     def since(self, earlier: Logs) -> Logs:
-        """What has been written after `earlier`; tails and offsets are those of now."""
+        """Return the logs after `earlier`; tails and offsets are the current ones."""
         return Logs(
             {
                 name: new
@@ -101,11 +100,11 @@ class Logs:
         )
 
     def count(self, *states: TransactionState) -> int:
-        """How many steps lead to one of these states."""
+        """Return the number of steps into one of these states."""
         return sum(step.state in states for steps in self.steps.values() for step in steps)
 
     def ends(self, *states: TransactionState) -> dict[str, Step]:
-        """The newest steps that are of these states, by transactional id."""
+        """Return the newest steps in these states, by transactional id."""
         return {name: step for name, step in self.last().items() if step.state in states}
 
     def markers_in(self, topic: str) -> int:
@@ -113,8 +112,8 @@ class Logs:
 
 
 def read_logs(data: Path, group: str) -> Logs:
-    """All that is in the files below `data`, of the offsets those of `group`; half a batch at the
-    end of a log is not there."""
+    """Read all logs below `data`, with the offsets of `group`. An incomplete batch at the end of a
+    log is skipped."""
     logs = Logs()
     for directory in sorted(path for path in data.iterdir() if path.is_dir()):
         topic, dash, number = directory.name.rpartition("-")

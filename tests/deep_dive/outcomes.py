@@ -1,6 +1,6 @@
-"""What the article says of a dead coordinator, leader, and coordinator of a group, held against
-what was seen of one (failures 5 to 7). Everything here raises AssertionError where that is another
-outcome, and yields what was seen, in lines, where it is the article's."""
+"""The article's outcomes for a dead coordinator, leader, and group coordinator, compared with the
+observations (failures 5 to 7). Each function raises AssertionError for another outcome, else it
+yields lines about the observations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.deep_dive.on_disk import DECIDED, ENDED, OFFSETS, OPEN, OUTPUTS, Logs
 from tests.deep_dive.produced import acknowledged
 
 PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
-# What the dead broker's files have to say for each step: what it wrote in this portion, and all.
+# Required contents of the dead broker's files for each step: those written in this portion, and
+# all.
 LANDED: Final[Mapping[str, Callable[[Logs, Logs], object]]] = {
     "before-add-partitions": lambda new, whole: not new.count(OPEN),
     "after-add-partitions": lambda new, whole: new.count(OPEN) == 1 and whole.ends(OPEN),
@@ -60,8 +61,8 @@ def landed(death: Death) -> Iterator[str]:
 
 
 def coordinator(death: Death) -> Iterator[str]:
-    """ "No need to abort": the coordinator that came back, and no other client, completes what was
-    decided, as it was decided. What was open is open, and its own producer ends it."""
+    """ "No need to abort": the restarted coordinator, and no client, completes what was decided,
+    with the decided result. An open transaction stays open, and its own producer ends it."""
     yield from landed(death)
     said: list[str] = []
     for name, step in sorted(death.at_death.last().items()):
@@ -86,12 +87,12 @@ def coordinator(death: Death) -> Iterator[str]:
 
 
 def as_described(step: Step) -> tuple[object, ...]:
-    """What its coordinator has to say of a transaction after this step."""
+    """Return the coordinator's expected description of a transaction after this step."""
     return step.name, step.producer_id, step.producer_epoch, step.started_ms, step.places
 
 
 def _completed(death: Death, step: Step) -> str:
-    """Of a decision that was in the dead coordinator's log."""
+    """Check the completion of a decision in the dead coordinator's log."""
     name, decision = step.transactional_id, step.name
     wanted = step.name.replace("Prepare", "Complete")
     now = death.alone.logs.last()[name]
@@ -111,8 +112,8 @@ def _completed(death: Death, step: Step) -> str:
 
 
 def _assert_answered(death: Death, steps: list[Step]) -> None:
-    """A producer hears that it is done: where it got no answer to its EndTxn it asks again. Its
-    epoch is the one before the step's: each transaction ends with a newer one."""
+    """Check that a producer gets its result: without a response it repeats its EndTxn. Its epoch is
+    one below the step's, because each transaction ends with a newer epoch."""
     codes = death.ends()
     found_codes = [codes.get((step.producer_id, step.producer_epoch - 1)) for step in steps]
     assert ErrorCode.NONE in found_codes, f"no producer learned how {steps} ended: {codes}"
@@ -122,8 +123,8 @@ def _assert_answered(death: Death, steps: list[Step]) -> None:
 
 
 def leader(death: Death) -> Iterator[str]:
-    """The partitions know from their logs what they have: a batch that comes again is answered with
-    its offset, the others are appended."""
+    """The partitions know their batches from their logs: a repeated batch gets its first offset,
+    others are appended."""
     yield from landed(death)
     torn = death.events.of("log recovered")
     if death.point.startswith("torn"):
@@ -154,7 +155,7 @@ def leader(death: Death) -> Iterator[str]:
 
 
 def group_coordinator(death: Death) -> Iterator[str]:
-    """Offsets of an open transaction are pending again, those of a decided one count."""
+    """Offsets of an open transaction are pending again; those of a decided one are committed."""
     yield from landed(death)
     open_ids = {step.producer_id for step in death.at_death.ends(OPEN).values()}
     found: Counter[str] = Counter()
@@ -199,7 +200,8 @@ def went_on(death: Death) -> Iterator[str]:
     assert aborts == death.aborted_on_purpose, (
         f"{aborts} transactions were aborted, {death.aborted_on_purpose} of them on purpose"
     )
-    # One that comes back writes all markers of what it finds decided: some are there twice.
+    # A restarted coordinator writes all markers of decided transactions again: some are there
+    # twice.
     for decided in (
         step for steps in new.steps.values() for step in steps if step.state in DECIDED
     ):
@@ -216,8 +218,8 @@ def went_on(death: Death) -> Iterator[str]:
 
 
 def _end_of(death: Death, name: str, step: Step) -> str:
-    """How the transaction ended that was open at the death: the same one, by its producer id and
-    its beginning."""
+    """Return the end of the transaction that was open at the death, identified by its producer id
+    and its beginning."""
     later = [
         reached
         for reached in death.after.steps[name][len(death.at_death.steps[name]) :]

@@ -1,4 +1,4 @@
-"""What a consumer of the shipments does outside the log: it sends parcels, here lines of a file."""
+"""The effects of a shipments consumer outside the log: it sends parcels, here lines of a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = "parcels"
 
 
 class Outside:
-    """The world, and the process that changes it."""
+    """The outside world, and the process that changes it."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -25,11 +25,11 @@ class Outside:
         self._file.touch()
 
     def calls(self) -> int:
-        """How many parcels were sent."""
+        """Return the number of sent parcels."""
         return len(self._lines())
 
     def run_killed_before_its_commit(self) -> set[str]:
-        """What a process had sent that was killed before it could commit."""
+        """Kill a process before its commit. Return the parcels that it had sent."""
         committing = Drop(cut=False)
         self._pipeline.proxy.on(ApiKey.OFFSET_COMMIT, committing, client_id=GROUP)
         with self._start() as process:
@@ -38,7 +38,7 @@ class Outside:
         return set(self._lines())
 
     def run_to_the_end(self) -> set[str]:
-        """What the next process sends."""
+        """Run the next process. Return the parcels that it sends."""
         before = self.calls()
         with self._start() as process:
             self._pipeline.wait(lambda: self._is_done(before), "all parcels are sent")
@@ -50,7 +50,7 @@ class Outside:
         return len(set(self._lines()[before:])) == len(self._pipeline.fed)
 
     def _lines(self) -> list[str]:
-        # The last one may be half written.
+        # The last line may be incomplete.
         return self._file.read_text().split("\n")[:-1]
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -59,7 +59,7 @@ class Outside:
 
 
 async def send_parcels(address: str, file: Path) -> None:
-    """Poll, do, commit; for ever."""
+    """Poll, send, commit; without an end."""
     consumer = Consumer(
         address,
         client_id=GROUP,

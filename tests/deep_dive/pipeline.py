@@ -33,7 +33,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
 }
 
-# What a transaction begins with, with or without asking its coordinator first.
+# The first requests of a transaction, with or without a request to its coordinator before.
 WRITES = (
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.PRODUCE,
@@ -43,7 +43,7 @@ WRITES = (
 
 
 class Pipeline:
-    """Purchases are fed in portions; `fed` are those the workers have to bill."""
+    """Purchases are fed in portions; `fed` are those that the workers have to bill."""
 
     def __init__(self, directory: Path, worker_count: int = 2, module: str = WORKER) -> None:
         self.proxy = Proxy()
@@ -58,28 +58,29 @@ class Pipeline:
         self._source = purchases()
 
     def worker(self, number: int) -> Worker:
-        """A worker that is not started yet."""
+        """Return a worker that is not started yet."""
         return Worker(self._module, self.proxy.address, number)
 
     # --- work
 
     def feed(self, count: int) -> None:
-        """The next `count` purchases of the data set."""
+        """Feed the next `count` purchases of the data set."""
         portion = list(islice(self._source, count))
         assert len(portion) == count, "the data set is used up"
         asyncio.run(_feed(self.proxy.address, portion))
         self.fed += portion
 
     def wait_until_billed(self) -> None:
-        """Until the group has committed all that was fed."""
+        """Wait until the group has committed all fed purchases."""
         self.wait(lambda: self.billed() == len(self.fed), "all purchases are billed")
 
     def billed(self) -> int:
-        """How many purchases the group has committed; -1 while the broker is away."""
+        """Return the number of purchases that the group has committed; -1 while the broker is
+        down."""
         return asyncio.run(_billed(self.proxy.address))
 
     def audit(self) -> Audit:
-        """Invoices and shipments against what was fed."""
+        """Compare invoices and shipments with the fed purchases."""
         return asyncio.run(audit(self.proxy.address, self.fed))
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
@@ -90,12 +91,12 @@ class Pipeline:
                 raise TimeoutError(f"not within {DEADLINE_S:.0f} s: {what}")
             time.sleep(0.05)
 
-    # --- what was said on the wire
+    # --- frames in the proxy
 
     def said(
         self, direction: Direction, api: ApiKey, client_id: str, since: int = 0
     ) -> list[tuple[Frame, Any]]:
-        """The messages of a client, or to it, that the proxy saw from the frame `since` on."""
+        """Return the messages from and to a client that the proxy saw from the frame `since` on."""
         found: Sequence[Frame] = list(self.proxy.frames)[since:]
         wanted = (direction, api, client_id)
         return [
@@ -105,16 +106,15 @@ class Pipeline:
         ]
 
     def names(self) -> dict[bytes, str]:
-        """The topics by their ids."""
+        """Return the topics' names by their ids."""
         with Wire(self.broker.address) as wire:
             return {topic_id(wire, topic): topic for topic in (PURCHASES, INVOICES, SHIPMENTS)}
 
     # --- the broker
 
     def die_at(self, point: str, portion: int) -> None:
-        """The broker dies at this fail point, in what the workers do with the next `portion`: they
-        begin to write when all of it has been fed. Clients find no broker until
-        `let_clients_in`."""
+        """Let the broker die at this fail point during the workers' next `portion`. They begin to
+        write once all of it is fed. Clients find no broker until `let_clients_in`."""
         self._is_writing = False
         self.feed(portion)
         self.broker.stop()
@@ -130,14 +130,14 @@ class Pipeline:
         self.proxy.target = self.broker.address
 
     def _lost(self, frame: Frame) -> Fate | None:
-        """What becomes of a frame while the workers may not write."""
+        """Return the fate of a frame while the workers must not write."""
         is_write = frame.direction is Direction.REQUEST and frame.api in WRITES
         if is_write and frame.client_id.startswith(GROUP) and not self._is_writing:
             return Drop(cut=False)
         return None
 
     def counted(self, word: str) -> int:
-        """How often the workers have said it."""
+        """Count a message in the workers' output."""
         return sum(worker.counts[word] for worker in self.workers)
 
     def start_broker(self) -> None:

@@ -1,4 +1,5 @@
-"""Which batches producers sent through the proxy, and where the broker said that they are."""
+"""The batches that producers sent through the proxy, and their offsets in the broker's
+responses."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ Names = Mapping[bytes, str]
 
 
 def acknowledged(frames: Iterable[Frame], names: Names) -> Iterator[tuple[Frame, Batch, int]]:
-    """Every batch that was answered without an error: the answer, what a broker knows the batch by,
-    and the offset that it says it has. `names` are topics by id."""
+    """Return every successful batch: the response, the batch's identity, and its offset. `names`
+    are topics by id."""
     requests: dict[tuple[int, int], Frame] = {}
     for frame in frames:
         if frame.api is not ApiKey.PRODUCE:

@@ -1,5 +1,6 @@
-"""Each failure of the article with real processes: what the system does, and an audit without
-duplicates or losses. The same failures by hand, and on Apache Kafka: tests/conformance."""
+"""Each failure of the article with real processes: the system's behavior, and an audit without
+duplicates or losses. tests/conformance has the same failures as raw requests, also on Apache
+Kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ PORTION = 1_000
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: str(failure.number))
 def test_failures_1_to_7_exactly_once(tmp_path: Path, failure: Failure) -> None:
-    """As the article states it; failure 4 doubles what is done outside the log, and only that."""
+    """The article's outcomes hold; failure 4 doubles only the effects outside the log."""
     with Pipeline(tmp_path) as pipeline:
         assert list(failure.inflict(pipeline, PORTION))
         pipeline.wait_until_billed()
@@ -32,13 +33,14 @@ def test_failures_1_to_7_exactly_once(tmp_path: Path, failure: Failure) -> None:
 
 
 def begin_all_anew(pipeline: Pipeline) -> None:
-    """New instances of all workers: they abort what the old ones left, and do it again."""
+    """Start new instances of all workers: they abort open transactions of the old ones, and repeat
+    the work."""
     for worker in pipeline.workers:
         worker.kill()
         worker.start()
 
 
-# What is said of it where that is another outcome than the article's.
+# The message for another outcome than the article's.
 OTHERWISE = r"aborted|began anew|went on as|not come again"
 
 
@@ -50,7 +52,7 @@ OTHERWISE = r"aborted|began anew|went on as|not come again"
 def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
     tmp_path: Path, point: str, outcome: Callable[[Death], Iterator[str]]
 ) -> None:
-    """Everything is billed once then too: only what happened on the way tells it apart."""
+    """Everything is billed once then, too: only the way to it differs."""
     with Pipeline(tmp_path) as pipeline:
         death = die(pipeline, point, PORTION, begin_all_anew)
         assert pipeline.audit().passed
@@ -61,7 +63,7 @@ def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
 def test_a_demo_in_which_a_failure_ends_otherwise_is_red(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same of failure 5: `make demo-failures` says so, and goes on to the next one."""
+    """The same for failure 5: `make demo-failures` reports it, and continues with the next one."""
 
     def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
         yield from coordinator(die(pipeline, "before-prepare", portion, begin_all_anew))
@@ -86,8 +88,8 @@ def test_first_list_1_a_lost_produce_is_no_duplicate(tmp_path: Path) -> None:
 
 
 def test_first_list_2_a_restarted_producer_does_duplicate(tmp_path: Path) -> None:
-    """The article: "We have a duplicate". A new producer id knows nothing of what the old one had
-    written when it died before its offsets were committed. Nothing is lost."""
+    """The article: "We have a duplicate". A new producer id does not know what the old one had
+    written before it died without a commit of its offsets. Nothing is lost."""
     with Pipeline(tmp_path, 1, IDEMPOTENT) as pipeline:
         committing = Drop(cut=False)
         pipeline.proxy.on(ApiKey.OFFSET_COMMIT, committing, client_id="billing-0")
@@ -103,7 +105,7 @@ def test_first_list_2_a_restarted_producer_does_duplicate(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("point", ["before-data:3", "after-data:3", "answer-produce:2"])
 def test_first_list_3_a_restarted_broker_is_no_duplicate(tmp_path: Path, point: str) -> None:
-    """Sequences are in the log: the broker that comes back knows them."""
+    """Sequences are in the log, so a restarted broker knows them."""
     with Pipeline(tmp_path, 1, IDEMPOTENT) as pipeline:
         pipeline.die_at(point, PORTION)
         pipeline.start_broker()

@@ -1,4 +1,4 @@
-"""The job that the README points to, run as its reader would."""
+"""The job in the README, run as a reader would."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEADLINE_S = 170.0
 
 @pytest.mark.parametrize("client", ["oncelog", "confluent"])
 def test_every_purchase_is_billed_once_over_kills(client: str) -> None:
-    """It ends with status 0 only if nothing is duplicated, lost or wrong."""
+    """The exit status is 0 only if nothing is duplicated, lost or wrong."""
     ended = subprocess.run(
         [sys.executable, "-m", "examples.purchases", "--client", client],
         cwd=ROOT,

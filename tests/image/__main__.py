@@ -56,7 +56,7 @@ class ImageTest:
         condition: Callable[[], bool],
         timeout_s: float = START_TIMEOUT_S,
     ) -> None:
-        """Poll the condition; exits when time is up."""
+        """Poll the condition. Ends the program at the timeout."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
@@ -74,7 +74,8 @@ class ImageTest:
         return self.inspect(READER, "{{.State.Status}}") == "exited"
 
     def healthy(self) -> bool:
-        """What the image's own health check says, run by hand: podman has no timers here."""
+        """Run the image's own health check by hand, because podman has no timers here. Return its
+        status."""
         done = self.engine.run("podman", "healthcheck", "run", BROKER, check=False)
         return done.returncode == 0
 
@@ -119,7 +120,7 @@ class ImageTest:
 
 
 def compare(expected: list[str], found: list[str]) -> None:
-    """Each committed record exactly once, in order; exits otherwise."""
+    """Check that each committed record is there once, in order. Ends the program otherwise."""
     if expected != found:
         raise SystemExit(
             f"image-test: {len(expected)} records committed, {len(found)} read, "

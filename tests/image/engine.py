@@ -1,7 +1,8 @@
-"""podman and buildah as a Docker engine of their own, apart from whatever the machine's own holds.
+"""podman and buildah in place of a Docker engine, separate from any other containers of the
+machine.
 
-Storage, settings and the base image live under ~/.cache/oncelog/containers. The base image is made
-from Debian's packages, so that no registry of images is needed.
+Storage, settings and the base image are below ~/.cache/oncelog/containers. The base image is made
+from Debian's packages, so that no image registry is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "oncelog" / "containers"
 BASE_IMAGE = "localhost/python:3.11-slim-bookworm"
 
-# command -> the Debian package that brings it
+# command -> the Debian package with it
 TOOLS = {
     "buildah": "buildah",
     "podman": "podman",
@@ -30,16 +31,16 @@ NETWORK_TOOLS = {  # not on PATH: podman's own helpers
     "netavark": Path("/usr/lib/podman/netavark"),
     "aardvark-dns": Path("/usr/lib/podman/aardvark-dns"),
 }
-# How the machine's own pip finds its packages, which a build has to do alike.
+# The settings with which the machine's pip finds packages; a build needs the same.
 PIP_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT")
 
 
 class Unavailable(Exception):
-    """What is missing on this machine, and the command that brings it."""
+    """A program is missing on this machine; the message has the command that installs it."""
 
 
 def ensure_tools() -> None:
-    """Install what is missing with apt-get where we may; raises Unavailable where we may not."""
+    """Install missing programs with apt-get, as root. Raises Unavailable for any other user."""
     search = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
     missing = [package for tool, package in TOOLS.items() if not shutil.which(tool, path=search)]
     missing += [package for package, path in NETWORK_TOOLS.items() if not path.exists()]
@@ -75,7 +76,7 @@ class Engine:
         self.driver = "overlay"
         self._write_settings()
         if self.run("podman", "info", check=False).returncode != 0:
-            self.driver = "vfs"  # a file system on which overlays cannot stand: copies, slower
+            self.driver = "vfs"  # for a file system without overlays: copies, which are slower
             self._write_settings()
 
     def _write_settings(self) -> None:
@@ -104,7 +105,7 @@ graphroot = "{CACHE}/{self.driver}/graph"
         )
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run to the end; what it printed is shown when it fails and `check` is set."""
+        """Run a program to its end. If it fails and `check` is set, show its output."""
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         if check and done.returncode != 0:
             sys.stderr.write(done.stdout + done.stderr)
@@ -112,7 +113,7 @@ graphroot = "{CACHE}/{self.driver}/graph"
         return done
 
     def ensure_base_image(self) -> None:
-        """The official image's stand-in: Debian bookworm with its Python 3.11."""
+        """Make a replacement for the official base image: Debian bookworm with its Python 3.11."""
         if self.run("podman", "image", "exists", BASE_IMAGE, check=False).returncode == 0:
             return
         say("making the base image from Debian's packages, once")

@@ -1,4 +1,4 @@
-"""Transactions written and read through a client people know, from outside the container."""
+"""Transactions written and read by a well-known client, from outside the container."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_transactions(address: str, topic: str) -> list[str]:
 
 
 def read_committed(address: str, topic: str) -> list[str]:
-    """All committed values of partition 0 up to its last stable offset."""
+    """Return all committed values of partition 0 up to its last stable offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": address,

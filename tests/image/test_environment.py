@@ -1,4 +1,4 @@
-"""Compose files written for Apache Kafka's image: only the image's name has to change."""
+"""Compose files for Apache Kafka's image work after a change of the image's name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oncelog_server.settings.listeners import Endpoint, advertised_endpoints, li
 
 BASE = Path(__file__).resolve().parent.parent.parent / "docker/server.properties"
 
-# Of Kafka's own documentation: one node, broker and controller.
+# From Kafka's own documentation: one node, broker and controller.
 KAFKA_DOCUMENTATION = {
     "KAFKA_NODE_ID": "1",
     "KAFKA_PROCESS_ROLES": "broker,controller",

@@ -1,4 +1,4 @@
-"""What linters can tell of the image and the compose file where no container can be run."""
+"""Checks of the image and the compose file by linters, without a container."""
 
 from __future__ import annotations
 

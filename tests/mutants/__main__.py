@@ -33,7 +33,7 @@ def main(only: str, tests: str, jobs: int) -> None:
 
 
 def run(mutants: list[Mutant], copies: Queue[Path], jobs: int, *, wider: Sequence[str]) -> int:
-    """Prints a row as soon as it is known; 1 if any mutant lives."""
+    """Run the mutants, and print a row for each. Return 1 if any mutant survives."""
     lists = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
     root = copies.get()
     failure = first_failure(root, lists, sound=True)

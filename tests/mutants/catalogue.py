@@ -1,6 +1,6 @@
-"""The named mutants that one broker can have, and those of situations and of the Spark sink.
+"""The named mutants for one broker, for situations, and for the Spark sink.
 
-M29 (DENY loses to ALLOW) needs access rules and comes with the issue that brings those.
+M29 (DENY loses to ALLOW) needs access rules, which do not exist yet.
 """
 
 from __future__ import annotations

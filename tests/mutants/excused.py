@@ -1,4 +1,5 @@
-"""Generic mutants that no test can find, as they do what the code does, and why that is so."""
+"""Generated mutants that no test can find because they behave as the code does, each with the
+reason."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from tests.mutants.mutant import Mutant
 
 
 class Excused(NamedTuple):
-    """`was` and `becomes`: the lines that differ, put together with one space between words."""
+    """`was` and `becomes`: the differing lines, joined by single spaces."""
 
     file: str
     was: str
@@ -43,7 +44,7 @@ EXCUSED: Final = (
 
 
 def difference(mutant: Mutant) -> tuple[str, str]:
-    """The lines as they were and as they are, as in Excused."""
+    """Return the lines before and after, in the form of Excused."""
     lines = diff_of(mutant)
     was, becomes = (
         " ".join(" ".join(line[1:] for line in lines if line.startswith(sign)).split())
@@ -53,7 +54,7 @@ def difference(mutant: Mutant) -> tuple[str, str]:
 
 
 def excuse_for(mutant: Mutant) -> str | None:
-    """Why it is none; None where it is one."""
+    """Return why a mutant is excused; None if it is not."""
     was, becomes = difference(mutant)
     found = (excuse.why for excuse in EXCUSED if excuse[:3] == (mutant.file, was, becomes))
     return next(found, None)

@@ -1,8 +1,8 @@
-"""Defects made by rule: every condition, comparison, return, constant and dropped statement of a
-source, one at a time.
+"""Defects by rule: every condition, comparison, return, constant and dropped statement of a source,
+one at a time.
 
-What stands in annotations, decorators, options of classes and texts is left alone: it decides
-nothing, or how quickly. So is what only a type checker or a program's start reads.
+Annotations, decorators, options of classes and texts are left alone, because they decide nothing,
+or only speed. So is code that only a type checker or a program's start runs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _NEXT_TO: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
 }  # fmt: skip
 _EXTREMES: Final = {"min": "max", "max": "min"}
-# By what a function says that it returns; None for all others.
+# By the annotated return type; None for all others.
 _CONSTANTS: Final = {"bool": ("True", "False"), "int": ("0",), "str": ('""',)}
 _DROPPED: Final = ast.Continue | ast.Break | ast.Raise | ast.AugAssign | ast.Delete
 _LEFT_ALONE: Final = {"annotation", "returns", "decorator_list"}
-# Conditions that are false wherever a test imports a module.
+# Conditions that are false whenever a test imports a module.
 _NEVER: Final = {"TYPE_CHECKING", "__name__ == '__main__'"}
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -42,7 +42,8 @@ class Edit(NamedTuple):
 
 
 def mutants_of(file: str, source: str, tests: tuple[str, ...] = ()) -> list[Mutant]:
-    """All of one file, no two alike, in the order of its lines. They are named `file:line`."""
+    """Return all mutants of a file, each once, in the order of its lines. They are named
+    `file:line`."""
     found: dict[str, Mutant] = {}
     for edit in sorted(_edits(ast.parse(source), None), key=lambda edit: edit.node.lineno):
         mutated = _spliced(source, edit)
@@ -53,13 +54,13 @@ def mutants_of(file: str, source: str, tests: tuple[str, ...] = ()) -> list[Muta
 
 
 def diff_of(mutant: Mutant) -> list[str]:
-    """The lines that differ, those of the source with `-` and those of the mutant with `+`."""
+    """Return the differing lines: the source's with `-` and the mutant's with `+`."""
     lines = difflib.unified_diff(mutant.old.splitlines(), mutant.new.splitlines(), n=0, lineterm="")
     return [line for line in list(lines)[2:] if not line.startswith("@@")]
 
 
 def _spliced(source: str, edit: Edit) -> str:
-    """Columns of a syntax tree are in bytes of UTF-8."""
+    """Replace a part of the source. Columns of a syntax tree are in bytes of UTF-8."""
     lines = source.encode().splitlines(keepends=True)
     node = edit.node
     assert node.end_lineno is not None
@@ -70,7 +71,7 @@ def _spliced(source: str, edit: Edit) -> str:
 
 
 def _edits(node: ast.AST, function: _Function | None) -> Iterator[Edit]:
-    """Of `node` and all within, which is in `function`."""
+    """Yield the edits of `node` and everything within it; it is in `function`."""
     if isinstance(node, ast.JoinedStr | ast.Assert):
         return
     if isinstance(node, ast.If) and ast.unparse(node.test) in _NEVER:
@@ -145,7 +146,7 @@ def _of_statement(node: ast.AST, function: _Function | None) -> Iterator[Edit]:
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         yield Edit("call dropped", node, "pass")
     elif isinstance(node, ast.Assign):
-        # Without one of its first values an object is of no use: too easily found.
+        # Without one of its initial values an object is unusable: too easily found.
         first = function is None or function.name == "__init__"
         stored = all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
         if stored and not first:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 
 class StalePatch(Exception):
-    """The text that the patch replaces is not in its file, or not once."""
+    """The text that the patch replaces is missing in its file, or is there more than once."""
 
 
 class Mutant(NamedTuple):
-    """`old` must be in `file` exactly once. `tests`: where it is expected to be found, quickest
+    """`old` must be in `file` exactly once. `tests`: the tests that should find it, fastest
     first."""
 
     name: str
@@ -22,7 +22,7 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
     def mutated(self, root: Path) -> str:
-        """The file's text with the defect. Raises StalePatch."""
+        """Return the file's text with the defect. Raises StalePatch."""
         text = (root / self.file).read_text(encoding="utf-8")
         count = text.count(self.old)
         if count != 1:

@@ -1,7 +1,7 @@
-"""`make mutate`: defects made by rule in the cores, drawn by a seed, and the tests that find them.
+"""`make mutate`: defects by rule in the cores, drawn by a seed, and the tests that find them.
 
-Each is tried against the tests of its own folder, and where those all pass against wider ones, up
-to the first that fails. One that does not come to an end, or takes all memory, is found by that.
+Each is tried against the tests of its own folder. If all of those pass, it is tried against wider
+ones, up to the first failure. An endless run, or one that takes all memory, counts as found.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.trial import copy_sources, first_failure, killer
 
 SERVER: Final = "server/oncelog_server"
-# Where the modules of a core are: by the first part of its name, else in the server.
+# The folder of a core's modules, by the first part of its name; otherwise the server.
 _FOLDERS: Final = {"protocol": "protocol/oncelog_protocol", "client": "client/oncelog_client"}
 REQUIRED: Final = 0.95
 _MEMORY: Final = 4 * 2**30
 _SWARM: Final = "tests/simulation/test_swarm.py::test_nothing_is_lost_torn_or_doubled"
 _ALL_OF_IT: Final = ("tests/exploration", f"{_SWARM}[0]", f"{_SWARM}[10]")
-# What uses most of the server's modules, and what uses a client's against a broker.
+# Tests that use most of the server's modules, and those that use a client's against a broker.
 _USERS: Final = ("tests/server/handlers", "tests/server/test_replica_manager.py")
 _CLIENTS: Final = (
     "tests/client/test_against_broker.py",
@@ -41,7 +41,7 @@ _CLIENTS: Final = (
 
 
 class Core(NamedTuple):
-    """The tests that are about a core's modules, and those that use it."""
+    """The tests about a core's modules, and those that use it."""
 
     near: tuple[str, ...]
     wider: tuple[str, ...]
@@ -128,7 +128,8 @@ def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
 
 
 def mutants_in(root: Path, module: str) -> list[Mutant]:
-    """Of all files of a core, or of one: `partition`, `partition/waiting.py`, `client/core`."""
+    """Return the mutants of all files of a core, or of one: `partition`, `partition/waiting.py`,
+    `client/core`."""
     path = root / source_of(module)
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     found: list[Mutant] = []
@@ -151,8 +152,8 @@ def core_of(file: str) -> Core:
 
 
 def near_tests(root: Path, core: Core, stem: str) -> tuple[str, ...]:
-    """The files of the core's own tests, the slow ones last; before them any that are named after
-    the module."""
+    """Return the files of the core's own tests, slow ones last; first any that are named after the
+    module."""
     files = [file for folder in core.near for file in (root / folder).rglob("test_*.py")]
     files += [file for folder in core.wider for file in (root / folder).rglob(f"test_{stem}.py")]
     files.sort(key=lambda file: (stem not in file.stem, "properties" in file.stem, file.stem))
@@ -169,7 +170,7 @@ def wider_tests(mutant: Mutant) -> tuple[str, ...]:
 
 
 def all_tests(mutants: Sequence[Mutant]) -> list[str]:
-    """All that any of them may be tried against."""
+    """Return all tests that any of these mutants may be tried against."""
     lists = {tuple(sorted(mutant.tests)) for mutant in mutants} | {
         wider_tests(mutant) for mutant in mutants
     }
@@ -179,8 +180,8 @@ def all_tests(mutants: Sequence[Mutant]) -> list[str]:
 def run(
     copies: Sequence[Path], mutants: Sequence[Mutant], *, wider: Sequence[str] | None = None
 ) -> int:
-    """Prints a row as soon as it is known; 1 if too few are found. `wider`: tried instead of the
-    core's own."""
+    """Run the mutants, and print a row for each. Return 1 if too few are found. `wider`: used
+    instead of the core's own."""
     free: Queue[Path] = Queue()
     for root in copies:
         free.put(root)

@@ -1,4 +1,4 @@
-"""Named defects that show only in a situation that a test builds: an age, an order, a pause."""
+"""Named defects that only a special situation shows: an age, an order, a pause."""
 
 from __future__ import annotations
 

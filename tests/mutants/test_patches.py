@@ -1,4 +1,4 @@
-"""The catalogue fits the code: a defect that can no longer be put in would prove nothing."""
+"""The catalogue fits the code: a patch that cannot be applied any more would prove nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the suite against a copy of the sources that has one defect."""
+"""Runs the suite against a copy of the sources with one defect."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.mutants.mutant import Mutant
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SOURCES: Final = ("protocol", "server", "client", "tests", "pyproject.toml")
-# What is run against a defect that its own list did not find: all that needs no other program.
+# Wider tests for a defect that its own tests did not find: all tests without another program.
 WIDER: Final = ("tests/protocol", "tests/server", "tests/simulation")
-# Names of parameters may have blanks in them.
+# Names of parameters may contain spaces.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 _LIMIT_S: Final = 600
 
 
 def copy_sources(target: Path) -> Path:
-    """The sources, without what was built or recorded."""
+    """Copy the sources, without built or recorded files."""
     for name in SOURCES:
         source = ROOT / name
         if source.is_dir():
@@ -38,8 +38,8 @@ def copy_sources(target: Path) -> Path:
 def first_failure(
     root: Path, tests: Sequence[str], passing_over: Sequence[str] = (), *, sound: bool = False
 ) -> str | None:
-    """The first test that fails in the sources at `root`; None if all pass. Raises RuntimeError
-    where nothing could be run. What is compiled of `sound` sources is kept for later runs."""
+    """Return the first test that fails in the sources at `root`; None if all pass. Raises
+    RuntimeError if no test could be run. Byte code of `sound` sources is kept for later runs."""
     paths = [str(root / package) for package in ("protocol", "server", "client")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
     environment["PYTHONDONTWRITEBYTECODE"] = "" if sound else "1"
@@ -61,7 +61,7 @@ def first_failure(
 
 @contextmanager
 def defective(root: Path, mutant: Mutant) -> Iterator[None]:
-    """The sources at `root` have the defect meanwhile."""
+    """Put the defect into the sources at `root` during the block."""
     path = root / mutant.file
     sound = path.read_text(encoding="utf-8")
     path.write_text(mutant.mutated(root), encoding="utf-8")
@@ -72,7 +72,8 @@ def defective(root: Path, mutant: Mutant) -> Iterator[None]:
 
 
 def killer(root: Path, mutant: Mutant, *, wider: Sequence[str] = WIDER) -> str | None:
-    """The test that finds the defect, and passes without it; `root` is as before afterwards."""
+    """Return the test that finds the defect, and passes without it. Afterwards `root` is
+    unchanged."""
     with defective(root, mutant):
         found = first_failure(root, mutant.tests)
     if found is not None or not wider:
@@ -83,4 +84,4 @@ def killer(root: Path, mutant: Mutant, *, wider: Sequence[str] = WIDER) -> str |
             found = first_failure(root, wider, broken)
         if found is None or "::" not in found or first_failure(root, [found]) is None:
             return found
-        broken.append(found)  # it fails anyhow
+        broken.append(found)  # it fails without the defect, too

@@ -155,7 +155,7 @@ class Tagged(Construct):
 
 
 class Message(Adapter):
-    """An instance of the message's class instead of construct's container."""
+    """Converts construct's container to an instance of the message's class."""
 
     def __init__(self, schema: Schema, version: int, inner: Any) -> None:
         super().__init__(inner)
@@ -172,20 +172,22 @@ class Message(Adapter):
 
 
 def construct_of(cls: type, version: int) -> Construct:
-    """The construct of a message in one version; it parses to, and builds from, the class."""
+    """Return the construct of a message in one version; it parses to, and builds from, the
+    class."""
     schema = schema_of(cls)
     return _message(schema, version, version >= schema.flexible_since)
 
 
 def default_of(field: Field) -> Any:
-    """A new default value of a field."""
+    """Return a new default value of a field."""
     if field.default is not Default:
         return field.default
     return field.type.of() if isinstance(field.type, Nested) else []
 
 
 def is_default(field: Field, value: Any) -> bool:
-    """Whether a tagged field need not be written. An absent struct is as one all default."""
+    """Return True if a tagged field need not be written. An absent struct equals one with all
+    defaults."""
     if isinstance(field.type, Nested):
         return value is None or bool(value == field.type.of())
     return bool(value == default_of(field))

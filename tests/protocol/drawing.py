@@ -1,4 +1,4 @@
-"""Messages to test with: drawn by hypothesis, or one full sample per message and version."""
+"""Messages for tests: drawn by hypothesis, or one full sample per message and version."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "records": st.binary(max_size=200),
 }
 
-# The independent library turns these into its own types, which hold less than the wire does.
+# The independent library converts these to its own types, which have a smaller range than the wire.
 ERROR_CODES = st.sampled_from([int(code) for code in ErrorCode if code <= 133])
 TIMES_MS = st.integers(0, 1 << 41) | st.just(-1)
 
 
 def all_cases() -> Iterator[Case]:
-    """Every message in every version of its table."""
+    """Return every message in every version of its table."""
     for api in APIS.values():
         for cls in (api.request, api.response):
             for version in schema_of(cls).versions:
@@ -58,7 +58,7 @@ _drawn: dict[Case, st.SearchStrategy[Any]] = {}
 
 
 def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
-    """Any message of this version: fields that are not on the wire have their default."""
+    """Draw any message of this version; fields that are not on the wire have their default."""
     if (cls, version) not in _drawn:
         fields = [field for field in schema_of(cls).fields if field.present(version)]
         values = {field.name: _values(field, version) for field in fields}
@@ -91,7 +91,7 @@ def _of_type(kind: FieldType | type, name: str, version: int) -> st.SearchStrate
 
 
 def sample(cls: type[Any], version: int, elements: int = 1) -> Any:
-    """A message with nothing left out: every array filled, every tagged field there."""
+    """Return a message with every array filled and every tagged field present."""
     fields = [field for field in schema_of(cls).fields if field.present(version)]
     return cls(**{field.name: _sample_of(field.type, version, elements) for field in fields})
 

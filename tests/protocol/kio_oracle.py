@@ -21,7 +21,7 @@ from oncelog_protocol.types import uuid as uuid_type
 
 
 def kio_class(cls: type[Any], version: int) -> Any:
-    """kio's class for one of our messages, or None where kio does not have the version."""
+    """Return kio's class for one of our messages, or None if kio does not have the version."""
     api = next(api for api in APIS.values() if cls in (api.request, api.response))
     try:
         if cls is api.request:
@@ -34,15 +34,15 @@ def kio_class(cls: type[Any], version: int) -> Any:
 
 
 def kio_read(kio_cls: Any, raw: bytes) -> Any:
-    """The message as kio understands it. All bytes must be used."""
+    """Return the message as kio reads it. All bytes must be used."""
     entity, used = entity_reader(kio_cls)(raw, 0)
     assert used == len(raw)
     return entity
 
 
 def without_ours(message: Any) -> Any:
-    """The same message with our own tagged fields left at their defaults: kio, unlike clients, does
-    not skip what it does not know."""
+    """Return the same message with our own tagged fields at their defaults: unlike clients, kio
+    does not skip unknown fields."""
     schema = schema_of(type(message))
     values = {}
     for field in schema.fields:
@@ -64,7 +64,8 @@ def kio_write(entity: Any) -> bytes:
 
 
 def same(ours: Any, theirs: Any, version: int) -> bool:
-    """Whether two messages hold the same values, field by field in the order of the tables."""
+    """Return True if two messages hold the same values, field by field in the order of the
+    tables."""
     schema = schema_of(type(ours))
     present = [
         field

@@ -1,4 +1,4 @@
-"""What is spoken: exactly the keys and versions of Apache Kafka 4.4, but for those left out."""
+"""The served APIs: exactly the keys and versions of Apache Kafka 4.4, except for those left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.schema import schema_of
 
-# key: (name, oldest, latest) as Kafka has it.
+# key: (name, oldest, latest) in Kafka.
 KAFKA = {
     0: ("Produce", 3, 13),
     1: ("Fetch", 4, 18),

@@ -1,4 +1,4 @@
-"""CRC-32C is that of the package, however it was loaded."""
+"""Our CRC-32C equals the package's, however it was loaded."""
 
 from __future__ import annotations
 

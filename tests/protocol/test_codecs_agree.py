@@ -1,4 +1,5 @@
-"""The generated codecs, the constructs and kio understand every message of every version alike."""
+"""The generated codecs, the constructs and kio read every message of every version in the same
+way."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tests.protocol.constructs import construct_of
 from tests.protocol.drawing import CASES, case_id, messages, sample
 from tests.protocol.kio_oracle import kio_class, kio_read, kio_write, same, without_ours
 
-# What kio 0.6.5 does not have yet; everything else it must confirm.
+# Versions that kio 0.6.5 does not have yet; it must confirm everything else.
 UNKNOWN_TO_KIO = {
     ("ApiVersionsRequest", 5),
     ("ApiVersionsResponse", 5),

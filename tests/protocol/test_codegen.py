@@ -1,4 +1,4 @@
-"""The generated source is what the performance of the request path stands on."""
+"""The generated source, on which the speed of the request path depends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_no_generated_code_calls_back_into_the_schema() -> None:
 
 @pytest.mark.parametrize("kind", [DecoderSource, EncoderSource])
 def test_no_local_name_stands_for_two_things(kind: type[DecoderSource | EncoderSource]) -> None:
-    """Structs are inlined, so the names of all levels meet in one function."""
+    """Structs are inlined, so the names of all levels are in one function."""
     for cls, version in FLEXIBLE:
         source = kind(schema_of(cls), version)
         used = set(re.findall(r"\b[a-zA-Z]\d+\b", "\n".join(source.lines)))
@@ -57,7 +57,7 @@ def test_no_local_name_stands_for_two_things(kind: type[DecoderSource | EncoderS
 
 
 def strings_of(cls: type[Any]) -> set[str]:
-    """The names of all string fields of a message and its parts."""
+    """Return the names of all string fields of a message and its parts."""
     names: set[str] = set()
     for field in schema_of(cls).fields:
         kind = field.type.of if isinstance(field.type, Array | Nested) else field.type

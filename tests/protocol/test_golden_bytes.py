@@ -1,4 +1,4 @@
-"""Messages laid out by hand from Kafka's definitions: what the tables must produce."""
+"""Messages written by hand from Kafka's definitions, compared with the tables' results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers: the right version for each message, and nothing undecodable gets through."""
+"""Headers: the right version for each message, and an error for undecodable ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes are, decoding ends soon, in little memory, with a message or ProtocolError."""
+"""For any bytes, decoding ends soon and in little memory, with a message or ProtocolError."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.protocol.drawing import CASES, FLEXIBLE, case_id, sample
 
 
 def try_decode(cls: type[Any], version: int, raw: Buffer) -> Any:
-    """The message or None; any other exception than ProtocolError fails the test."""
+    """Return the message, or None; any other exception than ProtocolError fails the test."""
     with contextlib.suppress(ProtocolError):
         return decode(cls, version, raw)
     return None
@@ -38,7 +38,7 @@ def try_decode(cls: type[Any], version: int, raw: Buffer) -> Any:
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
 def test_every_strict_prefix_is_refused(cls: type[Any], version: int) -> None:
-    """No message is the beginning of another: each prefix lacks something."""
+    """No message is the beginning of another, because each prefix lacks something."""
     raw = encode(sample(cls, version, elements=2), version)
     for size in range(len(raw)):
         with pytest.raises(ProtocolError):
@@ -97,7 +97,7 @@ BOMBS = (
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=bytes.hex)
 def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
-    """At places all over every message: no time and no memory go into a size that is a lie."""
+    """At places all over every message: a false size costs no time and no memory."""
     slow: list[tuple[type[Any], int, bytes]] = []
     tracemalloc.start()
     try:
@@ -110,13 +110,14 @@ def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> 
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 16_000_000  # most of it the codecs themselves
-    # A lie takes its time always; a machine that stands still, or looks for garbage, but once.
+    assert peak < 16_000_000  # most of it is the codecs' own memory
+    # A false size would always take its time; a pause of the machine or a garbage collection comes
+    # once.
     assert [case for case in slow if seconds_to_decode(*case) >= 1] == []
 
 
 def seconds_to_decode(cls: type[Any], version: int, raw: bytes) -> float:
-    """Of this thread on a processor."""
+    """Return the CPU time of this thread."""
     started = time.thread_time()
     try_decode(cls, version, raw)
     return time.thread_time() - started
@@ -197,7 +198,7 @@ def test_h24_strings_are_utf_8() -> None:
 
 
 def with_tags(cls: type[Any], version: int, section: bytes) -> bytes:
-    """A message of defaults with this instead of its own (empty) section of tagged fields."""
+    """Return a message of defaults with these bytes as its section of tagged fields."""
     raw = encode(cls(), version)
     assert raw[-1] == 0
     return raw[:-1] + section

@@ -1,4 +1,4 @@
-"""Patterns of clients: as `re` understands them, without its worst case."""
+"""Clients' patterns mean the same as in `re`, without its worst case."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_h31_what_is_no_pattern_or_needs_backtracking_is_refused(pattern: str) -
 
 def test_h31_a_pattern_that_would_take_python_for_ever_is_answered_at_once() -> None:
     text = "a" * 5_000 + "!"
-    began = time.thread_time()  # what others do meanwhile is not the pattern's
+    began = time.thread_time()  # CPU time of this process alone
     assert not Pattern("(a*)*(a+)+(a|a?)+").matches(text)
     assert time.thread_time() - began < 1
 

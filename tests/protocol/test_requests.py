@@ -1,4 +1,4 @@
-"""Requests and answers find each other, in order, and nothing else is believed."""
+"""Requests and responses are paired in order, and any other response is refused."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_a_nullable_struct_is_a_byte_and_the_struct() -> None:
 
 @struct
 class Inner:
-    """A part that is optional, with a tagged field of its own."""
+    """An optional part, with a tagged field of its own."""
 
     name: str = string()
     weight: float = float64(since=1)

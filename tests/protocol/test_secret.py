@@ -1,4 +1,4 @@
-"""Secrets are never printed, whatever prints them."""
+"""Secrets are never printed, by any way of printing."""
 
 import copy
 import json

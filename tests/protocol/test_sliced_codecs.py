@@ -1,4 +1,5 @@
-"""The decoder and the encoder for what is large: the same bytes, the same messages, in steps."""
+"""The decoder and the encoder of large messages: the same bytes and messages as the others, in
+steps."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 def at_its_end(steps: Generator[None, None, T]) -> tuple[T, int]:
-    """What it returns, and in how many steps."""
+    """Run the steps. Return their result and their number."""
     count = 0
     while True:
         try:

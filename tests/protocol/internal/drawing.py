@@ -1,4 +1,5 @@
-"""The messages of internal topics and of the consumer protocol, for what is true of all of them."""
+"""The messages of internal topics and of the consumer protocol, for tests that hold for all of
+them."""
 
 from __future__ import annotations
 

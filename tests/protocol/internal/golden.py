@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3.1 itself writes: its own classes made these bytes."""
+"""Bytes written by Apache Kafka 4.3.1's own classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every key, value and consumer protocol message."""
+"""Tests of every key, value and consumer protocol message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LATER = [5, 17, 10_001, 32767, -1, -32768]
 @pytest.mark.parametrize(("kind", "version"), VERSIONED, ids=kind_id)
 @given(data=st.data())
 def test_every_value_comes_back(kind: Kind, version: int, data: st.DataObject) -> None:
-    """And the construct, built from the same table in another way, writes the same bytes."""
+    """The construct, built from the same table in another way, writes the same bytes."""
     message = data.draw(messages(kind.cls, version))
     raw = kind.encode(message, version)
     assert raw[:2] == version.to_bytes(2, "big")
@@ -89,7 +89,7 @@ def test_bytes_left_over_in_a_record_are_refused(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", CONSUMER_PROTOCOL, ids=kind_id)
 @pytest.mark.parametrize("version", [3, 4, 32767])
 def test_a_member_may_speak_a_later_consumer_protocol(kind: Kind, version: int) -> None:
-    """Its bytes begin as ours do; what it adds is left alone."""
+    """Its bytes begin as ours do; additional fields are ignored."""
     message = sample(kind.cls, 3)
     raw = version.to_bytes(2, "big") + kind.encode(message, 3)[2:] + b"fields of tomorrow"
     assert kind.decode(raw) == message

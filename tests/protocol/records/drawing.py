@@ -1,4 +1,4 @@
-"""Records to test with, drawn by hypothesis."""
+"""Records for tests, drawn by hypothesis."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEW_RECORDS = st.lists(st.builds(NewRecord, TIMES_MS, KEYS, KEYS, HEADERS), min_
 
 
 def as_read(records: Sequence[NewRecord], base_offset: int = 0) -> list[Record]:
-    """What a reader must see of a batch of these records; all of them hold bytes only."""
+    """Return the records that a reader must get from a batch of these; values are bytes only."""
     return [
         Record(
             base_offset + delta,

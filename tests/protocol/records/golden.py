@@ -1,4 +1,4 @@
-"""Batches that Apache Kafka 4.3.1's own classes built, one of three records in every codec."""
+"""Batches that Apache Kafka 4.3.1's own classes built: one of three records for every codec."""
 
 from __future__ import annotations
 

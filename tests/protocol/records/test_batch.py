@@ -1,4 +1,4 @@
-"""The batch header, and what a broker does to a batch without looking at its records."""
+"""The batch header, and the changes that a broker makes to a batch without reading its records."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_sequence_numbers_go_on_at_0_after_2_31_minus_1(base: int, count: int, l
 
 @given(st.integers(0, MAX_SEQUENCE), st.integers(0, MAX_SEQUENCE))
 def test_adding_to_a_sequence_is_kafkas_rule(sequence: int, count: int) -> None:
-    """As DefaultRecordBatch.incrementSequence, which must not overflow an int32."""
+    """The rule of DefaultRecordBatch.incrementSequence, which must not overflow an int32."""
     if sequence > MAX_SEQUENCE - count:
         expected = count - (MAX_SEQUENCE - sequence) - 1
     else:

@@ -1,4 +1,4 @@
-"""The codecs: what real clients write can be read, what we write can be read by them, no bombs."""
+"""The codecs: we read batches of real clients, they read ours, and bombs are refused."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_names_are_those_of_the_settings() -> None:
 
 
 def test_lz4_is_written_in_independent_blocks() -> None:
-    """FLG 0x70; "Dependent block stream is unsupported" is what Java says to others."""
+    """FLG 0x70; for other blocks Java raises "Dependent block stream is unsupported"."""
     frame = compress(Compression.LZ4, TEXT)
     assert frame[:4].hex() == "04224d18"
     flags = frame[4]
@@ -132,7 +132,7 @@ def test_lz4_with_linked_blocks_is_read() -> None:
 
 
 def test_gzip_with_several_members_is_read() -> None:
-    """What the Java client writes when it flushes, and pigz always."""
+    """The Java client writes these when it flushes, and pigz always."""
     members = gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(b"the end")
     assert decompress(Compression.GZIP, members, MIB) == TEXT + b"the end"
     with pytest.raises(CorruptRecords):
@@ -182,7 +182,7 @@ BOMBS = bombs()
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_h44_a_bomb_is_refused_in_bounded_memory(name: str) -> None:
-    """tracemalloc sees our buffers; that the library adds little of its own was measured once."""
+    """tracemalloc sees our buffers; a single measurement showed that the library adds little."""
     codec, bomb = BOMBS[name]
     limit = 4 * MIB
     tracemalloc.start()

@@ -74,7 +74,7 @@ def test_the_commit_marker() -> None:
 
 
 def test_a_marker_of_another_partition_has_the_same_crc() -> None:
-    """The article shows the marker at two offsets with one CRC: offsets are outside it."""
+    """The article shows the marker at two offsets with one CRC: offsets are not covered by it."""
     batch = build_marker_batch(
         EndTransactionMarker(committed=True, coordinator_epoch=0),
         producer_id=2000,
@@ -88,7 +88,7 @@ def test_a_marker_of_another_partition_has_the_same_crc() -> None:
 
 @pytest.mark.parametrize("compression", Compression)
 def test_a_batch_of_kafkas_own_builder(compression: Compression) -> None:
-    """It begins at sequence 2^31 - 2, so the last one is 0 again."""
+    """It begins at sequence 2^31 - 2, so the last sequence is 0 again."""
     kafkas = BATCHES[compression]
     header = read_header(kafkas)
     assert (header.compression, header.is_transactional) == (compression, True)

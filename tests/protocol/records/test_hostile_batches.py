@@ -1,4 +1,4 @@
-"""Whatever the bytes of a batch are: all of its records are read, or CorruptRecords is raised."""
+"""Any bytes of a batch: all of its records are read, or CorruptRecords is raised."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def record(
     value_length: int = -1,
     tail: bytes = b"\0",
 ) -> bytes:
-    """A record with any numbers in it; without `length`, one that fits."""
+    """Return a record with any numbers in it; without `length`, with one that fits."""
     body = (
         b"\0"
         + encode_varint(timestamp_delta)
@@ -73,7 +73,7 @@ def test_every_prefix_of_a_batch_is_refused(compression: Compression) -> None:
 
 @pytest.mark.parametrize("compression", Compression)
 def test_every_corrupt_byte_is_found_by_the_crc(compression: Compression) -> None:
-    """Except in the fields that the CRC leaves to the broker."""
+    """Except in the fields that the CRC does not cover."""
     batch = build_batch(RECORDS, compression=compression)
     for position in (*range(8, 12), *range(16, len(batch))):
         batch[position] ^= 0x40
@@ -210,7 +210,7 @@ def test_h47_timestamps_stay_within_an_int64(base: int, delta: int) -> None:
 
 @given(st.binary(min_size=1, max_size=8), KEYS)
 def test_a_headers_key_may_be_any_bytes(key: bytes, value: bytes | None) -> None:
-    """Kafka takes what is no UTF-8; it goes through us unchanged."""
+    """Kafka accepts keys that are not UTF-8, and we pass them on unchanged."""
     tail = encode_varint(1) + encode_varint(len(key)) + key
     tail += encode_varint(-1) if value is None else encode_varint(len(value)) + value
     data = record(tail=tail)

@@ -1,4 +1,4 @@
-"""Three independent libraries read what we write, and we read what they write."""
+"""Three independent libraries read our batches, and we read theirs."""
 
 from __future__ import annotations
 

@@ -89,14 +89,14 @@ def test_a_tombstone_ends_the_membership_and_the_last_one_the_group() -> None:
 
 
 def test_leaving_does_not_take_the_newest_generation_along() -> None:
-    """Else a restart would let the zombies of the older ones in again."""
+    """Otherwise zombies of older generations would be accepted after a restart."""
     records = [to_record("a", OLD), to_record("b", NEW)]
     groups = loaded(*records)
     records += groups.removal(["b"])
     groups = loaded(*records)
     assert groups.is_outdated("a")
     assert groups.newest_generation("g") == 2
-    # Known from now on, and forgotten with the last id.
+    # Known from this record on, and forgotten with the last id.
     records.append(to_record("c", NEW))
     assert len(loaded(*records).removal(["c"])) == 1
     removal = loaded(*records).removal(["a", "c"])

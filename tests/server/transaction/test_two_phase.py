@@ -1,5 +1,5 @@
-"""Participation in two-phase commit (KIP-939): no timeout, and a transaction that a new instance
-keeps has its original protocol version at the end."""
+"""Participation in two-phase commit (KIP-939): there is no timeout, and the markers of a
+transaction that a new instance keeps have the original producer id."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Two-phase commit with any sequence of failures, crashes and time: only its decider ends a
-prepared transaction, with the protocol version of its beginning (KIP-939)."""
+prepared transaction, and the markers have the original producer id (KIP-939)."""
 
 from __future__ import annotations
 
