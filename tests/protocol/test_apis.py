@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kio.schema.errors import ErrorCode as KioErrorCode
 
 from oncelog_protocol.apis import APIS, ApiKey
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
@@ -85,6 +86,14 @@ def test_the_common_version_is_the_highest_that_both_speak(
     peer: tuple[int, int], common: int | None
 ) -> None:
     assert APIS[ApiKey.END_TXN].common_version(*peer) == common
+
+
+def test_error_codes_have_the_numbers_and_retries_that_kio_has() -> None:
+    known = {int(error): error for error in KioErrorCode}
+    ours = {error.value: error.name.lower() for error in ErrorCode if error.value in known}
+    assert ours == {number: error.name for number, error in known.items()}
+    retriable = {number for number, error in known.items() if error.retriable}
+    assert {code for code in RETRIABLE if code in known} == retriable
 
 
 def test_error_codes_have_kafkas_numbers() -> None:

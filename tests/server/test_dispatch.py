@@ -115,6 +115,17 @@ def test_what_comes_later_is_encoded_then(session: Session) -> None:
     assert session.read(given[0]).error_code == 16
 
 
+def test_a_wait_that_the_client_gives_up_ends_where_the_handler_parked_it() -> None:
+    later: Deferred[HeartbeatResponse] = Deferred()
+    given_up: list[None] = []
+    later.on_cancel(lambda: given_up.append(None))
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
+    response = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(response, Deferred)
+    response.cancel()
+    assert len(given_up) == 1
+
+
 def test_a_defect_names_the_request_it_failed() -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -170,6 +181,25 @@ def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
     later.complete(work())
     timers.run_soon()
     assert session.read(given[0]).error_code == 16
+
+
+def test_work_in_slices_stops_if_its_client_gives_up() -> None:
+    done: list[int] = []
+
+    def work() -> Steps[HeartbeatResponse]:
+        for number in range(100):
+            done.append(number)
+            yield
+        return HeartbeatResponse()
+
+    session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: work()))
+    timers = ManualTimers()
+    session.services.slices = Slices(timers, lambda: 0, steps_per_slice=1)
+    response = session.serve(HeartbeatRequest(), 3)
+    assert isinstance(response, Deferred)
+    response.cancel()
+    timers.run_soon()
+    assert len(done) < 100
 
 
 def test_a_large_response_leaves_whole_and_in_several_buffers() -> None:

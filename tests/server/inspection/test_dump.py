@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.records.compression import Compression
+from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.offline.commands import logs
 
@@ -68,3 +69,34 @@ def test_records_that_are_no_records_are_named(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"{path}, byte 0, offset 0: the records of the batch cannot be read" in result.stderr
     assert "payload: last" in result.stdout
+
+
+def test_a_directory_is_dumped_with_the_outcome_of_each_transaction(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    data, offset = b"", 0
+    for producer_id, committed in [(7, None), (8, None), (9, None), (7, True), (8, False)]:
+        if committed is None:
+            batch = build_batch(
+                [NewRecord(NOW_MS, None, b"v")],
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=0,
+                is_transactional=True,
+            )
+        else:
+            batch = build_marker_batch(
+                EndTransactionMarker(committed, 0),
+                producer_id=producer_id,
+                producer_epoch=0,
+                timestamp_ms=NOW_MS,
+            )
+        batch[0:8] = offset.to_bytes(8)
+        data, offset = data + batch, offset + 1
+    (folder / f"{0:020}.log").write_bytes(data)
+    result = CliRunner().invoke(logs, ["dump", str(folder)])
+    assert result.exit_code == 0, result.stderr
+    batches = [line for line in result.stdout.splitlines() if line.startswith("baseOffset: ")]
+    ends = [line.partition(" transaction: ")[2] for line in batches]
+    assert ends == ["COMMITTED", "ABORTED", "OPEN", "", ""]
+    assert all(" magic: 2 " in line for line in batches)

@@ -132,10 +132,12 @@ def test_h50_the_largest_batch_has_max_message_bytes(excess: int) -> None:
     assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_larger_than_a_segment_is_refused() -> None:
-    driver = Driver(replace(DEFAULT, segment_bytes=100))
+def test_the_largest_batch_fills_a_segment() -> None:
+    data = batch(1, size=500)
+    Driver(replace(DEFAULT, segment_bytes=len(data))).append(data)
+    driver = Driver(replace(DEFAULT, segment_bytes=len(data) - 1))
     with pytest.raises(AppendError) as refused:
-        driver.plain(5)
+        driver.append(data)
     assert refused.value.code == ErrorCode.RECORD_LIST_TOO_LARGE
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+import structlog
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.types import uuid_to_string
@@ -197,8 +198,11 @@ async def test_a_subscriber_that_fails_stops_no_other(metadata: ClusterMetadata)
 
     metadata.subscribe(fails)
     metadata.subscribe(lambda old, new, delta: seen.append(new.revision))
-    await metadata.create_topics([NewTopic("a")])
+    with structlog.testing.capture_logs() as logged:
+        await metadata.create_topics([NewTopic("a")])
     assert seen == [metadata.image.revision]
+    (event,) = logged
+    assert (event["log_level"], event["revision"]) == ("error", metadata.image.revision)
 
 
 async def test_a_record_that_is_none_ends_the_waiting_of_all(

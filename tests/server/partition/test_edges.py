@@ -37,5 +37,35 @@ def test_no_request_is_served_before_there_is_a_leader() -> None:
     replica.check_leader()
 
 
+def test_the_interval_of_flush_ms_begins_with_the_request_and_not_with_its_end() -> None:
+    """Else a slow disk gets a request for each append."""
+    found = partition(flush_ms=100)
+    found.append(batch(), now_ms=NOW_MS)
+    assert not found.claim_flush(NOW_MS + 99)
+    assert found.claim_flush(NOW_MS + 100)
+    assert not found.claim_flush(NOW_MS + 199)
+    assert found.claim_flush(NOW_MS + 200)
+
+
+def test_news_of_the_epoch_that_is_known_count() -> None:
+    """Replicas leave the ISR without another epoch; a leader of an epoch may follow in it."""
+    found = partition(replicas=(0, 1), isr=(0, 1))
+    found.become_leader(0, 0, (0,), (0, 1))
+    found.append(batch(), now_ms=NOW_MS)
+    assert found.high_watermark == 1
+    found.become_follower(1, 0)
+    assert not found.is_leader
+
+
+def test_the_first_segment_begins_where_deletion_has_left_off() -> None:
+    found = partition(segment_bytes=200, retention_ms=-1)
+    for _ in range(3):
+        found.append(batch(2), now_ms=NOW_MS)
+    assert found.first_segment_offset == 0
+    found.delete_records_before(3, NOW_MS)
+    found.apply_retention(NOW_MS)
+    assert (found.log_start_offset, found.first_segment_offset) == (3, 2)
+
+
 def test_isolations_have_their_codes() -> None:
     assert [*map(int, Isolation)] == [0, 1]

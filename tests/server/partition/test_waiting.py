@@ -54,6 +54,7 @@ def test_readers_are_poked_in_the_order_they_came_until_they_leave() -> None:
 
     waiters.add(first)
     waiters.add(second)
+    assert waiters
     waiters.wake_all()
     waiters.wake_all()
     assert woken == ["first", "second", "first"]

@@ -11,13 +11,21 @@ from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.commands.init_producer_id import InitProducerId
 from oncelog_server.transaction.initialization import Initialization
 from oncelog_server.transaction.producer_id_quota import ProducerIdQuota
-from tests.server.transaction.world import World, value_of
+from tests.server.transaction.world import TXN_LOG, World, value_of
 
 
 def code_of(
     world: World, quota: ProducerIdQuota, transactional_id: str, timeout_ms: int = 1_000
 ) -> ErrorCode:
-    found = Initialization(
+    found = initialization(world, quota, transactional_id, timeout_ms).run()
+    world.settle()
+    return ErrorCode(value_of(found).code)
+
+
+def initialization(
+    world: World, quota: ProducerIdQuota, transactional_id: str, timeout_ms: int = 1_000
+) -> Initialization:
+    return Initialization(
         world.transactions,
         world.groups,
         quota,
@@ -25,9 +33,7 @@ def code_of(
         Client("client", "/10.0.0.1"),
         InitProducerId(transactional_id, timeout_ms),
         None,
-    ).run()
-    world.settle()
-    return ErrorCode(value_of(found).code)
+    )
 
 
 def test_h60_only_a_new_id_is_charged() -> None:
@@ -37,6 +43,16 @@ def test_h60_only_a_new_id_is_charged() -> None:
     with pytest.raises(Refused) as refused:
         code_of(world, quota, "new")
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_h60_an_id_with_an_unknown_outcome_stays_charged() -> None:
+    """Its record may be committed, and this broker does not coordinate it any more."""
+    world, quota = World(flush_on_ack=True), ProducerIdQuota(1)
+    response = initialization(world, quota, "t").run()
+    world.transactions.resign(0)
+    world.partitions[TXN_LOG].resign()
+    assert value_of(response).code is ErrorCode.NOT_COORDINATOR
+    assert len(quota) == 1
 
 
 def test_h60_a_refused_id_is_given_back() -> None:

@@ -49,6 +49,7 @@ def test_KIP890_the_group_is_added_and_its_offset_waits_for_the_end() -> None:
     assert not isinstance(found, ErrorCode)
     assert found.topics[0].partitions[0].error_code == ErrorCode.NONE
     assert world.transactions.views.details("t").partitions == (OFFSETS,)
+    assert world.transactions.find("t").metadata.client_transaction_version == 2
     assert world.offset() == (ErrorCode.NONE, -1)
     world.end(producer, True)
     assert world.offset() == (ErrorCode.NONE, 5)

@@ -44,6 +44,14 @@ def test_h60_an_address_gets_so_many_and_another_one_its_own() -> None:
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
+def test_h60_the_latest_count_is_given_back_and_not_the_first_to_expire() -> None:
+    quota = ProducerIdQuota(5, WINDOW_MS)
+    given_to(quota, "/a", 0)
+    given_to(quota, "/a", WINDOW_MS // 2)
+    quota.give_back("/a")
+    assert given_to(quota, "/a", WINDOW_MS + WINDOW_MS // STEPS, 9) == 5
+
+
 def test_h61_of_a_million_ids_an_address_gets_its_share_and_no_more() -> None:
     quota = ProducerIdQuota(Settings().oncelog_max_producer_ids_per_address)
     assert given_to(quota, "/10.0.0.1", 0, 1_000_000) == 200_000

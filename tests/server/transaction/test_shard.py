@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.coordinator.shard import CoordinatorRecord
+from oncelog_server.transaction.effects import Pending
 from oncelog_server.transaction.markers import MarkerWork
-from oncelog_server.transaction.metadata import TransactionMetadata, to_record
-from oncelog_server.transaction.shard import TransactionShard
+from oncelog_server.transaction.metadata import (
+    LAST_PRODUCER_EPOCH,
+    TransactionMetadata,
+    to_record,
+)
+from oncelog_server.transaction.shard import TransactionShard, decided
 from oncelog_server.transaction.states import State
 from tests.server.transaction.driver import ID, P0, Driver
 
@@ -49,6 +55,31 @@ def test_a_control_record_in_the_transaction_log_changes_nothing_and_is_counted(
     driver.shard.replay_marker(before.producer_id, before.producer_epoch, committed=True)
     assert driver.metadata == before
     assert driver.shard.stray_markers == 1
+
+
+def test_a_failed_decision_takes_back_its_own_mark_alone() -> None:
+    driver = Driver(finishes=False)
+    driver.put(State.ONGOING)
+    earlier, later = (replace(driver.metadata, last_update_ms=number) for number in (1, 2))
+    driver.shard.begin(Pending(later, to_record(later)))
+    driver.shard.take_back(Pending(earlier, to_record(earlier)), ErrorCode.KAFKA_STORAGE_ERROR)
+    assert driver.live.pending is later
+    unknown = replace(earlier, transactional_id="unknown")
+    driver.shard.take_back(Pending(unknown, to_record(unknown)), ErrorCode.KAFKA_STORAGE_ERROR)
+    driver.shard.take_back(Pending(later, to_record(later)), ErrorCode.KAFKA_STORAGE_ERROR)
+    assert driver.live.pending is None
+
+
+@pytest.mark.parametrize(("written", "epoch"), [(-1, 0), (0, 0), (3, 3)])
+def test_the_next_producer_id_begins_with_epoch_0_if_the_record_has_none(
+    written: int, epoch: int
+) -> None:
+    """Apache Kafka's records have a next producer id without its epoch."""
+    metadata = TransactionMetadata(
+        "t", 77, LAST_PRODUCER_EPOCH, 1_000, next_producer_id=78, next_producer_epoch=written
+    )
+    result = decided(metadata)
+    assert (result.code, result.producer_id, result.producer_epoch) == (ErrorCode.NONE, 78, epoch)
 
 
 def test_a_late_answer_about_one_transaction_says_nothing_of_the_next_with_its_epoch() -> None:

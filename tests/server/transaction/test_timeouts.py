@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from dataclasses import dataclass
 from time import thread_time
 
 import pytest
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.background_tasks import ABORTS_PER_TURN
+from oncelog_server.topic_partition import TopicPartition
+from oncelog_server.transaction.marker_delivery import MarkerSettled
+from oncelog_server.transaction.markers import MarkerWork
 from oncelog_server.transaction.states import State
 from tests.server.transaction.scenes import opened, outcomes, state
 from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, World, value_of
@@ -141,6 +146,32 @@ def test_T9_many_overdue_transactions_are_aborted_a_few_at_a_time() -> None:
         world.add(producer, A0, transactional_id=f"t{number}")
     world.settle(1_000)
     assert [len(world.transactions.abort_overdue(10)) for _ in range(4)] == [10, 10, 5, 0]
+
+
+@dataclass
+class Ending:
+    """A leader at which a marker makes another transaction end before the marker is written."""
+
+    world: World
+    ends: Callable[[], object]
+    is_local = True
+
+    def send(
+        self, work: MarkerWork, partitions: list[TopicPartition], settled: MarkerSettled
+    ) -> None:
+        self.ends()
+        self.world.local.send(work, partitions, settled)
+
+
+def test_a_transaction_that_ends_during_the_scan_is_not_aborted() -> None:
+    world = World()
+    first, second = (world.producer(name, timeout_ms=1_000) for name in ("t1", "t2"))
+    world.produce(first, A0, 0, transactional_id="t1")
+    world.produce(second, A1, 0, transactional_id="t2")
+    world.settle(1_000)
+    world.scene.remote[A0] = Ending(world, lambda: world.end(second, True, transactional_id="t2"))
+    assert world.transactions.abort_overdue(10) == ["t1"]
+    assert (outcomes(world, A0), outcomes(world, A1)) == ([False], [True])
 
 
 def test_t9_ten_thousand_overdue_at_once_take_the_loop_for_some_ms_at_a_time() -> None:

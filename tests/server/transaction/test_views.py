@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_server.refusal import Refused
+from oncelog_server.slices import at_its_end
 from oncelog_server.transaction.states import State
 from oncelog_server.transaction.views import details_of, views_of
 from oncelog_server.views.loads import LoadView
@@ -80,6 +81,28 @@ def test_w1_a_transaction_in_two_phases_has_no_time_to_its_timeout() -> None:
     producer = driver.init(two_phase=True).value
     driver.add(producer.producer_id, producer.producer_epoch, P0)
     assert details_of(driver.live, now_ms=driver.now_ms).time_left_ms is None
+
+
+def test_a_transaction_past_its_timeout_has_no_time_left() -> None:
+    driver = Driver()
+    producer = driver.init(timeout_ms=1_000).value
+    driver.add(producer.producer_id, producer.producer_epoch, P0)
+    times = [
+        details_of(driver.live, now_ms=driver.now_ms + passed_ms).time_left_ms
+        for passed_ms in (0, 999, 1_000, 1_001)
+    ]
+    assert times == [1_000, 1, 0, 0]
+
+
+def test_the_oldest_open_transaction_is_counted_from_its_first_partition() -> None:
+    world = World()
+    views = world.transactions.views
+    assert at_its_end(views.totals()).oldest_start_ms is None
+    begun_ms = world.wall()
+    for name in ("first", "second", "third"):
+        world.add(world.producer(name), DATA[0], transactional_id=name)
+        world.settle(1_000)
+    assert at_its_end(views.totals()).oldest_start_ms == begun_ms
 
 
 def test_the_time_that_loads_took_is_shown() -> None:

@@ -68,6 +68,20 @@ def test_a_parent_that_speaks_version_5_gets_its_next_epoch() -> None:
     assert again.value == response.value
 
 
+@pytest.mark.parametrize(("version", "bumps"), [(0, 0), (1, 0), (2, 1)])
+def test_a_member_gets_another_epoch_from_transaction_version_2_on(
+    version: int, bumps: int
+) -> None:
+    driver = GroupDriver()
+    parent, member = (driver.member(name, 1) for name in (PARENT, A))
+    driver.begin(parent, P0, version=0)
+    driver.begin(member, P1, version=version)
+    assert driver.commit_group(parent, member).value.code is NONE
+    live = driver.shard.get(A)
+    assert live is not None
+    assert live.metadata.producer_epoch == member.producer_epoch + bumps
+
+
 # --- refusals
 
 
