@@ -16,14 +16,13 @@ from oncelog_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from oncelog_protocol.unsigned_varint import write_uvarint
-from tests.faults.holding import cpu_ms, held_ms
+from tests.faults.holding import cpu_ms, held_ms, is_cheap
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, taken
 from tests.harness.wire import Wire
 from tests.harness.writing import find_coordinator
 
 MIB = 1 << 20
-CPU_MS = 400.0
 # Group g, generation -1, member "", and one topic t. The transactional request begins with an id, a
 # producer id and its epoch.
 _COMMIT = struct.pack(">2siBBB2s", b"\2g", -1, 1, 0, 2, b"\2t")
@@ -70,8 +69,8 @@ def test_h68_a_commit_that_claims_too_much_closes_its_connection_alone(
         with suppress(ConnectionError):
             wire.socket.sendall(frame(api, *HOSTILE[kind]))
         assert wire.is_closed()
-        assert held_ms(broker, bystander) < CPU_MS
-    assert cpu_ms(broker) - used < CPU_MS
+        assert is_cheap(held_ms(broker, bystander))
+    assert is_cheap(cpu_ms(broker) - used)
     assert taken(broker.pid).rss_bytes - before < 64 * MIB
 
 

@@ -30,7 +30,7 @@ from oncelog_protocol.unsigned_varint import write_uvarint
 from oncelog_server.request_limits import IN_SLICES, MAX_ELEMENTS, max_elements
 from oncelog_server.settings.model import Settings
 from tests.faults.bombs import Path, all_arrays, arrays, bomb
-from tests.faults.holding import cpu_ms, held_ms
+from tests.faults.holding import cpu_ms, held_ms, is_cheap
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, merged
 from tests.harness.waiting import wait_until
@@ -39,8 +39,6 @@ from tests.harness.writing import produce, records
 
 MAX = 2**31 - 1
 MIB = 1 << 20
-# Maximum CPU time of a request at its limit. Measured: up to 90 ms; the rest is for busy machines.
-CPU_MS = 400.0
 # Maximum time that a request delays small ones. It also holds for a request with four times as many
 # elements as usual: every partition that a cluster may have, each with its topic.
 HELD_MS = 50.0
@@ -108,7 +106,7 @@ def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
     request = bomb(cls, path, limit + 1)
     before = cpu_ms(broker)
     assert outcome(broker, request) is None
-    assert cpu_ms(broker) - before < CPU_MS
+    assert is_cheap(cpu_ms(broker) - before)
 
 
 # Not Produce: with acks=0 it has no response to wait for.
@@ -120,7 +118,7 @@ def test_h21_h26_as_many_elements_as_are_allowed_hold_up_no_client(
     request = bomb(cls, path, min(limit_of(cls), MAX_ELEMENTS) - len(path))
     before = cpu_ms(broker)
     outcome(broker, request)
-    assert cpu_ms(broker) - before < CPU_MS
+    assert is_cheap(cpu_ms(broker) - before)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +133,7 @@ def test_h21_h26_more_elements_hold_up_no_client_as_they_are_served_in_slices(
         wire.send(request)
         while not select.select([wire.socket], [], [], 0)[0]:
             held.append(held_ms(broker, bystander))
-    assert max(held) < HELD_MS
+    assert max(held, default=0.0) < HELD_MS
 
 
 @pytest.mark.parametrize("count", [MAX, -2, -(2**31)])
@@ -155,7 +153,7 @@ def test_h22_a_million_tagged_fields_in_a_header_are_not_kept(broker: Oncelog) -
     before, used = rss(broker), cpu_ms(broker)
     assert is_closed(broker, header + tags + bytes(20))
     assert rss(broker) - before < 16 * MIB
-    assert cpu_ms(broker) - used < CPU_MS
+    assert is_cheap(cpu_ms(broker) - used)
 
 
 BAD_NAMES = ["", ".", "..", "../../x", "a/b", "a\0b", "a" * 250, "x" * 32_767, "ü", "a b", "a:b"]
@@ -243,7 +241,7 @@ def test_h28_a_hundred_thousand_partitions_close_the_connection_and_cost_nothing
     before, used = rss(broker), cpu_ms(broker)
     assert outcome(broker, everything(100_000, of_one_topic), 12) is None
     assert rss(broker) - before < 64 * MIB
-    assert cpu_ms(broker) - used < CPU_MS
+    assert is_cheap(cpu_ms(broker) - used)
 
 
 def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
@@ -258,7 +256,7 @@ def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
                 assert produce(wire, "t", data, partition=partition).error_code == 0
     used = cpu_ms(broker)
     response = outcome(broker, everything(20_000, True), 12)
-    assert cpu_ms(broker) - used < CPU_MS
+    assert is_cheap(cpu_ms(broker) - used)
     rows = response.responses[0].partitions
     assert len(rows) == 20_000
     assert MIB // 2 < sum(len(row.records or b"") for row in rows) <= MIB
@@ -287,10 +285,10 @@ def test_h28_a_client_that_hangs_up_waits_no_longer(broker: Oncelog) -> None:
         wire.send(FetchRequest(max_wait_ms=MAX, min_bytes=MAX, topics=[place]), 12)
     for wire in waiting:
         wire.socket.close()
-    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all are gone", 5)
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all are gone")
     used = cpu_ms(broker)
     assert outcome(broker, ApiVersionsRequest("c", "1"), 3) is not None
-    assert cpu_ms(broker) - used < CPU_MS
+    assert is_cheap(cpu_ms(broker) - used)
 
 
 def test_h29_a_flood_of_fetch_sessions_fills_its_slots_and_no_more(broker: Oncelog) -> None:
@@ -321,7 +319,7 @@ def test_h30_a_million_keys_are_refused_before_any_is_looked_up(
     before, used = rss(broker), cpu_ms(broker)
     assert outcome(broker, request_) is None
     assert rss(broker) - before < 64 * MIB
-    assert cpu_ms(broker) - used < CPU_MS
+    assert is_cheap(cpu_ms(broker) - used)
 
 
 def test_every_api_with_arrays_is_bombed() -> None:

@@ -26,6 +26,7 @@ from tests.harness.driving import (
     create,
     end_offset,
     events,
+    fetch,
     last_stable_offset,
     merged,
     taken,
@@ -135,11 +136,10 @@ def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     assert last_stable_offset(wire, "killed") == 0
     assert produce(wire, "killed", build_batch(records(1, b"after"))).base_offset == 1
     assert values(wire, "killed") == []
-    wait_until(
-        lambda: last_stable_offset(wire, "killed") == end_offset(wire, "killed") == 3,
-        "the transaction is aborted",
-    )
+    longest_ms = int((TIMEOUT_S + LATEST_S) * 1000)
+    found = fetch(wire, "killed", committed=True, max_wait_ms=2 * longest_ms, min_bytes=1)
     assert watch.passed_s < TIMEOUT_S + LATEST_S
+    assert found.last_stable_offset == found.high_watermark == 3, "the transaction is not aborted"
     assert values(wire, "killed") == [b"after"]
     logged = [event for event in events(broker) if event["event"] == "transaction aborted"]
     assert [(event["transactional_id"], event["cause"]) for event in logged] == [

@@ -37,6 +37,7 @@ from tests.harness.driving import (
     values,
 )
 from tests.harness.waiting import wait_until
+from tests.harness.watch import queued_s
 from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
@@ -235,7 +236,7 @@ def test_a_thousand_partitions_start_again(
         broker.stop(20) if how == "clean stop" else broker.kill()
         began = time.monotonic()
         broker.start()
-        took_s = time.monotonic() - began
+        took_s = time.monotonic() - began - queued_s(str(broker.pid))
         with Wire(broker.address) as wire:
             ends = [end_offset(wire, "t", at) for at in range(0, PARTITIONS, 5)]
         assert ends == [1, 0] * (PARTITIONS // 10)
