@@ -51,6 +51,7 @@ from tests.harness.writing import (
 )
 
 STATE_TOPIC = "__transaction_state"
+STATE_PARTITIONS = int(QUICK["transaction.state.log.num.partitions"])
 
 
 def code(error_code: int) -> str:
@@ -247,10 +248,9 @@ def test_which_partition_has_a_transactional_id(target: Target, wire: Wire) -> N
     """Kafka takes the absolute value of the hash. With 50 partitions, as in the dumps of the deep
     dive, these are 38 in Kafka and 10 in oncelog."""
     new_identity(wire, "myProducer")
-    count = int(QUICK["transaction.state.log.num.partitions"])
     found = [
         partition
-        for partition in range(count)
+        for partition in range(STATE_PARTITIONS)
         if any(b"myProducer" in bytes(data) for data in raw(wire, STATE_TOPIC, partition))
     ]
-    assert found == [(38 if target.name == "kafka" else 10) % count]
+    assert found == [(38 if target.name == "kafka" else 10) % STATE_PARTITIONS]

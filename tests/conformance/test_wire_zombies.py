@@ -45,7 +45,7 @@ from tests.harness.writing import (
 )
 
 STATE_TOPIC = "__transaction_state"
-STATE_PARTITIONS = 50
+STATE_PARTITIONS = int(QUICK["transaction.state.log.num.partitions"])
 
 
 def code(error_code: int) -> str:
