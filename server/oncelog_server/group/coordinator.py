@@ -67,6 +67,9 @@ class GroupCoordinator:
     # --- leadership
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
+        if not self.runtime.is_loading:
+            # Those of earlier loads, which may not have ended: a topic may be created again.
+            self._deleted_meanwhile.clear()
         return self.runtime.lead(partition)
 
     def resign(self, index: int) -> None:
@@ -82,8 +85,6 @@ class GroupCoordinator:
         if self._deleted_meanwhile:
             for decision in shard.on_topics_deleted(frozenset(self._deleted_meanwhile)):
                 self.runtime.run(index, decision)
-        if not self.runtime.is_loading:
-            self._deleted_meanwhile.clear()
 
     # --- requests
 

@@ -10,14 +10,17 @@ from oncelog_protocol.messages.join_group import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
+from oncelog_server.cluster.delta import ImageDelta
+from oncelog_server.cluster.image import ClusterImage, TopicImage
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.coordinator import GroupCoordinator
 from oncelog_server.group.moment import Caller
 from oncelog_server.refusal import Refused
+from oncelog_server.slices import Slices
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.manual_timers import ManualTimers
-from tests.server.transaction.world import GROUP, OFFSETS, World
+from tests.server.transaction.world import GROUP, OFFSETS, World, value_of
 
 
 def join(world: World, group: str = GROUP) -> JoinGroupResponse | Deferred[JoinGroupResponse]:
@@ -84,6 +87,49 @@ def test_S16_after_a_failed_fsync_requests_are_refused_and_none_waits_for_ever()
     # Timers of the groups still fire. They wait for no commit either.
     world.settle(600_000)
     assert len(world.partitions[OFFSETS].commit_waiters) == 0
+
+
+def loading(world: World) -> World:
+    """The next life. It loads the group's shard, and the input topic is deleted meanwhile."""
+    after = world.crash()
+    after.groups.resign(0)
+    after.groups.runtime._work = Slices(after.timers, after.now, steps_per_slice=1).run
+    after.groups.lead(after.partitions[OFFSETS])
+    assert after.groups.runtime.is_loading
+    deleted = ImageDelta(topics_deleted=(TopicImage("in", bytes(16), "", {}, (), 0),))
+    after.groups.follow(ClusterImage(), ClusterImage(), deleted)
+    return after
+
+
+def with_offset(world: World, offset: int) -> World:
+    """An offset of the input partition is committed."""
+    producer = world.producer()
+    value_of(world.add(producer, OFFSETS))
+    world.commit_offset(producer, offset)
+    value_of(world.end(producer, True))
+    return world
+
+
+def test_offsets_of_a_topic_that_is_deleted_while_they_load_are_deleted() -> None:
+    world = loading(with_offset(World(), 5))
+    world.settle()
+    assert world.offset() == (ErrorCode.NONE, -1)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_offsets_of_a_recreated_topic_survive_the_next_load(ends: bool) -> None:
+    """The topic was deleted during the first load, which ends or gives way to another broker."""
+    world = loading(with_offset(World(), 5))
+    if ends:
+        world.settle()
+        with_offset(world, 6)
+        world.groups.resign(0)
+    else:
+        world.groups.resign(0)
+        world.timers.run_soon()
+    world.groups.lead(world.partitions[OFFSETS])
+    world.settle()
+    assert world.offset() == (ErrorCode.NONE, 6 if ends else 5)
 
 
 def test_before_its_topic_is_created_there_is_no_coordinator() -> None:
