@@ -90,6 +90,16 @@ def test_S14_a_disk_that_cannot_be_read_refuses_the_shard_until_it_can() -> None
     assert states(world)
 
 
+def test_S14_a_refused_shard_is_not_coordinated_here_once_another_broker_leads_it() -> None:
+    world = broken(used())
+    world.files.fail_reads("__transaction_state-0/")
+    refused(world)
+    world.transactions.resign(0)
+    with pytest.raises(Refused) as error:
+        world.init("t1")
+    assert error.value.code is ErrorCode.NOT_COORDINATOR
+
+
 @pytest.mark.parametrize("key", [b"\x00\x00\x00\x02t1", None], ids=["no value", "no key"])
 def test_S14_a_record_that_cannot_be_read_refuses_the_whole_shard(key: bytes | None) -> None:
     world = broken(used())

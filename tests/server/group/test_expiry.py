@@ -116,6 +116,16 @@ def test_an_offset_with_a_transaction_over_it_does_not_expire_and_keeps_its_grou
     assert driver.state() is GroupState.DEAD
 
 
+def test_a_group_with_nothing_but_an_open_transaction_stays() -> None:
+    driver = retention()
+    driver.txn_commit(7, ("t", 0, 2))
+    driver.advance(10 * HOUR_MS)
+    assert driver.state() is GroupState.EMPTY
+    driver.end_transaction(7, committed=True)
+    assert driver.fetch("t", 0) == (2, 0)
+    assert driver.state() is GroupState.EMPTY
+
+
 def test_a_group_that_never_committed_goes_once_it_is_empty() -> None:
     driver = retention()
     given = driver.join(session_ms=1_500_000).value

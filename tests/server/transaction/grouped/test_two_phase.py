@@ -82,6 +82,17 @@ def test_with_nothing_open_it_moves_as_any_other(generation: int | None) -> None
     assert (moved.code, moved.ongoing_producer_id) == (ErrorCode.NONE, -1)
 
 
+def test_in_a_group_that_counts_anew_other_members_wait_for_it() -> None:
+    world = World()
+    prepared(world, "two-phase", 57)
+    member(world, "other", 57, IN1)
+    before = log_ends(world)
+    for _ in range(3):
+        response = ask(world, "other", 1, keep=False, is_current=True)
+        assert response.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (log_ends(world), outcomes(world, A0)) == (before, [])
+
+
 def test_in_a_group_that_counts_anew_it_is_kept_as_it_was_and_then_ended() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
