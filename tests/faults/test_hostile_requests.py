@@ -29,6 +29,7 @@ from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.unsigned_varint import write_uvarint
 from oncelog_server.request_limits import IN_SLICES, MAX_ELEMENTS, max_elements
 from oncelog_server.settings.model import Settings
+from oncelog_server.storage.layout import METADATA_RESERVE
 from tests.faults.bombs import Path, all_arrays, arrays, bomb
 from tests.faults.holding import cpu_ms, held_ms, is_cheap
 from tests.harness.broker import Oncelog
@@ -161,6 +162,8 @@ BAD_NAMES = ["", ".", "..", "../../x", "a/b", "a\0b", "a" * 250, "x" * 32_767, "
 
 def test_h25_a_name_that_no_topic_may_have_never_touches_the_disk(tmp_path: Folder) -> None:
     with Oncelog(tmp_path, QUICK) as broker, Wire(broker.address) as wire:
+        # The broker creates this file in the background.
+        wait_until((broker.data / METADATA_RESERVE).exists, "the reserve")
         tree = {str(path) for path in broker.directory.rglob("*")}
         topics = [CreatableTopic(name, 1, 1) for name in BAD_NAMES]
         response = wire.call(CreateTopicsRequest(topics, 10_000))
