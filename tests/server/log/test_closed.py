@@ -77,6 +77,7 @@ def test_a_short_log_without_producers_gets_no_file_at_a_clean_stop() -> None:
     found = driver.log.max_timestamp_offset()
     assert found is not None
     assert (found.timestamp, found.offset) == (driver.now_ms + 7, 3)
+    assert driver.log.recovery.batches_replayed == 0
 
 
 def test_of_producers_there_is_a_snapshot_at_the_end_after_a_clean_stop() -> None:

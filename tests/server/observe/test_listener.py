@@ -175,6 +175,11 @@ async def test_more_scrapes_at_once_than_make_sense_are_refused() -> None:
         assert {status for status, _, _ in await asyncio.gather(*slow)} == {OK}
 
 
+async def test_scrapes_one_after_the_other_are_never_too_many(port: int) -> None:
+    for _ in range(listening.MAX_PAGES + 1):
+        assert (await ask(port, SCRAPE))[0] == OK
+
+
 async def test_a_stop_ends_scrapes_that_are_under_way() -> None:
     busy = asyncio.Event()
 

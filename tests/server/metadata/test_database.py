@@ -1,0 +1,23 @@
+"""The database of the metadata store: a text copy that cannot be written is reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oncelog_server.metadata.database import Database
+from oncelog_server.storage.layout import TEMPORARY_SUFFIX
+
+
+def test_a_text_copy_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.with_name(copy.name + TEMPORARY_SUFFIX).mkdir()  # stands for anything that refuses
+    database = Database(tmp_path / "metadata.sqlite", copy=copy)
+    assert isinstance(database.failure, OSError)
+    database.close()
+
+
+def test_a_text_copy_that_is_written_or_not_kept_is_no_failure(tmp_path: Path) -> None:
+    for name, copy in (("kept", tmp_path / "copy"), ("not kept", None)):
+        database = Database(tmp_path / name, copy=copy)
+        assert database.failure is None
+        database.close()
