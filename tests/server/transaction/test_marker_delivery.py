@@ -1,5 +1,4 @@
-"""Markers that fail, and leaders that are unavailable or elsewhere: every decision is completed all
-the same."""
+"""Markers that fail, leaders that are away or elsewhere: what is decided ends nevertheless."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from oncelog_server.transaction.states import State
 from tests.server.transaction import group_scenes
 from tests.server.transaction.grouped.driver import IN0
 from tests.server.transaction.scenes import Remote, opened, outcomes, state
-from tests.server.transaction.world import A0, A1, B0, GROUP, TXN_LOG, World, value_of
+from tests.server.transaction.world import A0, A1, B0, GROUP, OFFSETS, TXN_LOG, World, value_of
 
 # --- markers that fail
 
@@ -158,7 +157,24 @@ def test_I17_a_complete_record_whose_fsync_fails_leaves_no_request_waiting() -> 
     assert world.partitions[TXN_LOG].offline is not None
 
 
-# --- partitions without markers
+# --- where no marker belongs
+
+
+def test_a_marker_waits_for_the_group_coordinator_and_is_appended_once() -> None:
+    world = World()
+    producer = world.producer()
+    value_of(world.add(producer, OFFSETS))
+    world.commit_offset(producer, 5)
+    partition = world.partitions[OFFSETS]
+    end_offset = partition.log_end_offset
+    world.groups.resign(0)
+    assert value_of(world.end(producer, True)).code is ErrorCode.NONE
+    world.settle(5_000)
+    assert partition.log_end_offset == end_offset
+    world.groups.lead(partition)
+    world.settle(5_000)
+    assert partition.log_end_offset == end_offset + 1
+    assert world.offset() == (ErrorCode.NONE, 5)
 
 
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS - {CONSUMER_OFFSETS}))
@@ -176,7 +192,7 @@ def test_no_marker_is_written_to_an_internal_topic_that_no_transaction_writes_to
 
 
 def test_a_transaction_that_names_the_transaction_log_completes_without_a_marker_there() -> None:
-    """An older release let brokers add that topic's partition."""
+    """An older release let brokers add it."""
     world = World()
     producer = opened(world, A0)
     world.add(producer, TXN_LOG)

@@ -126,6 +126,15 @@ def test_a_session_that_ends_while_a_member_id_waits_empties_the_group_once() ->
     assert groups_of(driver.load())["g"].generation_id == generation_id + 1
 
 
+def test_a_member_id_that_is_not_used_starts_no_rebalance() -> None:
+    driver = Driver()
+    generation_id, (member,) = driver.stable_group("a", session_ms=30_000)
+    driver.join(session_ms=10_000)
+    driver.advance(10_000)
+    assert not driver.group().pending_join_members
+    assert driver.heartbeat(member, generation_id) == 0
+
+
 def test_a_member_that_is_named_twice_leaves_once() -> None:
     driver = Driver()
     _, (first, _) = driver.stable_group("a", "b")
