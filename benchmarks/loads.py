@@ -39,7 +39,7 @@ RETRY_PAUSE_MS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The length of a round: until its seconds or, for large data, its bytes are over."""
+    """The length of a round: a time, and for large data also a limit of bytes."""
 
     seconds: float
     max_bytes: int
@@ -214,8 +214,8 @@ def transactions(producers: int, version: int) -> Load:
     """Produce one message and commit, in lock step by each of the producers. In version 1 they add
     the partition first; in version 2 (KIP-890) Produce does it.
 
-    CONCURRENT_TRANSACTIONS is retried after 1 ms. Clients wait 20 ms, so this favors a broker that
-    sends it.
+    CONCURRENT_TRANSACTIONS is retried after 1 ms. Real clients wait 20 ms, so a broker that sends
+    this error looks better here than with them.
     """
 
     @contextmanager
@@ -241,7 +241,8 @@ def transactions(producers: int, version: int) -> Load:
 
 
 def _transactions(target: Target, topic: str, producers: int, version: int) -> list[Entry]:
-    """Bump the epochs of the producers, so that their sequences begin at 0."""
+    """Return the requests of the transactions. The producers' epochs are bumped before, so that
+    their sequences begin at 0."""
     entries_of = transaction if version == 1 else transaction_v2
     with target.wire() as wire:
         identities = [new_identity(wire, f"bench-{at}") for at in range(producers)]
@@ -254,9 +255,9 @@ def _transactions(target: Target, topic: str, producers: int, version: int) -> l
 
 @contextmanager
 def lost_to_transactions(bench: Bench) -> Iterator[Round]:
-    """One librdkafka producer of 1 KB messages, idempotent, and in transactions.
+    """One librdkafka producer of 1 KB messages: first only idempotent, then in transactions.
 
-    Without linger, because 5 ms at every begin would be a cost of the client.
+    Linger is 0: otherwise the client would add 5 ms to every transaction.
     """
 
     def run(cores: Cores) -> dict[str, float]:

@@ -65,14 +65,14 @@ MARKERS_OF_FIXTURES: Final = {
     "fresh_kafka": "java",
     "kafka_jars": "java",
     "running_oncelog": "process",
-    "bootstrap": "process",  # of tests/client: oncelog, and Apache Kafka
+    "bootstrap": "process",  # the brokers of tests/client: oncelog, and Apache Kafka
 }
 
 PAGE: Final = "tests/lanes.py"
 
 _NOT_THESE: Final = re.compile(r"not \w+( and not \w+)*")
 
-# What CPython audits where a process begins.
+# CPython's audit events for the start of a process.
 _EVENTS: Final = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
 
 
@@ -82,8 +82,8 @@ def markers_of(path: str) -> tuple[str, ...]:
 
 
 def is_left_out(path: str, expression: str) -> bool:
-    """Return True if no test of a file can be in a run of these markers (`-m`): the expression is
-    a list of markers that no test may have, and the file has one of them."""
+    """Return True if no test of a file can be in a run with this marker expression (`-m`): the
+    expression lists markers that tests must not have, and the file has one of them."""
     if not _NOT_THESE.fullmatch(expression) or not path.endswith(".py"):
         return False
     return not set(expression.split()).isdisjoint(markers_of(path))
@@ -96,11 +96,11 @@ def order(items: list[pytest.Item]) -> None:
 
 
 def place_of(path: str, counts: Mapping[str, int]) -> tuple[bool, int, str]:
-    """Return the place of a file among those that `counts` gives the numbers of tests of.
+    """Return the place of a file in the order of a run. `counts` has the number of tests of each
+    file.
 
-    A file with a marker comes before all without one, and a file of few tests before one of many:
-    a few tests may take minutes, thousands take little each. So the end of a run has short files
-    for every process that is free.
+    Files with a marker come first, then files with few tests: a few tests may take minutes,
+    thousands of tests take little each. So a run ends with short files for every free process.
     """
     return not markers_of(path), counts[path], path
 
@@ -121,7 +121,7 @@ def mark(item: pytest.Item) -> None:
 
 
 class Guard:
-    """Refuses processes of a test that has no marker for them; an audit hook of its process."""
+    """Refuses to start a process in a test without a marker for it, by an audit hook."""
 
     def __init__(self) -> None:
         self.running: pytest.Item | None = None

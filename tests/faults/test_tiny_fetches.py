@@ -31,18 +31,19 @@ SEED = 67
 RECORDS = 16_000
 READERS, FETCHES = 8, 400
 SEGMENT_BYTES = 1 << 20
-# What such a fetch may read on average: 64 KiB of headers, which is the broker's limit of an index
-# interval, and a few pages around them. Measured: 36 KiB; without the limit 248 KiB.
+# Limit for the bytes that such a fetch reads on average: 64 KiB of headers, the broker's limit of
+# an index interval, and a few pages around them. Measured: 36 KiB; without the limit 248 KiB.
 MOST_READ = 80 << 10
-# How many fetches of the readers may be served before a request that arrives behind all of them. A
-# turn has at most 64 requests of each reader; measured: 2 % of the fetches, without turns all.
+# Limit for the fetches that are served before a request that arrives after all of them. A turn has
+# at most 64 requests of each reader. Measured: 2 % of the fetches; without turns all of them.
 MOST_BEFORE = READERS * FETCHES // 4
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """With two segments of a topic of which every record is a batch. By its setting the index of
-    one has a single entry; an empty index would be rebuilt. A restart drops what is in memory."""
+    """Start a broker with two segments of a topic with one record a batch. The index of one segment
+    has a single entry, because an empty index would be rebuilt. A restart clears the broker's
+    memory."""
     with Oncelog(tmp_path_factory.mktemp("tiny"), QUICK) as broker:
         with Wire(broker.address) as wire:
             create(wire, "t", segment_bytes=SEGMENT_BYTES, index_interval_bytes=SEGMENT_BYTES // 2)
@@ -70,9 +71,8 @@ def tiny(offset: int) -> FetchRequest:
 def test_h67_tiny_fetches_of_scattered_offsets_cost_little_each_and_others_have_their_turn(
     broker: Oncelog,
 ) -> None:
-    """The broker is stopped until all requests are there, so that it finds the readers' fetches and
-    behind them a Produce. The high watermark in a fetch response says which of the two came first.
-    """
+    """The broker is stopped until all requests have arrived, so that it finds the readers' fetches
+    and after them a Produce. The high watermark in a fetch response shows which came first."""
     chosen = random.Random(SEED)
     offsets = [[chosen.randrange(RECORDS) for _ in range(FETCHES)] for _ in range(READERS)]
     with ExitStack() as stack:

@@ -23,7 +23,7 @@ class Dying:
         broker.fail_at(point)
 
     def insist(self, ask: Callable[[Wire], T]) -> T:
-        """Return the response, of the broker that died or of the next process."""
+        """Return the response. While the broker dies, start it again and repeat the request."""
         while True:
             try:
                 return ask(self.wire)

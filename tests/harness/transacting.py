@@ -85,8 +85,10 @@ def commit_offset(
 
 
 def committed_offset(wire: Wire, topic: str, *, stable: bool) -> tuple[int, int]:
-    """Return the offset and the error code, of the partition or of the group; the group has the
-    topic's name."""
+    """Return the committed offset of partition 0, and the error code of the group or partition.
+
+    The group has the topic's name. The offset is -1 if the group has an error.
+    """
     group = OffsetFetchRequestGroup(
         group_id=topic, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
     )

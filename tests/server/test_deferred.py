@@ -88,7 +88,7 @@ def broken(value: object) -> Any:
 
 
 def abandoned_by(answer: object) -> list[Exception | None]:
-    """Return a list of the failure, once the response has become impossible."""
+    """Return a list that gets the failure as soon as no response can come any more."""
     assert isinstance(answer, Deferred)
     failures: list[Exception | None] = []
     answer.on_abandon(lambda: failures.append(answer.failure))

@@ -124,7 +124,7 @@ def _observe(
     coordinators: LiveBroker,
     when: str,
 ) -> None:
-    """Note undecided states that were met: without any, an inspection proves nothing."""
+    """Note which undecided states were met. Inspections that never meet one prove nothing."""
     met = world.sometimes.met
     for transaction in (coordinators.transactions or {}).values():
         if transaction.state not in AT_REST:

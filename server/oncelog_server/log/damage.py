@@ -57,8 +57,8 @@ def check_segments(loaded: LoadedLog, log_start_offset: int) -> None:
 
 
 def _check_front(loaded: LoadedLog, log_start_offset: int) -> None:
-    """Raise CorruptLog for a coordinator's log without its first segment. Compaction keeps that
-    name, and the other segments are not a prefix of what was written."""
+    """Raise CorruptLog if a coordinator's log has lost its first segment. Compaction keeps the
+    name of that file, and a log without it is no prefix of the written records."""
     if not loaded.refuses_damage or loaded.config.deletes_by_retention or not loaded.segments:
         return
     first = loaded.segments[0].base_offset
@@ -83,9 +83,9 @@ def _may_be_deleted(loaded: LoadedLog, base_offset: int, log_start_offset: int) 
 
 
 def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment) -> bool:
-    """Return True if the segment is smaller than at the checkpoint, or the checkpoint has a segment
-    with bytes between it and `following`, which is the next one now. A power failure has taken the
-    bytes that were not durable."""
+    """Return True if bytes between the segment's start and `following`, the next segment, are lost:
+    the segment is smaller than at the checkpoint, or a segment between the two is gone. A power
+    failure has taken the bytes that were not durable."""
     if segment.size < sizes.get(segment.base_offset, 0):
         return True
     between = range(segment.base_offset + 1, following.base_offset)
@@ -95,9 +95,11 @@ def lost_its_end(sizes: Mapping[int, int], segment: Segment, following: Segment)
 def lost_the_end_of_a_batch(
     sizes: Mapping[int, int], segment: Segment, position: int, data: bytes
 ) -> bool:
-    """Return True if the file ends within the batch at `position`, which begins with `data`, unless
-    the checkpoint shows that the segment was not longer. The segment was closed, but not durable: a
-    power failure has taken its end, while bytes of a later segment survived."""
+    """Return True if the file ends within the batch at `position`. `data`: the batch's first bytes.
+
+    The segment was closed, but not durable: a power failure has taken its end, while bytes of a
+    later segment survived. Return False if the checkpoint shows that the file was never longer.
+    """
     if segment.base_offset in sizes and segment.size >= sizes[segment.base_offset]:
         return False
     left = segment.size - position
@@ -105,8 +107,8 @@ def lost_the_end_of_a_batch(
 
 
 def was_written(data: bytes, position: int) -> bool:
-    """Return True if all of `data`, which is no batch, was written once: neither its first 61 bytes
-    nor a whole sector of it are all zeros. `position`: its place in the file."""
+    """Return True if `data` was once written whole, although it is no valid batch. A lost write
+    leaves zeros: in the first 61 bytes, or in a whole sector. `position`: its place in the file."""
     if not any(data[:_HEADER]):
         return False
     first = -position % _SECTOR

@@ -325,6 +325,6 @@ def hundred_thousand_producers(batches: int) -> Producers:
 def test_d10_a_hundred_thousand_producers_take_a_kibibyte_each_or_little_more(
     batches: int, most: int
 ) -> None:
-    """With all five batches remembered, and no shared objects between them, a quarter more."""
+    """A producer with all five batches takes a quarter more, if they share no objects."""
     growth = resident_growth(partial(hundred_thousand_producers, batches))
     assert growth / 100_000 < most

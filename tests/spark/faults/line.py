@@ -19,8 +19,8 @@ PURCHASES = 6
 
 
 class Line:
-    """`kind`: with one decision for a batch, no reader may see a part of it. `failed`: do not use
-    it any more."""
+    """`kind`: for GROUP, `go_on` also checks that no reader sees a part of a
+    batch. `failed`: do not use the line any more."""
 
     def __init__(
         self,

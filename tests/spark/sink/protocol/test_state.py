@@ -45,7 +45,7 @@ def test_what_was_committed_is_read_again(state: SinkState) -> None:
 
 
 def ended(partitions: int) -> str:
-    """A source's end of offsets that have nothing in common."""
+    """Return a source's end offsets, at random, so that they compress badly."""
     offsets = Random(partitions)
     of_topic = {str(number): offsets.randrange(10**9, 10**10) for number in range(partitions)}
     return json.dumps({"purchases": of_topic}, separators=(",", ":"))
@@ -67,7 +67,7 @@ def test_sources_end_that_is_too_long_is_left_out_and_that_is_kept() -> None:
     state = SinkState("q", 3, 8, 5, ended(1000))
     found = decode(encode(state), "s")
     assert found == SinkState("q", 3, 8, 5, is_end_too_long=True) == kept(state)
-    # And by the driver that begins the next generation.
+    # The driver that begins the next generation writes the flag again.
     assert decode(encode(replace(found, generation=4)), "s").is_end_too_long
     with pytest.raises(ValueError, match="too long"):
         encode(SinkState("q" * 5000, 3, 8))
