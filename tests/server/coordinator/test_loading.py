@@ -1,4 +1,4 @@
-"""Rebuilding a shard from its log: whole, in pieces, or not at all."""
+"""Rebuilding a shard from its log: completely, in slices, or not at all."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_a_log_is_loaded_in_pieces_of_any_size(piece: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("knows_sizes", "end_offset"), [(True, 1), (False, 2)])
 def test_a_log_with_nothing_at_its_end_is_loaded(knows_sizes: bool, end_offset: int) -> None:
-    """A power failure took an unacknowledged record, and left the name of the next segment. The
-    checkpoint has the size that the segment had, and the log ends earlier; without that size (it is
-    lost too, or of an older release) compaction may have made the gap, and it stays."""
+    """A power failure took an unacknowledged record and left the name of the next segment. The
+    checkpoint has the former size of the segment, and the log ends earlier. If that size is missing
+    too, compaction may have made the gap, and it stays."""
     driver = Driver(LogConfig(cleanup_policy=frozenset({"compact"})))
     driver.plain()
     kept = driver.log.size_bytes
@@ -68,7 +68,7 @@ def test_a_log_with_nothing_at_its_end_is_loaded(knows_sizes: bool, end_offset: 
 
 
 def broken(world: World) -> World:
-    """A life in which the transaction log cannot be read, though its partition serves."""
+    """A world in which the transaction log cannot be read, while its partition is served."""
     return World(world.files.after_kill(), leader_epoch=1, leads=False)
 
 
@@ -113,7 +113,7 @@ STEPS = 5
 
 
 def loading_world(world: World) -> World:
-    """The next life, in which shards are loaded in slices of a few records."""
+    """The next broker, which loads shards in slices of a few records."""
     after = broken(world)
     slices = Slices(after.timers, after.now, steps_per_slice=STEPS)
     after.transactions.runtime._work = slices.run
@@ -151,7 +151,8 @@ def test_a_shard_that_loads_is_not_loaded_again_in_the_same_epoch() -> None:
 
 
 def test_ids_are_known_when_all_shards_are_loaded() -> None:
-    """Which id is in a group, and so in another shard, is not known before."""
+    """An id may be in a group, and so in another shard. This is known only after all have
+    loaded."""
     world = loading_world(used())
     world.transactions.lead(world.partitions[TXN_LOG])
     assert code_of(world) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,4 +1,5 @@
-"""Markers that fail, leaders that are away or elsewhere: what is decided ends nevertheless."""
+"""Markers that fail, and leaders that are unavailable or elsewhere: every decision is completed all
+the same."""
 
 from __future__ import annotations
 
@@ -157,7 +158,7 @@ def test_I17_a_complete_record_whose_fsync_fails_leaves_no_request_waiting() -> 
     assert world.partitions[TXN_LOG].offline is not None
 
 
-# --- where no marker belongs
+# --- partitions without markers
 
 
 def test_a_marker_waits_for_the_group_coordinator_and_is_appended_once() -> None:
@@ -192,7 +193,7 @@ def test_no_marker_is_written_to_an_internal_topic_that_no_transaction_writes_to
 
 
 def test_a_transaction_that_names_the_transaction_log_completes_without_a_marker_there() -> None:
-    """An older release let brokers add it."""
+    """An older release let brokers add that topic's partition."""
     world = World()
     producer = opened(world, A0)
     world.add(producer, TXN_LOG)
