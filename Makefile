@@ -14,8 +14,8 @@ UV := VIRTUAL_ENV=.venv $(BIN)/uv pip
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make pins'
 
-# Python keeps what it compiles. Without that every broker and every command of a test compiles the
-# sources again for half a second, and pytest rewrites 500 files of tests in each of its processes.
+# Python keeps what it compiles. Without that each start of a broker compiles the sources again (0.7 s
+# of a processor, not 0.4 s), and each process of pytest compiles all tests (20 s, not 6 s).
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

@@ -171,11 +171,16 @@ class Message(Adapter):
         return {**values, "_tagged_fields": values}
 
 
+_built: dict[tuple[type, int], Construct] = {}
+
+
 def construct_of(cls: type, version: int) -> Construct:
     """Return the construct of a message in one version; it parses to, and builds from, the
     class."""
-    schema = schema_of(cls)
-    return _message(schema, version, version >= schema.flexible_since)
+    if (cls, version) not in _built:
+        schema = schema_of(cls)
+        _built[cls, version] = _message(schema, version, version >= schema.flexible_since)
+    return _built[cls, version]
 
 
 def default_of(field: Field) -> Any:

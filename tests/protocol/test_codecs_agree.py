@@ -15,6 +15,7 @@ from oncelog_protocol.messages.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from oncelog_protocol.types import MAX_STRING
 from tests.protocol.constructs import construct_of
 from tests.protocol.drawing import CASES, case_id, messages, sample
 from tests.protocol.kio_oracle import kio_class, kio_read, kio_write, same, without_ours
@@ -61,12 +62,20 @@ def test_they_agree_on_a_message_of_defaults_and_on_a_full_one(
     agree(sample(cls, version), version)
 
 
-@pytest.mark.parametrize("size", [126, 127, 128, 16_382, 16_383, 16_384, 32_767])
+ANOTHER_BYTE = (126, 127, 128, 16_382, 16_383, 16_384)
+
+
+@pytest.mark.parametrize("size", [*ANOTHER_BYTE, MAX_STRING])
 @pytest.mark.parametrize("version", [3, 4])
-def test_they_agree_where_a_length_takes_another_byte(version: int, size: int) -> None:
+def test_they_agree_where_a_string_s_length_takes_another_byte(version: int, size: int) -> None:
     agree(ListGroupsRequest(states_filter=["s" * size]), max(version, 4))
     agree(ListGroupsResponse(groups=[ListedGroup(group_id="g" * size)]), version)
-    agree(ListGroupsResponse(groups=[ListedGroup() for _ in range(size)]), version)
+
+
+@pytest.mark.parametrize("size", ANOTHER_BYTE)
+def test_they_agree_where_an_array_s_count_takes_another_byte(size: int) -> None:
+    agree(ListGroupsRequest(states_filter=["s"] * size), 4)
+    agree(ListGroupsResponse(groups=[ListedGroup() for _ in range(size)]), 3)
 
 
 def test_kio_knows_all_but_the_newest_versions() -> None:

@@ -44,6 +44,9 @@ class Transition(NamedTuple):
         return self.producer_id, self.epoch
 
 
+LAYOUTS = {form: struct.Struct(f">{form}") for form in "bhiq"}
+
+
 class Cursor:
     """A forward reader. `compact`: strings and arrays of the flexible versions."""
 
@@ -53,14 +56,16 @@ class Cursor:
         self.compact = compact
 
     def number(self, form: str) -> int:
-        value: int = struct.unpack_from(">" + form, self.data, self.at)[0]
-        self.at += struct.calcsize(">" + form)
+        layout = LAYOUTS[form]
+        value: int = layout.unpack_from(self.data, self.at)[0]
+        self.at += layout.size
         return value
 
     def varint(self) -> int:
         value = shift = 0
         while True:
-            byte = self.number("B")
+            byte = self.data[self.at]
+            self.at += 1
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
