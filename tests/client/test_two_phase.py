@@ -34,6 +34,8 @@ from tests.harness.quick import QUICK
 
 TWO_PHASE = {
     **QUICK,
+    # The default. The id `p` and the group `group` are in different shards then, not with five.
+    "transaction.state.log.num.partitions": "50",
     "transaction.two.phase.commit.enable": "true",
     "transaction.max.timeout.ms": "400",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
