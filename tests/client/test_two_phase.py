@@ -34,8 +34,8 @@ from tests.harness.quick import QUICK
 
 TWO_PHASE = {
     **QUICK,
-    # The default. The id `p` and the group `group` are in different shards then, not with five.
-    "transaction.state.log.num.partitions": "50",
+    # The id `p` and the group `group` are in the same shard, `p` and `other` are not.
+    "transaction.state.log.num.partitions": "5",
     "transaction.two.phase.commit.enable": "true",
     "transaction.max.timeout.ms": "400",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
@@ -102,8 +102,11 @@ async def test_w2_prepared_it_outlives_producer_and_broker_and_is_completed(
     assert sorted(value or b"" for value in values) == sorted([*expected, b"after"])
 
 
-async def test_w2_prepared_in_a_group_it_is_kept_with_that_group_alone(broker: Oncelog) -> None:
-    joined = [TopicPartition("in", 0)], "group", 1
+@pytest.mark.parametrize("group", ["group", "other"])
+async def test_w2_prepared_in_a_group_it_is_kept_with_that_group_alone(
+    broker: Oncelog, group: str
+) -> None:
+    joined = [TopicPartition("in", 0)], group, 1
     async with participant(broker) as producer:
         await producer.init_transactions(*joined)
         await producer.begin_transaction()

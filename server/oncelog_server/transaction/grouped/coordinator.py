@@ -82,6 +82,13 @@ class GroupTransactions:
             refused = refusal_in_group(shard, command, membership, wall_ms=self._wall_ms())
         if refused is not None:
             return self._runtime.run(index, refused)
+        left = list(self._left(command.transactional_id, index, shard, membership))
+        if command.keep_prepared and any(
+            _is_open(other.get(command.transactional_id)) for _, other in left
+        ):
+            # Only the coordinator of the transaction can keep it: the group's, or the id's own if
+            # it has no group.
+            return INVALID_STATE
         if membership is not None and starts_over:
             if command.keep_prepared and _is_open(shard.get(command.transactional_id)):
                 # Only this caller can end it, and the group has to wait for that. It stays a member
@@ -91,19 +98,15 @@ class GroupTransactions:
                 shard, membership.group_id, command.caller, wall_ms=self._wall_ms()
             )
             return self._runtime.run(index, decision)
-        if command.producer_id != NO_PRODUCER_ID and not _is_here(shard, command.transactional_id):
-            for other_index, other in self._elsewhere(command.transactional_id, index):
-                # A producer requests its next epoch after its id has moved to another coordinator.
+        if command.producer_id != NO_PRODUCER_ID and not _belongs(
+            shard, command.transactional_id, membership
+        ):
+            for other_index, other in left:
+                # A producer requests its next epoch for an id that has another owner: another
+                # group, or none.
                 live = other.transactions[command.transactional_id]
                 decision = refuse(live, command.producer_id, command.producer_epoch)
                 return self._runtime.run(other_index, decision)
-        if command.keep_prepared and any(
-            _is_open(other.get(command.transactional_id))
-            for _, other in self._elsewhere(command.transactional_id, index)
-        ):
-            # Only the coordinator of the transaction can keep it: the group's, or the id's own if
-            # it has no group.
-            return INVALID_STATE
         departed = self._depart(command, index)
 
         def go_on(result: TransactionResult) -> Answer:
@@ -154,6 +157,19 @@ class GroupTransactions:
         for index, shard in self._runtime.shards():
             if index != here and _is_here(shard, transactional_id):
                 yield index, shard
+
+    def _left(
+        self,
+        transactional_id: str,
+        index: int,
+        shard: TransactionShard,
+        membership: GroupAssignment | None,
+    ) -> Iterator[tuple[int, TransactionShard]]:
+        """Yield the shards that the id leaves. That may be `shard` itself: different keys may have
+        the same hash."""
+        if _is_here(shard, transactional_id) and not _belongs(shard, transactional_id, membership):
+            yield index, shard
+        yield from self._elsewhere(transactional_id, index)
 
     def _init(
         self, key: str, command: InitProducerId, membership: GroupAssignment | None
@@ -215,3 +231,11 @@ def _is_open(live: LiveTransaction | None) -> bool:
 def _is_here(shard: TransactionShard, transactional_id: str) -> bool:
     live = shard.get(transactional_id)
     return live is not None and live.metadata.state is not State.DEAD
+
+
+def _belongs(
+    shard: TransactionShard, transactional_id: str, membership: GroupAssignment | None
+) -> bool:
+    """Return True if the shard has the id in the group of `membership`, or without a group."""
+    group_id = None if membership is None else membership.group_id
+    return _is_here(shard, transactional_id) and shard.group_of(transactional_id) == group_id

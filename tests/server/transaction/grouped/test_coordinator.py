@@ -320,6 +320,30 @@ def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
     assert value_of(end(world, joined)).code is code
 
 
+@pytest.mark.parametrize("in_group", [True, False])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_producer_gets_its_next_epoch_only_from_the_owner_of_its_id(
+    elsewhere: bool, in_group: bool
+) -> None:
+    """It is refused by the other coordinator, whether that is another shard or not (KIP-360)."""
+    world = World(shards=SHARDS)
+    name = named(elsewhere)
+    if in_group:
+        joined = member(world, name, 1, IN0)
+        produce(world, joined, A0)
+        response = world.init(name, *joined[1:])
+    else:
+        plain = world.producer(name)
+        world.produce(plain, A0, 0, transactional_id=name)
+        response = world.transactions.init_producer_id(
+            InitProducerId(name, 60_000, *plain), GroupAssignment(GROUP, 1, frozenset({IN0}))
+        )
+    assert value_of(response).code is FENCED
+    assert outcomes(world, A0) == []
+    ended = end(world, joined) if in_group else world.end(plain, True, transactional_id=name)
+    assert value_of(ended).code is NONE
+
+
 def test_where_the_other_coordinator_cannot_be_read_no_broker_becomes_the_owner() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)

@@ -47,9 +47,10 @@ def log_ends(world: World) -> list[int]:
     return [world.oracle(log).end_offset for log in world.transaction_logs]
 
 
-def test_recovery_outside_of_its_group_aborts_nothing() -> None:
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_recovery_outside_of_its_group_aborts_nothing(elsewhere: bool) -> None:
     world = World(shards=SHARDS)
-    name = named(elsewhere=True)
+    name = named(elsewhere)
     prepared(world, name, 1)
     before = log_ends(world)
     assert ask(world, name, None, keep=True).code is ErrorCode.INVALID_TXN_STATE
@@ -60,9 +61,12 @@ def test_recovery_outside_of_its_group_aborts_nothing() -> None:
     assert outcomes(world, A0) == [True]
 
 
-def test_recovery_within_a_group_of_what_was_begun_without_one_aborts_nothing() -> None:
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_recovery_within_a_group_of_what_was_begun_without_one_aborts_nothing(
+    elsewhere: bool,
+) -> None:
     world = World(shards=SHARDS)
-    name = named(elsewhere=True)
+    name = named(elsewhere)
     prepared(world, name, None)
     before = log_ends(world)
     assert ask(world, name, 1, keep=True).code is ErrorCode.INVALID_TXN_STATE
@@ -73,10 +77,11 @@ def test_recovery_within_a_group_of_what_was_begun_without_one_aborts_nothing() 
     assert outcomes(world, A0) == [True]
 
 
+@pytest.mark.parametrize("elsewhere", [True, False])
 @pytest.mark.parametrize("generation", [None, 1])
-def test_with_nothing_open_it_moves_as_any_other(generation: int | None) -> None:
+def test_with_nothing_open_it_moves_as_any_other(generation: int | None, elsewhere: bool) -> None:
     world = World(shards=SHARDS)
-    name = named(elsewhere=True)
+    name = named(elsewhere)
     assert ask(world, name, generation, keep=False).code is ErrorCode.NONE
     moved = ask(world, name, 1 if generation is None else None, keep=True)
     assert (moved.code, moved.ongoing_producer_id) == (ErrorCode.NONE, -1)
