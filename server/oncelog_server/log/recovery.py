@@ -40,6 +40,7 @@ from oncelog_server.log.producers import Producers
 from oncelog_server.log.replay import aborted_rows, apply_batch, rebuild, replay
 from oncelog_server.log.scan import Scan, find_valid_batch
 from oncelog_server.log.segment import Segment
+from oncelog_server.log.undone_cut import redo_cut
 from oncelog_server.log.whole_files import read_whole, write_whole
 from oncelog_server.storage.files import Files
 from oncelog_server.storage.layout import (
@@ -256,6 +257,8 @@ def _recover(loaded: LoadedLog) -> None:
     for slot, segment in enumerate(segments):
         if segment.base_offset <= loaded.recovery_point:
             first_scanned = slot
+    if first_scanned:
+        redo_cut(loaded, segments[first_scanned - 1], segments[first_scanned])
     scan_base = segments[first_scanned].base_offset
     replay_from = _load_snapshot(loaded, segments[0].base_offset, scan_base)
     for segment in segments[:first_scanned]:

@@ -82,15 +82,14 @@ class GroupTransactions:
             refused = refusal_in_group(shard, command, membership, wall_ms=self._wall_ms())
         if refused is not None:
             return self._runtime.run(index, refused)
-        left = list(self._left(command.transactional_id, index, shard, membership))
-        if command.keep_prepared and any(
-            _is_open(other.get(command.transactional_id)) for _, other in left
-        ):
+        own_id = command.transactional_id
+        left = list(self._left(own_id, index, shard, membership))
+        if command.keep_prepared and any(_is_open(other.get(own_id)) for _, other in left):
             # Only the coordinator of the transaction can keep it: the group's, or the id's own if
             # it has no group.
             return INVALID_STATE
         if membership is not None and starts_over:
-            if command.keep_prepared and _is_open(shard.get(command.transactional_id)):
+            if command.keep_prepared and _is_open(shard.get(own_id)):
                 # Only this caller can end it, and the group has to wait for that. It stays a member
                 # of the group.
                 return self._init_as_it_is(index, shard, command)
@@ -98,13 +97,11 @@ class GroupTransactions:
                 shard, membership.group_id, command.caller, wall_ms=self._wall_ms()
             )
             return self._runtime.run(index, decision)
-        if command.producer_id != NO_PRODUCER_ID and not _belongs(
-            shard, command.transactional_id, membership
-        ):
+        if command.producer_id != NO_PRODUCER_ID and not _belongs(shard, own_id, membership):
             for other_index, other in left:
                 # A producer requests its next epoch for an id that has another owner: another
                 # group, or none.
-                live = other.transactions[command.transactional_id]
+                live = other.transactions[own_id]
                 decision = refuse(live, command.producer_id, command.producer_epoch)
                 return self._runtime.run(other_index, decision)
         departed = self._depart(command, index)

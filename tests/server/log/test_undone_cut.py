@@ -1,0 +1,90 @@
+"""A cut that was not durable, and that a power failure undoes: bytes of a refused append are back
+behind the last batch of a segment."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog_protocol.records.batch import patch_place
+from oncelog_server.log.config import LogConfig
+from oncelog_server.log.log import PartitionLog
+from tests.server.log.driver import SMALL, Driver, batch, flush, read_all
+
+COMPACTED = LogConfig(
+    segment_bytes=2000, index_interval_bytes=200, cleanup_policy=frozenset({"compact"})
+)
+
+
+def rolled(config: LogConfig = SMALL) -> tuple[Driver, str, int]:
+    """Return a log with a flushed segment and an empty one after it, the path of the first, and
+    the recovery point."""
+    driver = Driver(config)
+    for _ in range(8):
+        driver.plain(2)
+    flush(driver.log, lambda error: None)
+    driver.files.settle()
+    driver.log.roll(driver.now_ms)
+    (segment, _) = driver.log.segments
+    return driver, segment.log.path, driver.log.recovery_point
+
+
+def refused() -> bytes:
+    """Return the batch that the disk refused, with the offset that it would have had."""
+    data = batch(2)
+    patch_place(data, 16, 0)
+    return bytes(data)
+
+
+def reopened(driver: Driver, recovery_point: int) -> PartitionLog:
+    return driver.open(clean=False, recovery_point=recovery_point)
+
+
+@pytest.mark.parametrize("came_back", [refused()[:59], refused()[:90], refused(), bytes(1000)])
+def test_what_comes_back_behind_the_recovery_point_is_cut_off_again(came_back: bytes) -> None:
+    driver, path, recovery_point = rolled()
+    before = read_all(driver.log)
+    size = len(driver.files.nodes[path].data)
+    driver.files.nodes[path].data += came_back
+    log = reopened(driver, recovery_point)
+    assert len(driver.files.nodes[path].data) == size
+    assert (log.recovery.cut_path, log.recovery.cut_bytes) == (path, len(came_back))
+    assert read_all(log) == before
+    # The cut is durable with the next flush.
+    assert path in [file.path for file in log.begin_flush().files]
+    assert not reopened(driver, recovery_point).recovery.cut_path
+
+
+def test_a_damaged_batch_below_the_recovery_point_is_not_cut_off() -> None:
+    driver, path, recovery_point = rolled()
+    data = driver.files.nodes[path].data
+    size = len(data)
+    data[-size // 8 :] = bytes(size // 8)
+    log = reopened(driver, recovery_point)
+    assert (len(driver.files.nodes[path].data), log.recovery.cut_path) == (size, "")
+
+
+@pytest.mark.parametrize("extra", [b"", bytes(59)])
+def test_compaction_leaves_an_end_that_only_the_size_tells(extra: bytes) -> None:
+    """The segment's last batch was removed, so its last offset is below the next segment."""
+    driver, path, recovery_point = rolled(COMPACTED)
+    data = driver.files.nodes[path].data
+    last = len(data) // 8
+    del data[-last:]
+    data += extra
+    driver.log.segments.aborted.checkpoint({0: len(data) - len(extra), 16: 0})
+    log = reopened(driver, recovery_point)
+    assert len(driver.files.nodes[path].data) == 7 * last
+    assert [record.offset for record in read_all(log)] == list(range(14))
+    assert bool(log.recovery.cut_path) is bool(extra)
+
+
+def test_bytes_behind_a_segment_that_was_synced_after_the_roll_are_not_looked_for() -> None:
+    """The recovery point is past the segment's end: its cut is durable, and other bytes are
+    damage."""
+    driver, path, _ = rolled()
+    driver.plain()
+    flush(driver.log, lambda error: None)
+    driver.files.settle()
+    driver.files.nodes[path].data += refused()[:59]
+    log = reopened(driver, driver.log.recovery_point)
+    assert not log.recovery.cut_path
