@@ -15,7 +15,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-SOURCES: Final = ("protocol", "server", "client", "tests", "pyproject.toml")
+# Tests compare some pages with the sources.
+SOURCES: Final = (
+    "protocol", "server", "client", "tests", "docs", "README.md", "pyproject.toml",
+)  # fmt: skip
 # Wider tests for a defect that its own tests did not find: all tests without another program.
 WIDER: Final = ("tests/protocol", "tests/server", "tests/simulation")
 # Names of parameters may contain spaces.
