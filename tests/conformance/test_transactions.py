@@ -154,6 +154,7 @@ def copy(target: Target, client: Client, source: str, sink: str, count: int) -> 
             continue
         producer.commit()
         done, pending = done + len(now), later
+    consumer.close()
 
 
 def test_a_copy_with_aborts_has_every_record_once(

@@ -86,6 +86,7 @@ class ConfluentConsumer:
     def __init__(self, settings: Mapping[str, Any], topic: str, partitions: Sequence[int]) -> None:
         self.consumer = ck.Consumer(dict(settings))
         self._topic = topic
+        self._is_static = "group.instance.id" in settings
         if partitions:
             self.consumer.assign(
                 [ck.TopicPartition(topic, partition, 0) for partition in partitions]
@@ -110,6 +111,13 @@ class ConfluentConsumer:
             raise _refused(error.args[0]) from error
 
     def close(self) -> None:
+        # librdkafka waits for ever for an assignment that arrives while it closes (its issue 4884).
+        # After `unsubscribe` none arrives, and `poll` takes the one that is there. A static member
+        # would leave its group with it.
+        if not self._is_static:
+            self.consumer.unsubscribe()
+            while self.consumer.poll(0) is not None:
+                pass
         self.consumer.close()
 
     def _received(self, message: Any) -> Received:
