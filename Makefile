@@ -5,7 +5,7 @@ ROUNDS ?= 2
 KILLS ?= 0
 SEEDS ?= 1000
 V ?= 4.2.1
-WORKERS ?= 4
+WORKERS ?= 3
 BIN := .venv/bin
 READY := .venv/.ready
 RUN := .venv-run/.ready
@@ -51,11 +51,9 @@ quick-tests: $(READY)
 	ONCELOG_EXAMPLES=quick $(BIN)/python -m pytest --quiet --numprocesses 2 -m "not process and not java and not spark and not slow" \
 	    tests/server tests/protocol tests/client/core tests/client/io
 
-# Four at a time: on two cores two of them wait for a timeout or for a process to start. Each file
-# runs in one process, and `tests/lanes.py` orders the files. xdist would begin with the files that
-# have the most tests and end with a few that take minutes.
+# Three at a time: on two cores one of them always waits for a timeout or for a process to start.
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/spark/connector
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --ignore tests/spark/connector
 
 demo: $(READY)  ## 69,659 purchases through Spark, killed on the way, and a picture of it (Java 17)
 	$(BIN)/python -m examples.purchases_spark

@@ -16,7 +16,7 @@ import uvloop
 from tests.examples import load_profile
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 from tests.harness.running_oncelog import running_oncelog
-from tests.lanes import Guard, is_left_out, mark, order
+from tests.lanes import Guard, is_left_out, mark
 
 __all__ = ["fresh_kafka", "kafka", "kafka_jars", "running_oncelog"]
 
@@ -58,17 +58,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_left_out(path, config.option.markexpr) else None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> Generator[None, object, object]:
-    """Mark the tests before pytest selects some; order their files after pytest has sorted them."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark(item)
-    result = yield
-    if hasattr(config, "workerinput"):  # a process of xdist
-        order(items)
-    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,8 +8,6 @@ without `process`, `java` or `spark` fails where it starts it.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
 from typing import Final
 
 import pytest
@@ -89,30 +87,9 @@ def is_left_out(path: str, expression: str) -> bool:
     return not set(expression.split()).isdisjoint(markers_of(path))
 
 
-def order(items: list[pytest.Item]) -> None:
-    """Sort the tests of a run of several processes by the places of their files."""
-    counts = Counter(map(path_of, items))
-    items.sort(key=lambda item: place_of(path_of(item), counts))
-
-
-def place_of(path: str, counts: Mapping[str, int]) -> tuple[bool, int, str]:
-    """Return the place of a file in the order of a run. `counts` has the number of tests of each
-    file.
-
-    Files with a marker come first, then files with few tests: a few tests may take minutes,
-    thousands of tests take little each. So a run ends with short files for every free process.
-    """
-    return not markers_of(path), counts[path], path
-
-
-def path_of(item: pytest.Item) -> str:
-    """Return the path of a test's file from the root of the project."""
-    return item.path.relative_to(item.config.rootpath).as_posix()
-
-
 def mark(item: pytest.Item) -> None:
     """Give a collected test its markers."""
-    path = path_of(item)
+    path = item.path.relative_to(item.config.rootpath).as_posix()
     fixtures = getattr(item, "fixturenames", ())
     names = {MARKERS_OF_FIXTURES[name] for name in fixtures if name in MARKERS_OF_FIXTURES}
     names.update(markers_of(path))
