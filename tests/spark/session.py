@@ -41,6 +41,9 @@ SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
+    # After test_stage_retry Spark takes its only executor for lost. The JVM would end after ten
+    # minutes of refused heartbeats, which other tests of this process may outlast.
+    "spark.executor.heartbeat.maxFailures": "1000000",
     "spark.log.level": "WARN",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
