@@ -11,7 +11,7 @@ needs another sync of that segment.
 from __future__ import annotations
 
 from oncelog_server.log.loaded import LoadedLog
-from oncelog_server.log.scan import WALK_CHUNK, Scan
+from oncelog_server.log.scan import SCAN_CHUNK, WALK_CHUNK, Scan, find_valid_batch
 from oncelog_server.log.segment import Segment
 
 
@@ -25,11 +25,9 @@ def redo_cut(loaded: LoadedLog, segment: Segment, following: Segment) -> None:
     scan.last_possible_offset = following.base_offset - 1
     for _ in scan:
         pass
-    # Compaction may have removed the last offsets of the segment: then its size tells its end.
-    size = loaded.aborted.sizes.get(segment.base_offset)
-    if scan.problem is None or (
-        scan.next_offset != following.base_offset and scan.position != size
-    ):
+    if scan.problem is None:
+        return
+    if scan.next_offset != following.base_offset and not _ends_at(loaded, scan, segment, following):
         return
     report = loaded.report
     report.cut_path, report.cut_position = segment.log.path, scan.position
@@ -37,3 +35,14 @@ def redo_cut(loaded: LoadedLog, segment: Segment, following: Segment) -> None:
     report.cut_reason = "a refused append was cut off, and a power failure has brought it back"
     segment.log.truncate(scan.position)
     loaded.unsynced.append(segment.log)
+
+
+def _ends_at(loaded: LoadedLog, scan: Scan, segment: Segment, following: Segment) -> bool:
+    """Return True if the segment ended where the scan did, although its last offsets are missing:
+    compaction removes such batches. The checkpoint of sizes shows the end if it is not older than
+    the roll, which adds the new segment to it. A valid batch behind that end contradicts it."""
+    sizes = loaded.aborted.sizes
+    if following.base_offset not in sizes or sizes.get(segment.base_offset) != scan.position:
+        return False
+    tail = segment.log.read(scan.position, SCAN_CHUNK)
+    return find_valid_batch(tail[1:], segment.base_offset) is None

@@ -78,6 +78,21 @@ def test_compaction_leaves_an_end_that_only_the_size_tells(extra: bytes) -> None
     assert bool(log.recovery.cut_path) is bool(extra)
 
 
+@pytest.mark.parametrize("is_older", [True, False])
+def test_an_end_in_the_middle_is_not_believed(is_older: bool) -> None:
+    """A damaged batch is where the checkpoint has the segment's end: the checkpoint is older than
+    the roll, or the batches behind it are there after all."""
+    driver, path, recovery_point = rolled()
+    data = driver.files.nodes[path].data
+    batch_bytes = len(data) // 8
+    middle = 7 * batch_bytes if is_older else 4 * batch_bytes
+    data[middle : middle + batch_bytes] = bytes(batch_bytes)
+    sizes = {0: middle} if is_older else {0: middle, 16: 0}
+    driver.log.segments.aborted.checkpoint(sizes)
+    log = reopened(driver, recovery_point)
+    assert (len(driver.files.nodes[path].data), log.recovery.cut_path) == (8 * batch_bytes, "")
+
+
 def test_bytes_behind_a_segment_that_was_synced_after_the_roll_are_not_looked_for() -> None:
     """The recovery point is past the segment's end: its cut is durable, and other bytes are
     damage."""
