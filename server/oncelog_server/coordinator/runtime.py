@@ -7,7 +7,7 @@ partition writes, and calls back when the high watermark has moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from operator import itemgetter
@@ -187,6 +187,11 @@ class ShardRuntime(Generic[S]):
     def is_loading(self) -> bool:
         """Return True if a shard is being loaded."""
         return bool(self._loading)
+
+    @property
+    def loading(self) -> Collection[int]:
+        """Return the partitions with shards that are being loaded."""
+        return self._loading.keys()
 
     def is_loaded(self, index: int) -> bool:
         """Return True if the shard of that partition is in service here."""

@@ -60,19 +60,21 @@ class GroupCoordinator:
             work=work,
         )
         self.views = GroupViews(self.runtime)
-        # Topics that were deleted since a load began: the loading shards have to delete their
-        # offsets.
-        self._deleted_meanwhile: set[str] = set()
+        # By partition: the topics that were deleted since its load began. The shard has to delete
+        # their offsets when it is loaded.
+        self._deleted_meanwhile: dict[int, set[str]] = {}
 
     # --- leadership
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        if not self.runtime.is_loading:
-            # Those of earlier loads, which may not have ended: a topic may be created again.
-            self._deleted_meanwhile.clear()
+        index = partition.topic_partition.partition
+        if index not in self.runtime.loading:
+            # Those of a failed load: the topics may exist again, with offsets.
+            self._deleted_meanwhile.pop(index, None)
         return self.runtime.lead(partition)
 
     def resign(self, index: int) -> None:
+        self._deleted_meanwhile.pop(index, None)
         self.runtime.resign(index)
 
     def refuse(self, index: int, reason: str) -> None:
@@ -82,8 +84,9 @@ class GroupCoordinator:
     def _on_loaded(self, index: int, shard: GroupShard) -> None:
         shard.on_loaded(self._monotonic_ms(), self._wall_ms())
         self._arm(shard)
-        if self._deleted_meanwhile:
-            for decision in shard.on_topics_deleted(frozenset(self._deleted_meanwhile)):
+        deleted = self._deleted_meanwhile.pop(index, None)
+        if deleted is not None:
+            for decision in shard.on_topics_deleted(frozenset(deleted)):
                 self.runtime.run(index, decision)
 
     # --- requests
@@ -175,8 +178,8 @@ class GroupCoordinator:
         if not delta.topics_deleted:
             return
         deleted = frozenset(topic.name for topic in delta.topics_deleted)
-        if self.runtime.is_loading:
-            self._deleted_meanwhile |= deleted
+        for index in self.runtime.loading:
+            self._deleted_meanwhile.setdefault(index, set()).update(deleted)
         for index, shard in self.runtime.shards():
             for decision in shard.on_topics_deleted(deleted):
                 self.runtime.run(index, decision)

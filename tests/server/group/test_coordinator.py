@@ -12,6 +12,7 @@ from oncelog_protocol.messages.join_group import (
 )
 from oncelog_server.cluster.delta import ImageDelta
 from oncelog_server.cluster.image import ClusterImage, TopicImage
+from oncelog_server.coordinator.runtime import _Load
 from oncelog_server.deferred import Deferred
 from oncelog_server.group.config import GroupConfig
 from oncelog_server.group.coordinator import GroupCoordinator
@@ -130,6 +131,20 @@ def test_offsets_of_a_recreated_topic_survive_the_next_load(ends: bool) -> None:
     world.groups.lead(world.partitions[OFFSETS])
     world.settle()
     assert world.offset() == (ErrorCode.NONE, 6 if ends else 5)
+
+
+def test_offsets_of_a_recreated_topic_survive_while_another_shard_still_loads() -> None:
+    """The topic was deleted during that load, and before this one began."""
+    world = with_offset(World(), 5)
+    runtime = world.groups.runtime
+    world.groups.resign(0)
+    runtime._loading[1] = _Load(0)
+    deleted = ImageDelta(topics_deleted=(TopicImage("in", bytes(16), "", {}, (), 0),))
+    world.groups.follow(ClusterImage(), ClusterImage(), deleted)
+    world.groups.lead(world.partitions[OFFSETS])
+    world.settle()
+    assert world.offset() == (ErrorCode.NONE, 5)
+    assert list(world.groups._deleted_meanwhile) == [1]
 
 
 def test_before_its_topic_is_created_there_is_no_coordinator() -> None:
