@@ -3,7 +3,6 @@ count."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
@@ -12,26 +11,6 @@ from tests.harness.wire import Wire
 
 # Maximum CPU time of a request at its limit. Measured: up to 120 ms on a busy machine.
 CPU_MS = 400.0
-# The CPU time of `_calculation_ms` on the measured machine.
-_CALCULATION_MS = 2.0
-
-
-def is_cheap(cost_ms: float) -> bool:
-    """Return True if a CPU time is below CPU_MS. While the machine is slower than the measured one,
-    the limit is higher in proportion."""
-    if cost_ms < CPU_MS:
-        return True
-    slowness = min(_calculation_ms() for _ in range(5)) / _CALCULATION_MS
-    return cost_ms < CPU_MS * slowness
-
-
-def _calculation_ms() -> float:
-    """Return the CPU time of a calculation that is always the same."""
-    began = time.thread_time()
-    found: dict[int, str] = {}
-    for number in range(20_000):
-        found[number] = str(number)
-    return (time.thread_time() - began) * 1000
 
 
 def cpu_ms(broker: Oncelog) -> float:

@@ -31,7 +31,7 @@ from oncelog_server.request_limits import IN_SLICES, MAX_ELEMENTS, max_elements
 from oncelog_server.settings.model import Settings
 from oncelog_server.storage.layout import METADATA_RESERVE
 from tests.faults.bombs import Path, all_arrays, arrays, bomb
-from tests.faults.holding import cpu_ms, held_ms, is_cheap
+from tests.faults.holding import CPU_MS, cpu_ms, held_ms
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, merged
 from tests.harness.waiting import wait_until
@@ -107,7 +107,7 @@ def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
     request = bomb(cls, path, limit + 1)
     before = cpu_ms(broker)
     assert outcome(broker, request) is None
-    assert is_cheap(cpu_ms(broker) - before)
+    assert cpu_ms(broker) - before < CPU_MS
 
 
 # Not Produce: with acks=0 it has no response to wait for.
@@ -119,7 +119,7 @@ def test_h21_h26_as_many_elements_as_are_allowed_hold_up_no_client(
     request = bomb(cls, path, min(limit_of(cls), MAX_ELEMENTS) - len(path))
     before = cpu_ms(broker)
     outcome(broker, request)
-    assert is_cheap(cpu_ms(broker) - before)
+    assert cpu_ms(broker) - before < CPU_MS
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_h22_a_million_tagged_fields_in_a_header_are_not_kept(broker: Oncelog) -
     before, used = rss(broker), cpu_ms(broker)
     assert is_closed(broker, header + tags + bytes(20))
     assert rss(broker) - before < 16 * MIB
-    assert is_cheap(cpu_ms(broker) - used)
+    assert cpu_ms(broker) - used < CPU_MS
 
 
 BAD_NAMES = ["", ".", "..", "../../x", "a/b", "a\0b", "a" * 250, "x" * 32_767, "ü", "a b", "a:b"]
@@ -244,7 +244,7 @@ def test_h28_a_hundred_thousand_partitions_close_the_connection_and_cost_nothing
     before, used = rss(broker), cpu_ms(broker)
     assert outcome(broker, everything(100_000, of_one_topic), 12) is None
     assert rss(broker) - before < 64 * MIB
-    assert is_cheap(cpu_ms(broker) - used)
+    assert cpu_ms(broker) - used < CPU_MS
 
 
 def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
@@ -259,7 +259,7 @@ def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
                 assert produce(wire, "t", data, partition=partition).error_code == 0
     used = cpu_ms(broker)
     response = outcome(broker, everything(20_000, True), 12)
-    assert is_cheap(cpu_ms(broker) - used)
+    assert cpu_ms(broker) - used < CPU_MS
     rows = response.responses[0].partitions
     assert len(rows) == 20_000
     assert MIB // 2 < sum(len(row.records or b"") for row in rows) <= MIB
@@ -288,10 +288,10 @@ def test_h28_a_client_that_hangs_up_waits_no_longer(broker: Oncelog) -> None:
         wire.send(FetchRequest(max_wait_ms=MAX, min_bytes=MAX, topics=[place]), 12)
     for wire in waiting:
         wire.socket.close()
-    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all are gone")
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before, "all are gone", 5)
     used = cpu_ms(broker)
     assert outcome(broker, ApiVersionsRequest("c", "1"), 3) is not None
-    assert is_cheap(cpu_ms(broker) - used)
+    assert cpu_ms(broker) - used < CPU_MS
 
 
 def test_h29_a_flood_of_fetch_sessions_fills_its_slots_and_no_more(broker: Oncelog) -> None:
@@ -322,7 +322,7 @@ def test_h30_a_million_keys_are_refused_before_any_is_looked_up(
     before, used = rss(broker), cpu_ms(broker)
     assert outcome(broker, request_) is None
     assert rss(broker) - before < 64 * MIB
-    assert is_cheap(cpu_ms(broker) - used)
+    assert cpu_ms(broker) - used < CPU_MS
 
 
 def test_every_api_with_arrays_is_bombed() -> None:

@@ -22,7 +22,7 @@ from oncelog_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from oncelog_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog_protocol.records.batch import build_batch
 from oncelog_protocol.unsigned_varint import write_uvarint
-from tests.faults.holding import CPU_MS, cpu_ms, held_ms, is_cheap
+from tests.faults.holding import CPU_MS, cpu_ms, held_ms
 from tests.harness.broker import Oncelog
 from tests.harness.driving import QUICK, create, events, merged
 from tests.harness.wire import Wire
@@ -66,7 +66,7 @@ def test_h64_a_hundred_thousand_in_one_request_are_refused_and_none_is_made(
             used = cpu_ms(broker)
             response = wire.call(request)
             assert {topic.error_code for topic in response.topics} == {ErrorCode.POLICY_VIOLATION}
-            assert is_cheap(cpu_ms(broker) - used)
+            assert cpu_ms(broker) - used < CPU_MS
         create(wire, "t")
         more = CreatePartitionsRequest([CreatePartitionsTopic("t", HUNDRED_THOUSAND)], 60_000)
         assert wire.call(more).results[0].error_code == ErrorCode.POLICY_VIOLATION
@@ -88,7 +88,7 @@ def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone
         with suppress(ConnectionError):
             wire.socket.sendall(struct.pack(">i", len(body)) + body)
         assert wire.is_closed()
-        assert is_cheap(cpu_ms(broker) - used)
+        assert cpu_ms(broker) - used < CPU_MS
         assert counted(bystander) == 0
 
 

@@ -12,12 +12,12 @@ from oncelog_protocol.records.control import EndTransactionMarker, build_marker_
 from oncelog_protocol.records.record import NewRecord
 from oncelog_server.offline.commands import logs
 
-LARGE = 1 << 20
+LARGE = 4 << 20
 NOW_MS = 1_700_000_000_000
 
 
 def log_with_a_large_batch(folder: Path) -> Path:
-    """A segment: one small record, a MiB of zeros in a few hundred bytes, one small record."""
+    """A segment: one small record, four MiB of zeros in a few hundred bytes, one small record."""
     path = folder / f"{0:020}.log"
     data = b""
     for offset, (value, compression) in enumerate(
