@@ -82,7 +82,8 @@ def test_compaction_leaves_an_end_that_only_the_size_tells(extra: bytes) -> None
 def test_an_end_in_the_middle_is_not_believed(is_older: bool) -> None:
     """A damaged batch is where the checkpoint has the segment's end: the checkpoint is older than
     the roll, or the batches behind it are there after all."""
-    driver, path, recovery_point = rolled()
+    without_index = LogConfig(segment_bytes=2000, index_interval_bytes=2000)
+    driver, path, recovery_point = rolled(without_index)
     data = driver.files.nodes[path].data
     batch_bytes = len(data) // 8
     middle = 7 * batch_bytes if is_older else 4 * batch_bytes
