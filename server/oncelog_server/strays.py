@@ -103,7 +103,7 @@ def put_strays_aside(
 ) -> list[tuple[str, str]]:
     """Put the strays aside. Return (old name, new name) of each. Raises StorageError.
 
-    Directories whose deletion had begun and unfinished checkpoints are deleted.
+    Unfinished checkpoints and the directories of interrupted deletions are deleted.
     """
     moved = []
     for name, partition in folders.strays:

@@ -64,7 +64,7 @@ def recorded(wire: Wire, transactional_id: str) -> int:
 
 @pytest.fixture
 def zombie(wire: Wire, topic: str) -> Identity:
-    """A producer whose open transaction in partition 0 was aborted by a newer instance."""
+    """Return a producer. A newer instance has aborted its transaction in partition 0."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert (

@@ -97,7 +97,7 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
         (CONSUMER_OFFSETS, index) for index, _ in broker.groups.runtime.shards()
     }
     served -= failed
-    # A stopping broker has resigned: no callback tells its memory about later commits.
+    # A stopping broker has resigned: later commits do not reach its memory.
     served -= {
         partition.topic_partition for partition in broker.partitions if not partition.is_leader
     }

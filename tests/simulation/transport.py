@@ -87,7 +87,7 @@ class SimTransport(asyncio.Transport):
 
     @property
     def peer_has_closed(self) -> bool:
-        """Return True if the end of the stream has arrived, read or not (as POLLRDHUP tells)."""
+        """Return True if the end of the stream has arrived, read or not (as POLLRDHUP shows)."""
         return self.incoming.arrived_end
 
     # Writing.

@@ -77,8 +77,8 @@ def _value(record: CoordinatorRecord) -> TransactionLogValue:
 
 
 def _owner(value: TransactionLogValue) -> Identity:
-    """Return the producer whose requests are accepted: for a transaction that is kept prepared, its
-    keeper (KIP-939)."""
+    """Return the producer id and epoch that the coordinator accepts: those of the keeper if the
+    transaction is kept prepared (KIP-939)."""
     if value.next_producer_epoch >= 0:
         return value.next_producer_id, value.next_producer_epoch
     return value.producer_id, value.producer_epoch
