@@ -18,6 +18,10 @@ class Clock(Protocol):
         """
         ...
 
+    def monotonic_ns(self) -> int:
+        """Return the monotonic time in ns, for spans of microseconds."""
+        ...
+
 
 class SystemClock:
     """The operating system's clocks."""
@@ -27,3 +31,6 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()

@@ -38,6 +38,9 @@ class ManualClock:
     def monotonic_ms(self) -> int:
         return self.ms
 
+    def monotonic_ns(self) -> int:
+        return self.ms * 1_000_000
+
 
 class Echo:
     """Responds to a frame with the same frame; to a frame `park` only on demand."""
@@ -74,6 +77,7 @@ class World:
             max_idle_ms=IDLE_MS,
             backlog=50,
             send_buffer_bytes=102_400,
+            spin_us=0,
         )
         self.listener = Listener(self.requests, limits, self.clock)
         self.port = 0

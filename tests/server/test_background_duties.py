@@ -36,14 +36,9 @@ from tests.server.log.driver import flush
 from tests.server.metadata.memory_store import MemoryStore
 from tests.server.partition.partitions import mark
 from tests.server.transaction.world import A0, A1, B0, World
+from tests.server.transaction.world_clock import WorldClock
 
 T = TypeVar("T")
-
-
-class WorldClock:
-    def __init__(self, world: World) -> None:
-        self.now_ms = world.wall
-        self.monotonic_ms = world.now
 
 
 class Disk(Executor):

@@ -32,6 +32,9 @@ class Frozen:
     def monotonic_ms(self) -> int:
         return 1_000_000
 
+    def monotonic_ns(self) -> int:
+        return 1_000_000_000_000
+
 
 class Stopped(OsEnvironment):
     """A machine with such a clock."""

@@ -27,8 +27,14 @@ class SimClock:
         return EPOCH_MS + self.wall_offset_ms + self._loop.now_us // 1000
 
     def monotonic_ms(self) -> int:
+        return self._monotonic_us() // 1_000
+
+    def monotonic_ns(self) -> int:
+        return self._monotonic_us() * 1_000
+
+    def _monotonic_us(self) -> int:
         now_us = self._loop.now_us
-        return (now_us + now_us * self._drift_ppm // 1_000_000) // 1000
+        return now_us + now_us * self._drift_ppm // 1_000_000
 
     def step_wall(self, by_ms: int) -> None:
         self.wall_offset_ms += by_ms

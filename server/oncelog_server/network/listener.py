@@ -15,6 +15,7 @@ import structlog
 from oncelog_server.clock import Clock
 from oncelog_server.network.binding import BindAddress, bind, listen
 from oncelog_server.network.connection import Connection, EncodedResponse
+from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.requests.frame_reader import SharedBuffer
@@ -45,6 +46,7 @@ class Limits(msgspec.Struct, frozen=True):
     max_idle_ms: int
     backlog: int
     send_buffer_bytes: int
+    spin_us: int
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
@@ -57,6 +59,7 @@ class Limits(msgspec.Struct, frozen=True):
             max_idle_ms=settings.connections_max_idle_ms,
             backlog=settings.socket_listen_backlog_size,
             send_buffer_bytes=settings.socket_send_buffer_bytes,
+            spin_us=settings.oncelog_spin_us,
         )
 
 
@@ -66,7 +69,7 @@ class Listener:
     def __init__(self, requests: Requests, limits: Limits, clock: Clock) -> None:
         self.serve = requests.serve
         loop = asyncio.get_running_loop()
-        self.turn = Turn(loop)
+        self.turn = Turn(loop, Spin(loop, clock, limits.spin_us))
         self.writables = Writables(loop)
         self._limits = limits
         self._clock = clock

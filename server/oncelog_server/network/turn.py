@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from oncelog_server.network.spin import Spin
+
 
 class Held(Protocol):
     """A holder of responses that are written at the end of the turn."""
@@ -18,12 +20,16 @@ class Held(Protocol):
 
 
 class Turn:
-    """The responses of the current turn. There is one `Turn` for each loop."""
+    """The responses of the current turn. There is one `Turn` for each loop.
 
-    __slots__ = ("_answers", "_held", "_is_alone", "_loop")
+    After a turn with exactly one response, `spin` keeps the loop awake.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    __slots__ = ("_answers", "_held", "_is_alone", "_loop", "_spin")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, spin: Spin) -> None:
         self._loop = loop
+        self._spin = spin
         self._answers = 0
         # True if the last turn with responses had exactly one.
         self._is_alone = True
@@ -54,3 +60,5 @@ class Turn:
                 # The others must still be flushed.
                 message = "an answer was not written"
                 self._loop.call_exception_handler({"message": message, "exception": error})
+        if self._is_alone:
+            self._spin.begin()

@@ -128,6 +128,16 @@ class BrokerSettings:
         Kind.INT, 2000, "Maximum partitions in one DescribeTopicPartitions response.", at_least(1)
     )
 
+    oncelog_spin_us: int = honoured(
+        Kind.INT,
+        0,
+        "Time for which the broker polls its sockets after a single response, before it sleeps. A "
+        "client that sends one request at a time then waits less. Each such response costs up to "
+        "this much time of a processor; Kafka always sleeps (docs/performance.md). 0: sleep at "
+        "once.",
+        between(0, 1_000),
+        importance=LOW,
+    )
     oncelog_metrics_port: int = honoured(
         Kind.INT,
         -1,

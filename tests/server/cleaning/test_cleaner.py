@@ -29,18 +29,13 @@ from oncelog_server.storage.layout import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from oncelog_server.topic_partition import TopicPartition
 from tests.server.between_steps import Calls
 from tests.server.transaction.world import A0, A1, B0, OFFSETS, TXN_LOG, WALL_MS, World, value_of
+from tests.server.transaction.world_clock import WorldClock
 
 BACKOFF_MS = 1_000
 LARGEST_CLEAN_LOG = 3_500
 # Files that a full disk still accepts.
 ROOM = 10
 SETTINGS = Settings(log_cleaner_backoff_ms=BACKOFF_MS, log_cleaner_io_buffer_size=500)
-
-
-class WorldClock:
-    def __init__(self, world: World) -> None:
-        self.now_ms = world.wall
-        self.monotonic_ms = world.now
 
 
 class Cleaning:

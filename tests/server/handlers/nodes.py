@@ -41,6 +41,9 @@ class StillClock:
 
     monotonic_ms = now_ms
 
+    def monotonic_ns(self) -> int:
+        return NOW_MS * 1_000_000
+
 
 class Denying:
     """An authorizer that allows all but some operations on some resources."""

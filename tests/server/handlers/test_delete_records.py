@@ -13,8 +13,9 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import delete_records
 from oncelog_server.storage.files import StorageError
 from tests.server.handlers.nodes import broker, context
-from tests.server.test_background_duties import WorldClock, write
+from tests.server.test_background_duties import write
 from tests.server.transaction.world import A0, World
+from tests.server.transaction.world_clock import WorldClock
 
 
 async def test_the_answer_waits_for_the_checkpoint_unless_nothing_was_deleted() -> None:

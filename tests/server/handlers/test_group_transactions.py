@@ -23,8 +23,8 @@ from oncelog_server.transaction.caller import Client
 from oncelog_server.transaction.fences import FenceCause
 from tests.server.handlers.nodes import Denying, ask, broker
 from tests.server.handlers.test_no_coordinator import without_internal_topics
-from tests.server.handlers.test_offsets import Clock
 from tests.server.transaction.world import WALL_MS, World, value_of
+from tests.server.transaction.world_clock import WorldClock
 
 CALLER = Caller(
     now_ms=1_000, wall_ms=WALL_MS, api_version=3, client_id="member", client_host="/10.0.0.2"
@@ -134,7 +134,7 @@ async def test_an_older_generation_of_a_live_group_is_reported() -> None:
     world.settle(3_000)
     assert value_of(decided).generation_id == 1
     async with broker() as bare:
-        clock: Any = Clock(world)
+        clock = WorldClock(world)
         services = replace(bare, groups=world.groups, transactions=world.transactions, clock=clock)
         known, unknown = "known", "unknown"
         world.producer(known)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.describe_groups import DescribeGroupsRequest
@@ -33,15 +32,10 @@ from oncelog_server.security.authorizer import AllowAll
 from oncelog_server.security.resources import Operation
 from tests.server.handlers.nodes import Denying, ask, broker
 from tests.server.transaction.world import World
+from tests.server.transaction.world_clock import WorldClock
 
 BY_NAME = 9
 OPEN, SECRET = "open", "secret"
-
-
-class Clock:
-    def __init__(self, world: World) -> None:
-        self.now_ms = world.wall
-        self.monotonic_ms = world.now
 
 
 @asynccontextmanager
@@ -51,8 +45,7 @@ async def node_with_offsets() -> AsyncIterator[BrokerServices]:
     world = World()
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(OPEN), NewTopic(SECRET)])
-        clock: Any = Clock(world)
-        services = replace(bare, groups=world.groups, clock=clock)
+        services = replace(bare, groups=world.groups, clock=WorldClock(world))
         partitions = [OffsetCommitRequestPartition(0, 7)]
         topics = [OffsetCommitRequestTopic(name, partitions=partitions) for name in (OPEN, SECRET)]
         request = OffsetCommitRequest("group", -1, topics=topics)
@@ -87,8 +80,7 @@ async def test_offsets_of_very_many_partitions_are_committed_in_parts_and_all_an
     async with broker() as bare:
         sizes = {"wide": PART + 7, "b": PART, "c": 1}
         await bare.metadata.create_topics([NewTopic(name, size) for name, size in sizes.items()])
-        clock: Any = Clock(world)
-        services = replace(bare, groups=world.groups, clock=clock)
+        services = replace(bare, groups=world.groups, clock=WorldClock(world))
         topics = [
             OffsetCommitRequestTopic(
                 name,

@@ -22,8 +22,8 @@ from oncelog_server.deferred import Deferred
 from oncelog_server.handlers import txn_offset_commit
 from oncelog_server.transaction.fences import FenceCause
 from tests.server.handlers.nodes import broker, context
-from tests.server.handlers.test_offsets import Clock
 from tests.server.transaction.world import GROUP, OFFSETS, World, value_of
+from tests.server.transaction.world_clock import WorldClock
 
 SHARDS = 2
 INPUT = "in"
@@ -49,7 +49,7 @@ async def flushing() -> AsyncIterator[tuple[World, BrokerServices]]:
     world = World(flush_on_ack=True, shards=SHARDS)
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(INPUT)])
-        clock: Any = Clock(world)
+        clock = WorldClock(world)
         yield (
             world,
             replace(bare, groups=world.groups, transactions=world.transactions, clock=clock),

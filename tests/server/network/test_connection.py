@@ -17,6 +17,7 @@ import pytest
 import structlog
 
 from oncelog_protocol.errors import ProtocolError
+from oncelog_server.clock import SystemClock
 from oncelog_server.deferred import Deferred
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.connection import (
@@ -29,6 +30,7 @@ from oncelog_server.network.connection import (
     RequestFailed,
 )
 from oncelog_server.network.outbox import QUEUED_BYTES
+from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.operating_system.os_files import OsFiles
@@ -49,8 +51,9 @@ class Scripted:
 
     def __init__(self) -> None:
         self.shared_buffer = SharedBuffer()
-        self.turn = Turn(asyncio.get_running_loop())
-        self.writables = Writables(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self.turn = Turn(loop, Spin(loop, SystemClock(), 0))
+        self.writables = Writables(loop)
         self.max_request_bytes = 1 << 20
         self.send_buffer_bytes = 102_400
         self.served: list[bytes] = []

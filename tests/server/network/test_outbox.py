@@ -14,8 +14,10 @@ from typing import cast
 
 import pytest
 
+from oncelog_server.clock import SystemClock
 from oncelog_server.log.results import FileRange
 from oncelog_server.network.outbox import SENDFILE_BYTES, Outbox, Part
+from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 from oncelog_server.network.writables import Writables
 from oncelog_server.operating_system.os_files import OsFiles
@@ -35,7 +37,11 @@ class Sender(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         # uvloop's transports are not subclasses of asyncio's.
         self.outbox = Outbox(
-            cast(asyncio.Transport, transport), loop, Turn(loop), Writables(loop), self
+            cast(asyncio.Transport, transport),
+            loop,
+            Turn(loop, Spin(loop, SystemClock(), 0)),
+            Writables(loop),
+            self,
         )
         self.ready.set()
 
@@ -143,7 +149,7 @@ class Unwritable(asyncio.Transport):
 async def test_answers_that_cannot_be_written_at_the_end_of_a_turn_end_the_connection() -> None:
     """The peer would take later responses for these."""
     loop = asyncio.get_running_loop()
-    transport, turn = Unwritable(), Turn(loop)
+    transport, turn = Unwritable(), Turn(loop, Spin(loop, SystemClock(), 0))
     outbox = Outbox(transport, loop, turn, Writables(loop), Sender())
     turn.may_write()
     outbox.send([b"held"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from oncelog_server.clock import SystemClock
+from oncelog_server.network.spin import Spin
 from oncelog_server.network.turn import Turn
 
 
@@ -15,6 +17,11 @@ class Answers:
         self.flushed += 1
 
 
+def new_turn() -> Turn:
+    loop = asyncio.get_running_loop()
+    return Turn(loop, Spin(loop, SystemClock(), 0))
+
+
 async def a_turn() -> None:
     """Return once everything that is scheduled now has run."""
     over = asyncio.Event()
@@ -23,14 +30,14 @@ async def a_turn() -> None:
 
 
 async def test_a_single_answer_in_each_turn_leaves_at_once() -> None:
-    turn = Turn(asyncio.get_running_loop())
+    turn = new_turn()
     for _ in range(3):
         assert turn.may_write()
         await a_turn()
 
 
 async def test_of_several_answers_only_the_first_leaves_before_the_end_of_the_turn() -> None:
-    turn, second, third = Turn(asyncio.get_running_loop()), Answers(), Answers()
+    turn, second, third = new_turn(), Answers(), Answers()
     assert turn.may_write()
     for session in (second, third):
         assert not turn.may_write()
@@ -42,7 +49,7 @@ async def test_of_several_answers_only_the_first_leaves_before_the_end_of_the_tu
 
 async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
     """So that none of many clients is always ahead of the others."""
-    turn, answers = Turn(asyncio.get_running_loop()), Answers()
+    turn, answers = new_turn(), Answers()
     assert turn.may_write()
     assert not turn.may_write()
     await a_turn()
@@ -57,7 +64,7 @@ async def test_a_response_that_cannot_be_encoded_is_logged_and_the_others_are_se
     loop = asyncio.get_running_loop()
     raised: list[BaseException | None] = []
     loop.set_exception_handler(lambda _, context: raised.append(context.get("exception")))
-    turn, before, after, error = Turn(loop), Answers(), Answers(), RuntimeError("broken")
+    turn, before, after, error = new_turn(), Answers(), Answers(), RuntimeError("broken")
 
     class Broken:
         def flush(self) -> None:
