@@ -1,1 +1,1 @@
-"""The real process under faults of bytes, disks, descriptors, clients and signals."""
+"""A real process with faulty bytes, disks, descriptors, clients and signals."""

@@ -1,4 +1,4 @@
-"""Requests with one very long array: every array of every API, from the message tables."""
+"""Requests with one very long array, for every array in the message tables."""
 
 from __future__ import annotations
 

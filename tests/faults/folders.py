@@ -1,4 +1,4 @@
-"""Data directories as a whole: every name, byte and time in them, and their metadata."""
+"""Whole data directories: their names, bytes, times and metadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COPY = "oncelog-metadata.txt"
 
 
 class Print(NamedTuple):
-    """Enough of a file or directory to see that it is unchanged."""
+    """The facts about a file or directory that show a change."""
 
     digest: str
     mode: int

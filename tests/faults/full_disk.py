@@ -1,4 +1,4 @@
-"""A disk under a real broker that is full for some kinds of files and has space for the others."""
+"""A disk under a real broker that has no space for some kinds of files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SETTINGS = {"oncelog.metrics.port": "0", "oncelog.metrics.host": "127.0.0.1"}
 
 
 class FullFor:
-    """A control file for the disk. `fill` takes regular expressions for paths below the data
+    """A control file for the disk. `fill` takes regular expressions that match paths below the data
     directory."""
 
     def __init__(self, control: Path) -> None:
@@ -29,7 +29,7 @@ class FullFor:
 
 
 def broker_with_full_disk(directory: Path, settings: dict[str, str]) -> tuple[Oncelog, FullFor]:
-    """Return a broker that is not started, and its disk."""
+    """Return a broker and its disk. The broker is not started."""
     control = directory / "full"
     broker = Oncelog(
         directory,

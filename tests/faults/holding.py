@@ -1,4 +1,4 @@
-"""How long a broker keeps a client waiting, as CPU time: other processes of the machine do not
+"""How long a broker keeps a client waiting, in CPU time. Other processes of the computer do not
 count."""
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ def cpu_ms(broker: Oncelog) -> float:
 
 
 def bytes_read(broker: Oncelog) -> int:
-    """Return the bytes of all read calls of the broker since its start, from files and pipes. This
-    count is the same on a busy machine."""
+    """Return the number of bytes in all read calls of the broker, from files and pipes. A busy
+    computer does not change this number."""
     lines = Path(f"/proc/{broker.pid}/io").read_text().splitlines()
     return int(dict(line.split(": ") for line in lines)["rchar"])
 
 
 def held_ms(broker: Oncelog, bystander: Wire) -> float:
-    """Return the broker's CPU time until a small request gets its response, while this thread is
-    blocked. When it runs or waits for a processor, the response may be there already, and the
-    broker serves others."""
+    """Return the broker's CPU time until a small request gets its response, as far as this thread
+    is blocked. While this thread runs or waits for a processor, the response may have arrived
+    already."""
     awake, before = _awake_ms(), cpu_ms(broker)
     assert bystander.call(ApiVersionsRequest("bystander", "1"), 3).api_keys
     return max(cpu_ms(broker) - before - (_awake_ms() - awake), 0.0)
 
 
 def _awake_ms() -> float:
-    """Time of this thread on a processor, and in the queue for one."""
+    """Return the time that this thread has spent on a processor or in the queue for a processor."""
     running, queued, _ = Path("/proc/thread-self/schedstat").read_text().split()
     return (int(running) + int(queued)) / 1e6

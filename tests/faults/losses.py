@@ -50,7 +50,7 @@ LOSSES: dict[str, Callable[[Oncelog], None]] = {
     "meta.properties is empty": _clear("meta.properties"),
     "all metadata is gone": _lose_all,
 }
-# After a kill sqlite's log has all pages, too.
+# After a kill, sqlite's write-ahead log also has all pages.
 DAMAGES: dict[str, Callable[[Oncelog], None]] = {
     "the store is empty": _clear(STORE),
     "the store is cut off": lambda broker: _truncate(broker.data / STORE),

@@ -1,5 +1,5 @@
-"""Random data directories that lose their metadata, are recovered, and are compared with the
-originals.
+"""Random data directories that lose their metadata and are recovered. Their state must be as
+before.
 
 `python -m tests.faults.recoveries --folders 50` does this for 50 seeds. With `--from-torture` the
 directories are copies from the torture, taken at kills of the broker.
@@ -68,7 +68,7 @@ def run(*arguments: str) -> Result:
 
 
 def recover(broker: Oncelog) -> str:
-    """Run the plan, check that it changes nothing, and recover. Return the output of both."""
+    """Show the plan, check that it changes nothing, then recover. Return the output of both."""
     before = fingerprint(broker.data)
     planned = run("recover", "--data", str(broker.data), "--verbose")
     assert planned.exit_code == 0, planned.output
@@ -193,8 +193,8 @@ class Workload:
 
     def _create(self, wire: Wire) -> None:
         self._made += 1
-        # Sometimes a name of maximum length: its directory's name is shortened when it becomes a
-        # stray.
+        # Some names have the maximum length. The directory of such a topic gets a shorter name when
+        # it becomes a stray.
         name = f"t{self._made}" + "-long" * (48 if self._rng.random() < 0.2 else 0)
         self._topics[name] = self._rng.randrange(1, 5)
         own: dict[str, object] = {"retention_ms": self._rng.randrange(10**9, 10**10)}
@@ -256,8 +256,8 @@ class Workload:
 
 
 def random_folder(directory: Path, seed: int) -> str:
-    """Create a directory, lose metadata, recover, and check that the state is the same. Return the
-    output of the recovery."""
+    """Create a directory, lose metadata, recover, and check the state. Return the output of the
+    recovery."""
     rng = random.Random(seed)
     broker = Oncelog(directory, QUICK)
     try:
@@ -288,7 +288,7 @@ def random_folder(directory: Path, seed: int) -> str:
         broker.kill()
 
 
-# Nothing in the broker changes by itself between two reads of its state.
+# With these settings the broker's state does not change between two reads.
 STILL: Mapping[str, str] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
     "log.cleaner.enable": "false",
@@ -296,13 +296,13 @@ STILL: Mapping[str, str] = {
 
 
 def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bool) -> None:
-    """Recover a directory from a kill: read the broker's state, lose its metadata, recover, and
-    compare the state. `older`: metadata from before."""
+    """Read the state of a directory that a kill left behind. Lose its metadata, recover, and
+    compare the states. `older`: metadata from before."""
     broker = Oncelog(directory, STILL)
     try:
         broker.start()
         before = state_of(broker, (GROUP,))
-        assert before.offsets  # the first kill may come before any transaction
+        assert before.offsets  # unless the kill came before any transaction
         broker.kill() if killed else broker.stop()
         if lost == AGED:
             restore_metadata(broker, older)
@@ -328,7 +328,7 @@ def folder_of_the_torture(directory: Path, older: Path, lost: str, *, killed: bo
 def folders_of_the_torture(
     directory: Path, count: int, seed: int, tell: Callable[[str], None]
 ) -> Iterator[str]:
-    """Yield the loss of each of `count` directories after its recovery."""
+    """Recover `count` directories, and yield the loss of each after its recovery."""
     rng = random.Random(seed)
     aged = directory / "aged"
     for number, place in enumerate(photographs(directory, count, seed, tell)):
@@ -336,15 +336,15 @@ def folders_of_the_torture(
         if number == 0:
             save_metadata(broker, aged)
         lost = rng.choice([*LOSSES, *DAMAGES, AGED])
-        # After a kill sqlite's log has all pages that the damage removes from the file.
+        # After a kill, sqlite's write-ahead log has the pages that the damage removes from the
+        # file.
         killed = lost not in DAMAGES and rng.random() < 0.5
         folder_of_the_torture(place, aged, lost, killed=killed)
         yield lost
 
 
 def _check_kept_settings(before: State, after: State) -> None:
-    """Check that lost settings are replaced by settings that delete nothing, then ignore them in
-    the comparison."""
+    """Check that the new settings delete nothing. The comparison then ignores the settings."""
     for name, settings in after.settings.items():
         if not name.startswith("__"):
             assert settings == {"retention.ms": "-1", "retention.bytes": "-1"}, name

@@ -1,5 +1,5 @@
-"""A network that duplicates requests, or delivers them late and in another order across
-connections, during transactions of current clients (V2); and an old client that has hung up."""
+"""A network that duplicates requests, and delays or reorders requests on different connections,
+during transactions of current clients (V2). Also an old client that closes its connection."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.harness.writing import Identity, batch, end_transaction, new_identity
 
 PARTITIONS = range(3)
 TRANSACTIONS = 60
-# The transactions of each writer, and the number of writers, if requests and responses are delayed.
+# The transactions of each writer and the number of writers, for delayed requests and responses.
 LATE_TRANSACTIONS, LATE_WRITERS = 9, 6
 LATEST_S = 2.0
 SEED = 7
-# Not delayed: a client needs these responses before it can send anything else.
+# These are not delayed: a client needs their responses before any other request.
 LEFT_ALONE = {ApiKey.API_VERSIONS, ApiKey.METADATA}
 
 
@@ -58,8 +58,8 @@ def broker(tmp_path: Path, proxy: Proxy) -> Iterator[Oncelog]:
 
 
 class Writer:
-    """A writer of transactions with one record in each partition; every third is aborted. Values in
-    `committed` are certain, values in `unknown` may be in the log."""
+    """A writer of transactions with one record in each partition. It aborts every third
+    transaction. The log must have the values in `committed` and may have those in `unknown`."""
 
     def __init__(self, address: str, name: str, transactions: int) -> None:
         self._address = address
@@ -126,7 +126,8 @@ def wait_for_decision(wire: Wire, partition: int) -> None:
 
 
 def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy: Proxy) -> None:
-    """One in twenty requests of any API is duplicated, and the first Produce and EndTxn."""
+    """The network duplicates one in twenty requests of any API, and the first Produce and
+    EndTxn."""
     randomness = random.Random(SEED)
     doubled: list[Frame] = []
     certain = {ApiKey.PRODUCE, ApiKey.END_TXN}
@@ -150,8 +151,8 @@ def test_n7_requests_that_come_twice_on_other_connections(broker: Oncelog, proxy
 
 
 def test_n8_requests_in_another_order_across_connections(broker: Oncelog, proxy: Proxy) -> None:
-    """One in ten requests and responses is delayed by up to two seconds, so that later ones
-    overtake it."""
+    """The network delays one in ten requests and responses by up to two seconds. Later requests
+    then arrive first."""
     randomness = random.Random(SEED)
     late: list[tuple[Frame, float]] = []
 
@@ -182,9 +183,9 @@ def overtaken(proxy: Proxy, late: Frame) -> bool:
 
 
 def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> None:
-    """The real case of KAFKA-17754: the broker pauses, and an old client closes the connection of
-    its EndTxn, decides again on another connection and begins the next transaction. Then the broker
-    resumes."""
+    """The real case of KAFKA-17754. While the broker is paused, an old client sends EndTxn and
+    closes that connection. The resumed broker does not serve this EndTxn. The client then ends the
+    transaction on another connection, with another result."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = new_identity(wire, "t")
@@ -200,7 +201,7 @@ def test_r7v1_a_client_that_has_hung_up_ends_no_transaction(broker: Oncelog) -> 
         given_up.send(_ending(producer), 3)
         given_up.socket.close()
         broker._running().send_signal(signal.SIGCONT)
-        # If the EndTxn had been served, the transaction would be over now.
+        # The EndTxn from the closed connection would have ended the transaction.
         assert last_stable_offset(wire, "t") == 0
         ended = end_transaction(wire, producer, commit=False, version=3)
         assert ended.error_code == ErrorCode.NONE

@@ -1,5 +1,5 @@
-"""Ten thousand idle connections, as many short ones, and limits that hold meanwhile (scenario
-H65)."""
+"""Ten thousand idle connections and as many short ones. The connection limits hold meanwhile
+(scenario H65)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and
 ADDRESSES = [f"127.0.1.{number}" for number in range(1, 101)]
 OF_EACH = 100
 IDLE = len(ADDRESSES) * OF_EACH
-# More than the idle ones, for clients that work and for connections that are tested.
+# Connections beyond the idle ones, for working clients and for tested connections.
 SPARE = 100
-# Two seconds of 5,000 connects, and the number of connections at a time.
+# The number of connects, at 5,000 a second, and the number of open connections at a time.
 STORM, AT_ONCE = 10_000, 200
 LIMITS = {
     "max.connections": str(IDLE + SPARE),
@@ -99,7 +99,7 @@ def test_h65_idle_connections_and_a_storm_of_new_ones_hold_up_no_client(broker: 
 
 
 def storm(broker: Oncelog, wire: Wire) -> None:
-    """Connect from one address as fast as this process can. Every other connection ends by a
+    """Connect from one address as fast as this process can. Every other connection ends with a
     reset."""
     going: deque[socket.socket] = deque()
     reset = struct.pack("ii", 1, 0)
@@ -122,8 +122,8 @@ def storm(broker: Oncelog, wire: Wire) -> None:
 
 
 def full(broker: Oncelog, wire: Wire) -> None:
-    """Check that with the idle connections there is room for exactly `SPARE` more, and that open
-    ones stay open."""
+    """Check that the broker accepts exactly `SPARE` connections beside the idle ones, and that open
+    connections stay open."""
     wait_until(lambda: served(broker) == SPARE - 1, "those of the storm are gone")
     works(wire)
 

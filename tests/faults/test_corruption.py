@@ -1,5 +1,5 @@
-"""A byte that changed while the broker was down: the file is rebuilt, or refused with its name; no
-other partition suffers (scenarios S2-S8)."""
+"""A byte of a file changes while the broker is down. The broker rebuilds the file, or refuses it by
+name. No other partition is affected (scenarios S2-S8)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tests.harness.writing import (
 )
 
 SEGMENT_BYTES = 4_000
-# The pattern for each kind of file of a partition. The last file of a kind belongs to the active
+# A pattern for each kind of file of a partition. The last file of each kind belongs to the active
 # segment.
 KINDS = {
     "index": "*.index",
@@ -78,7 +78,7 @@ def files(broker: Oncelog, topic: str, pattern: str) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """A broker that found damaged files at its start."""
+    """A broker that has found damaged files at its start."""
 
     broker: Oncelog
     before: dict[str, View]
@@ -98,8 +98,8 @@ class Restarted:
 def restarted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Restarted]:
-    """A broker with one topic for each kind of file beside the log, each damaged during the same
-    stop."""
+    """A broker with one topic for each kind of file beside the log. During one stop, a file of each
+    kind is damaged."""
     broker = Oncelog(tmp_path_factory.mktemp("corruption"), QUICK)
     broker.start()
     topics = list(KINDS)
@@ -125,7 +125,8 @@ def restarted(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_s7_a_damaged_file_beside_the_log_is_rebuilt(restarted: Restarted, kind: str) -> None:
-    """Clients see the same as before, and an open transaction still holds readers back (S5, S7)."""
+    """Clients see the same records as before. An open transaction still holds readers back (S5,
+    S7)."""
     before = restarted.before[kind]
     assert before.committed != before.values
     assert before.stable < before.end[2]
@@ -134,7 +135,7 @@ def test_s7_a_damaged_file_beside_the_log_is_rebuilt(restarted: Restarted, kind:
 
 
 def test_s4_s6_producers_are_known_though_their_snapshots_are_damaged(restarted: Restarted) -> None:
-    """A repeated batch of the open transaction's producer is a duplicate, not a new record."""
+    """A batch that the open transaction's producer resends is a duplicate, not a new record."""
     with Wire(restarted.broker.address) as wire:
         producer = Identity(*_producer_of_last_batch(wire, "snapshot"), "open")
         end = end_offset(wire, "snapshot")
@@ -153,7 +154,7 @@ def _producer_of_last_batch(wire: Wire, topic: str) -> tuple[int, int]:
 
 
 def assert_said(broker: Oncelog, path: Path, position: int) -> None:
-    """Check that a log event names the file and the position."""
+    """Check that a log event names the file and the position of the damage."""
     logged = [
         event for event in events(broker)
         if str(event.get("file", "")).endswith(f"{path.parent.name}/{path.name}")
@@ -163,7 +164,7 @@ def assert_said(broker: Oncelog, path: Path, position: int) -> None:
 
 
 def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog) -> None:
-    """After a kill, and at the starts after it, nothing is truncated and no other log suffers."""
+    """After a kill, and at later starts, no log is truncated and other logs are served."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound", flush_messages=1)
         positions = write(wire, "bad", 5)
@@ -184,8 +185,8 @@ def test_s3d_below_the_recovery_point_the_partition_goes_offline(broker: Oncelog
 def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coordinator(
     broker: Oncelog,
 ) -> None:
-    """Its commit marker cannot be written yet, and the marker's epoch differs from that of the
-    records. So an abort would be possible, and is refused."""
+    """The commit marker cannot be written yet, and its epoch differs from the epoch of the records.
+    The partition would accept an abort marker, so the command must refuse."""
     with Wire(broker.address) as wire:
         create(wire, "bad", flush_messages=1)
         positions = write(wire, "bad", 5)
@@ -216,7 +217,7 @@ def test_what_is_decided_and_waits_for_a_partition_is_not_aborted_past_its_coord
 def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
     broker: Oncelog,
 ) -> None:
-    """As in Kafka. A log event says whether valid batches followed the cut."""
+    """As in Kafka. A log event says if valid batches followed the cut."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound")
         positions = write(wire, "bad", 5)
@@ -233,15 +234,15 @@ def test_s3d_above_the_recovery_point_the_log_is_cut_and_the_broker_says_so(
 
 @pytest.mark.parametrize("at", ["the last segment", "an older segment"])
 def test_s3c_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelog, at: str) -> None:
-    """The broker trusts its files after a clean stop. It finds the damage when it reads there, and
-    logs the position."""
+    """After a clean stop the broker does not check its files. The first read of the header finds
+    the damage, and a log event names the position."""
     with Wire(broker.address) as wire:
         create(wire, "bad", "sound", internal_segment_bytes=SEGMENT_BYTES)
         positions = write(wire, "bad", 16)
     broker.stop()
     logs = files(broker, "bad", "*.log")
     path = logs[-1] if at == "the last segment" else logs[0]
-    damage(path, 16)  # the magic of its first batch
+    damage(path, 16)  # the magic of the first batch
     broker.start()
     with Wire(broker.address) as wire:
         if at == "the last segment":
@@ -254,7 +255,8 @@ def test_s3c_a_header_damaged_after_a_clean_stop_is_never_skipped(broker: Oncelo
 
 
 def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broker: Oncelog) -> None:
-    """S3c: as in Kafka, the reader checks the CRC. The batch is sent whole and unchanged."""
+    """S3c: as in Kafka, the broker sends the whole batch unchanged, and the reader checks the
+    CRC."""
     with Wire(broker.address) as wire:
         create(wire, "bad")
         positions = write(wire, "bad", 3)
@@ -270,9 +272,9 @@ def test_s3c_a_body_damaged_after_a_clean_stop_is_found_by_the_readers_crc(broke
 def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
     tmp_path: Path, internal: str
 ) -> None:
-    """Half of its state would be worse than none: the coordinator responds with 15 or 16, which
-    clients retry, and a log event names the file. Other requests are served, and committed records
-    can be read."""
+    """A coordinator never serves a part of its state. It responds with 15 or 16, which clients
+    retry, and a log event names the file. Other requests are served, and committed records can be
+    read."""
     settings = merged(QUICK, {"oncelog.flush.on.ack": "true"})
     broker = Oncelog(tmp_path, settings | {"log.flush.offset.checkpoint.interval.ms": "50"})
     broker.start()
@@ -315,8 +317,8 @@ def test_s14_a_coordinator_whose_log_is_damaged_refuses_to_serve(
 
 def assert_nothing_hangs(broker: Oncelog, wire: Wire, producer: Identity) -> None:
     """Check the commands for hanging transactions. The coordinator of the open transaction in
-    "open" cannot be asked. The transaction may be about to commit, so it is neither reported as
-    hanging nor aborted."""
+    "open" does not respond. The transaction may be about to commit, so the commands neither report
+    nor abort it."""
     before = end_offset(wire, "open")
     for version in range(3):
         listed = wire.call(ListTransactionsRequest(), version)

@@ -1,6 +1,5 @@
-"""The kill column of the crash matrix with real processes: the broker dies at each step of a
-transaction over three partitions and a group's offsets, and the client continues after the
-restart."""
+"""The kill column of the crash matrix, with real processes. The broker dies at each step of a
+transaction over three partitions and a group's offsets. The client continues after the restart."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ from tests.harness.writing import (
 PARTITIONS = range(3)
 OFFSET = 42
 TOPIC = "t"
-# Cells of the crash matrix, and the fail point of each.
+# Cells of the crash matrix, with the fail point of each cell.
 CELLS = [
     ("C0", "before-add-partitions"),
     ("C0", "before-add-partitions:3"),
@@ -66,7 +65,7 @@ CELLS = [
     ("", "after-offsets-marker"),
 ]
 ONLY_VERSION_1 = [("C2", "answer-add-partitions"), ("C2", "answer-add-offsets")]
-# With flush.on.ack: between an fsync and the responses that wait for it.
+# Fail points with flush.on.ack, between an fsync and the responses that wait for it.
 SYNCED = [
     ("C2", "synced-add-partitions"),
     ("C4", "synced-data:3"),
@@ -77,7 +76,7 @@ SYNCED = [
 
 
 def write(dying: Dying, producer: Identity, sequence: int, value: bytes, version: int) -> None:
-    """Write one record to each partition, and an offset, in a transaction that stays open."""
+    """Write one record to each partition, and an offset. The transaction stays open."""
     for partition in PARTITIONS:
         write_one(
             dying, producer, partition, bytes(batch(producer, sequence, value=value)), version
@@ -108,7 +107,7 @@ def write_one(dying: Dying, producer: Identity, partition: int, data: bytes, ver
 
 
 def end(dying: Dying, producer: Identity, version: int, *, commit: bool) -> Identity:
-    """Return the producer with its identity after the end of the transaction."""
+    """End the transaction. Return the producer with its identity after that."""
     number = 5 if version == 2 else 4
     response = dying.insist(
         lambda wire: end_transaction(wire, producer, commit=commit, version=number)
@@ -120,8 +119,8 @@ def end(dying: Dying, producer: Identity, version: int, *, commit: bool) -> Iden
 
 
 def check(wire: Wire, visible: list[bytes]) -> None:
-    """Check that every partition is decided up to its end, and has these committed records once
-    each."""
+    """Check that every partition is decided up to its end and has each of these committed records
+    once."""
     for partition in PARTITIONS:
         wait_for_decision(wire, partition)
         assert values(wire, TOPIC, partition=partition) == visible
@@ -135,7 +134,7 @@ def wait_for_decision(wire: Wire, partition: int) -> None:
 
 
 def survive(dying: Dying, version: int, *, commit: bool) -> None:
-    """Run a transaction during which the broker dies, and one after it."""
+    """Run a transaction in which the broker dies, and a second transaction."""
     dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
     dying.insist(lambda wire: find_coordinator(wire, TOPIC, key_type=0))
     producer = dying.insist(lambda wire: new_identity(wire, TOPIC))
@@ -146,8 +145,8 @@ def survive(dying: Dying, version: int, *, commit: bool) -> None:
     check(dying.wire, expected)
     group = committed_offset(dying.wire, TOPIC, stable=True)
     assert group == (OFFSET if commit else -1, 0)
-    # Version 1 keeps its epoch and continues its sequences; version 2 has a new epoch and starts at
-    # 0.
+    # Version 1 keeps its epoch and continues its sequence numbers. Version 2 has a new epoch and
+    # starts at sequence number 0.
     write(dying, heir, 1 if version == 1 else 0, b"second", version)
     end(dying, heir, version, commit=True)
     check(dying.wire, [*expected, b"second"])
@@ -155,8 +154,8 @@ def survive(dying: Dying, version: int, *, commit: bool) -> None:
 
 
 def parameters(version: int) -> list[tuple[str, str]]:
-    """Return the cells of a client of this version. Version 1 adds its partitions itself. For a
-    torn record and for an offsets record the version makes no difference."""
+    """Return the cells for a client of this version. Version 1 adds its partitions itself. The
+    cells of a torn record and of an offsets record are the same in both versions."""
     if version == 2:
         return CELLS
     return [cell for cell in CELLS if cell[0] and "torn" not in cell[1]] + ONLY_VERSION_1
@@ -170,8 +169,8 @@ def parameters(version: int) -> list[tuple[str, str]]:
 def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
     tmp_path: Path, version: int, cell: str, point: str, commit: bool
 ) -> None:
-    """After a death at any step the retry gets the requested result, once and on all partitions,
-    with the group's offset. Nothing is left undecided, and the id can be used again."""
+    """After a death at any step, the retry gets the requested result, once and on all partitions,
+    with the group's offset. No partition stays undecided, and the id can be used again."""
     assert cell in FAIL_POINTS[point.partition(":")[0]].cell
     with Dying(Oncelog(tmp_path, QUICK), point) as dying:
         survive(dying, version, commit=commit)
@@ -182,7 +181,7 @@ def test_c0_to_c14_ca_cb_cc_ce_cg_o12_a_transaction_is_all_or_nothing(
 def test_c2_c4_c7_c10_c14_what_was_synced_counts_though_no_response_left(
     tmp_path: Path, cell: str, point: str, commit: bool
 ) -> None:
-    """With oncelog.flush.on.ack the decision is below the high watermark once it is synced."""
+    """With oncelog.flush.on.ack, a synced decision is below the high watermark."""
     settings = merged(QUICK, {"oncelog.flush.on.ack": "true"})
     with Dying(Oncelog(tmp_path, settings), point) as dying:
         survive(dying, 2, commit=commit)

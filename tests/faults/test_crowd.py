@@ -1,5 +1,5 @@
-"""Crowds of hostile clients beside working ones: memory is spent only on bytes that arrive, and
-nothing is left behind."""
+"""Crowds of hostile clients beside working clients. Memory grows only with bytes that arrive, and
+the crowd leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SEED = 11
 CROWD = 40
 SILENT = 200
 LARGEST_FRAME = 104_857_600
-# One minute at 200 a second, which one core can serve. Measured: 0.07 ms of it each.
+# One minute at 200 connections a second. One core can serve them: measured 0.07 ms each.
 RECONNECTS = 12_000
 RECONNECT_MS = 5.0
 PER_ADDRESS = 300
 RSS_GROWTH = 64 << 20
-# Maximum time of a response to a working client, while the crowd keeps the broker busy.
+# Maximum time of a response to a working client while the crowd keeps the broker busy.
 PATIENCE_S = 3.0
 # ApiVersions v0, with correlation id 1 and no client id; Metadata v12 for all topics.
 SMALL = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -78,7 +78,7 @@ def works(broker: Oncelog, wire: Wire, times: int = 20) -> None:
 
 
 def back_to(broker: Oncelog, before: Taken) -> None:
-    """Check that descriptors are back to the former number, and memory nearly."""
+    """Check that the number of descriptors is as before, and memory nearly."""
     wait_until(
         lambda: taken(broker.pid).descriptors <= before.descriptors, "descriptors are given back"
     )
@@ -93,7 +93,8 @@ def crowd(broker: Oncelog) -> Iterator[list[socket.socket]]:
 
 
 def test_h3_declared_sizes_cost_nothing(broker: Oncelog, wire: Wire, before: Taken) -> None:
-    """200 frames of 100 MiB are announced, and no byte of them is sent; then 10 MB of the 20 GB."""
+    """Clients announce 200 frames of 100 MiB and send no byte of them. Then they send 10 MB of the
+    20 GB."""
     with ExitStack() as stack:
         silent = [stack.enter_context(broker.connect()) for _ in range(SILENT)]
         for connection in silent:
@@ -118,8 +119,8 @@ def test_h8_a_client_that_never_reads_is_not_served(
     crowd: list[socket.socket],
     request_bytes: bytes,
 ) -> None:
-    """A client sends requests and never reads: the broker stops reading, and its memory is
-    bounded."""
+    """A client sends requests and never reads a response. The broker stops reading from it, and its
+    memory stays bounded."""
     flood = request_bytes * (1 << 20 >> 4)
     for connection in crowd[:10]:
         connection.setblocking(False)
@@ -136,8 +137,8 @@ def test_h8_a_client_that_never_reads_is_not_served(
 def test_garbage_costs_its_sender_alone(
     broker: Oncelog, wire: Wire, before: Taken, crowd: list[socket.socket]
 ) -> None:
-    """Frames of random bytes, some with the header of a real request. Half of the senders end with
-    a reset."""
+    """Clients send random bytes, some with the header of a real request. Half of these clients end
+    with a reset."""
     chosen = random.Random(SEED)
     for number, connection in enumerate(crowd):
         with suppress(ConnectionError):
@@ -156,8 +157,9 @@ def test_garbage_costs_its_sender_alone(
 
 
 def test_n12_connections_that_come_and_go(broker: Oncelog, wire: Wire, before: Taken) -> None:
-    """As many as a minute has at 200 a second. Every other one sends half a request or whole
-    requests, and some of these end with a reset. The limits are still exact afterwards."""
+    """The test opens as many connections as 200 a second in one minute. Every other connection
+    sends half a request or whole requests, and some of these end with a reset. The limits are still
+    exact afterwards."""
     used = cpu_ms(broker)
     for number in range(RECONNECTS):
         with passing_socket(broker.host) as connection:

@@ -1,5 +1,5 @@
-"""Files of the internal topics that were changed while the broker was down. The coordinator refuses
-everything, with the reason, and never serves a part (S14)."""
+"""Files of the internal topics change while the broker is down. The coordinator refuses all
+requests with the reason, and never serves a part of its state (S14)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REFUSED = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A data directory with many ids and groups, and the state of each."""
+    """A data directory with many ids and groups, and their states."""
 
     data: Path
     epochs: dict[str, tuple[int, int]]
@@ -151,7 +151,7 @@ def cut_the_end_at_a_batch(data: Path, topic: str) -> Path:
 
 
 def flip(data: Path, topic: str) -> Path:
-    """Flip a bit of the first batch above the recovery point; other batches follow."""
+    """Flip a bit of the first batch above the recovery point. Other batches follow this batch."""
     return flip_at(data, topic, 80)
 
 
@@ -183,7 +183,8 @@ def test_a_coordinator_whose_files_were_changed_refuses_as_a_whole(
     if (damage is cut_the_end_at_a_batch and was_killed) or (
         damage in (flip, flip_the_offset) and not was_killed
     ):
-        # As after a power failure; a read of the batch finds the damage (test_corruption).
+        # The broker truncates, as after a power failure. test_corruption covers a read of the
+        # batch.
         return
     broker = Oncelog(tmp_path, SETTINGS)
     shutil.copytree(written.data, broker.data)
@@ -202,8 +203,8 @@ def test_a_coordinator_whose_files_were_changed_refuses_as_a_whole(
 def test_a_kill_loses_nothing_whatever_the_recovery_points_say(
     written: Written, tmp_path: Path, damage: Callable[[Path, str], Path], topic: str
 ) -> None:
-    """The recovery points are missing or garbage. The computer kept running, so a power failure
-    cannot explain the damage: the coordinator refuses."""
+    """The recovery points are missing or garbage. The computer kept running, so no power failure
+    can explain the damage, and the coordinator refuses."""
     broker = Oncelog(tmp_path, SETTINGS)
     shutil.copytree(written.data, broker.data)
     points = broker.data / "recovery-point-offset-checkpoint"

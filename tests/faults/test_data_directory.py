@@ -1,5 +1,5 @@
-"""Damaged files of the data directory itself: created again, or refused with the file's name
-(scenario S8)."""
+"""Damaged files of the data directory itself. The broker creates a file again, or refuses it by
+name (scenario S8)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from tests.harness.wire import Wire
 
 
 def test_a_damaged_partition_metadata_is_written_again_or_refused(broker: Oncelog) -> None:
-    """An unreadable file is created from the metadata. A readable one with another topic id belongs
-    to a topic that the metadata does not know."""
+    """The broker creates an unreadable file from the metadata. A readable file with another topic
+    id belongs to an unknown topic, so the broker refuses it."""
     with Wire(broker.address) as wire:
         create(wire, "unreadable", "other")
         for topic in ("unreadable", "other"):
@@ -65,7 +65,7 @@ def _rewrite(path: Path, old: str, new: str) -> None:
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
 def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how: str) -> None:
-    """S8: their contents are found again in the logs, and a log event names them."""
+    """S8: the logs have the same contents, and a log event names the checkpoints."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         write(wire, "t", 4)
@@ -84,10 +84,10 @@ def test_s8_unreadable_checkpoints_cost_time_and_no_record(broker: Oncelog, how:
 
 @pytest.mark.parametrize("how", ["clean stop", "kill"])
 def test_s8_checkpoints_that_contradict_the_log(broker: Oncelog, how: str) -> None:
-    """The cause is a damaged digit, or lost records. The broker does not know which, so it serves
-    no client and deletes nothing. There is one exception: after a crash a log that ends below its
-    start may have lost its end in a power failure. As in Kafka it begins again at that start, and a
-    log event says so."""
+    """A damaged digit or lost records can be the cause. The broker cannot distinguish them, so it
+    serves no client and deletes nothing. There is one exception: after a crash, a log may end below
+    its start, because a power failure has taken its end. As in Kafka, the log begins again at its
+    start, and a log event says so."""
     with Wire(broker.address) as wire:
         create(wire, "point", "start", "sound", flush_messages=1)
         for topic in ("point", "start"):
@@ -119,8 +119,8 @@ def _delete_records(wire: Wire, topic: str, before: int) -> None:
     assert wire.call(request).topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def test_the_clean_mark_is_a_name_and_no_content(broker: Oncelog) -> None:
-    """A damaged mark counts as a mark, as in Kafka."""
+def test_a_damaged_clean_mark_counts_as_a_mark(broker: Oncelog) -> None:
+    """As in Kafka, only the existence of the file counts."""
     broker.stop()
     damage(broker.data / ".kafka_cleanshutdown")
     broker.start()
@@ -128,7 +128,7 @@ def test_the_clean_mark_is_a_name_and_no_content(broker: Oncelog) -> None:
 
 
 def test_a_port_in_use_costs_no_recovery(broker: Oncelog) -> None:
-    """The start fails before it changes anything, so the next start still finds a clean stop."""
+    """The start fails before it changes anything. The next start still finds a clean stop."""
     broker.stop()
     with socket.create_server((broker.host, broker.port)):
         assert str(broker.port) in refusal(broker)
@@ -137,7 +137,7 @@ def test_a_port_in_use_costs_no_recovery(broker: Oncelog) -> None:
 
 
 def test_damaged_meta_properties_are_refused_by_name(broker: Oncelog) -> None:
-    """The data is unchanged: with the file repaired, the stop still counts as clean."""
+    """The start changes no data. With a repaired file, the stop still counts as clean."""
     broker.stop()
     path = broker.data / "meta.properties"
     sound = path.read_bytes()
@@ -155,7 +155,7 @@ def test_damaged_metadata_is_refused_by_name_or_does_no_harm(broker: Oncelog) ->
     broker.stop()
     path = broker.data / "oncelog-metadata.sqlite"
     sound = path.read_bytes()
-    # The positions of the magic, the first page, and records.
+    # The positions of the magic, of the first page, and of records.
     for position in (0, 100, len(sound) // 2):
         path.write_bytes(sound[:position] + os.urandom(16) + sound[position + 16 :])
         if (process := broker.spawn()).poll() is None:

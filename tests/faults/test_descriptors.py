@@ -1,5 +1,5 @@
-"""A process without free file descriptors waits instead of spinning, open connections are served,
-and it recovers (scenarios D5, D6)."""
+"""A process without free file descriptors waits without using the CPU. It serves open connections,
+and accepts new ones when descriptors are free again (scenarios D5, D6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness.writing import produce, records
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prlimit")
 
 PARK_MS = 1_500
-# CPU share of one core, without any request (D5).
+# Share of one core that the broker may use without any request (D5).
 CPU_SHARE = 0.2
 
 
@@ -38,14 +38,14 @@ def broker(tmp_path: Path) -> Iterator[Oncelog]:
 
 
 def limit_descriptors(broker: Oncelog, more: int | None) -> None:
-    """Allow `more` descriptors than are open now; None: the former limit."""
+    """Allow `more` descriptors than are open now. With None, restore the former limit."""
     _, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
     soft = hard if more is None else taken(broker.pid).descriptors + more
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) -> None:
-    """D5: 100 clients too many cost no CPU time, and no connected client notices them."""
+    """D5: 100 clients beyond the limit cost no CPU time, and connected clients notice nothing."""
     with Wire(broker.address) as wire, ExitStack() as crowd:
         create(wire, "t")
         assert produce(wire, "t", build_batch(records())).error_code == ErrorCode.NONE
@@ -65,8 +65,8 @@ def test_d5_accepting_waits_for_descriptors_and_others_go_on(broker: Oncelog) ->
 
 
 def test_d6_a_segment_that_cannot_be_made_is_refused_until_it_can(broker: Oncelog) -> None:
-    """D6: the partition responds with code 56, the process lives, and later the log continues at
-    its end."""
+    """D6: the partition responds with code 56, and the process continues. Later the log continues
+    at its end."""
     sent: list[bytes] = []
     with Wire(broker.address) as wire:
         create(wire, "t", internal_segment_bytes=2_000)

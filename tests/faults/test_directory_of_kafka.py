@@ -1,5 +1,5 @@
-"""A data directory that Apache Kafka wrote: oncelog refuses to start on it and changes nothing in
-it, and Kafka serves all of it afterwards."""
+"""A data directory that Apache Kafka wrote. oncelog refuses to start on the directory and does not
+change it. Kafka then still serves all its data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _served(kafka: Kafka) -> tuple[dict[str, list[bytes]], tuple[int, int]]:
     """Return the committed records and the group's offset."""
     with Wire(kafka.address) as wire:
         find_coordinator(wire, "orders", key_type=0)
-        # a node that has just started becomes leader of one partition after the other
+        # A restarted node becomes leader of one partition after another.
         for topic in TOPICS:
             wait_until(partial(_is_led, wire, topic), f"a leader of {topic}")
         records = {topic: values(wire, topic) for topic in TOPICS}

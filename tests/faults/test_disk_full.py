@@ -1,5 +1,5 @@
-"""A full disk: writes are refused with the reason, nothing acknowledged is lost, nothing stays half
-done, and work continues once there is space (scenarios D1-D4, D7)."""
+"""A full disk. The broker refuses writes with the reason, loses no acknowledged record, completes
+every operation or undoes it, and continues when there is space (scenarios D1-D4, D7)."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ TMPFS_SIZE = "6m"
 FILE_BYTES = 150_000
 VALUE = b"v" * 60_000
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
-# Error codes of a commit or an abort that was not decided: all are retriable.
+# Error codes of an EndTxn without a decision. All are retriable.
 TRY_AGAIN = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-# EndTxn with a PREPARE that the disk refused.
+# Error codes of an EndTxn when the disk refuses its PREPARE record.
 NOT_DECIDED = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 # One partition, so that all ids are in one file.
 ONE_LOG = {"transaction.state.log.num.partitions": "1"}
@@ -77,7 +77,7 @@ OFTEN = {"log.retention.check.interval.ms": "100"}
 
 
 class Disk(Protocol):
-    """A disk that can be full, and have space again."""
+    """A disk that can become full and have space again."""
 
     def fill(self) -> None: ...
 
@@ -100,7 +100,7 @@ class Tmpfs:
 
 
 class SizeLimit:
-    """A limit of the process's file sizes (RLIMIT_FSIZE): EFBIG, in the middle of a write."""
+    """A limit of file sizes for the process (RLIMIT_FSIZE): EFBIG in the middle of a write."""
 
     def __init__(self, broker: Oncelog) -> None:
         self._broker = broker
@@ -192,7 +192,7 @@ def test_d1_d7_what_was_acknowledged_is_there_and_the_rest_is_refused(
 
 
 def end(wire: Wire, producer: Identity, *, commit: bool) -> tuple[ErrorCode, Identity]:
-    """Send one EndTxn without retries."""
+    """Send one EndTxn and do not retry."""
     request = EndTxnRequest(
         transactional_id=producer.transactional_id or "",
         producer_id=producer.producer_id,
@@ -220,7 +220,7 @@ def fill_transaction_log(broker: Oncelog, wire: Wire, disk: Disk) -> None:
 
 
 def refusals(broker: Oncelog) -> list[str]:
-    """Return the files that could not grow, once a minute each."""
+    """Return the files that could not grow. Each file has one log event a minute."""
     return [event["file"] for event in events(broker) if event["event"] == "disk refused"]
 
 
@@ -230,9 +230,8 @@ def refusals(broker: Oncelog) -> list[str]:
 def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
     broker: Oncelog, disk: Disk, through: str, commit: bool
 ) -> None:
-    """Only the disk of the transaction log is full. The client gets a retriable error, and no
-    partition gets a marker although each has space. With space again the transaction is decided
-    once."""
+    """Only the disk of the transaction log is full. The client gets a retriable error. The
+    partitions have space, but get no marker. With space again the transaction is decided once."""
     name = "an id that is longer than the other one"
     places = [0, 1]
     with Wire(broker.address) as wire:
@@ -258,7 +257,7 @@ def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
         broker.start()
     with Wire(broker.address) as wire:
         assert [end_offset(wire, "t", place) for place in places] == [1, 1]
-        for _ in range(3):  # a retry does not decide it again
+        for _ in range(3):  # a retry does not decide the transaction again
             assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
         wait_until(
             lambda: [last_stable_offset(wire, "t", place) for place in places] == [2, 2],
@@ -274,7 +273,7 @@ def test_d2_a_decision_that_cannot_be_written_is_not_taken_and_once_later(
 def test_transactions_that_were_decided_are_finished(
     broker: Oncelog, disk: Disk, through: str
 ) -> None:
-    """Whichever write of a transaction fails, a decided transaction gets all its markers, and
+    """Any write of a transaction may fail. A decided transaction still gets all its markers, and
     aborted records are never visible."""
     committed: list[bytes] = []
     with Wire(broker.address) as wire:
@@ -294,7 +293,7 @@ def test_transactions_that_were_decided_are_finished(
             code, producer = end(wire, producer, commit=commit)
             committed += sent if commit and code is ErrorCode.NONE else []
             number += 1
-            if number > 200:  # the full files are not those of the transactions
+            if number > 200:  # the full files do not belong to these transactions
                 break
         assert code in TRY_AGAIN | {ErrorCode.NONE}, code
         assert not set(values(wire, "t")) - set(committed) - set(sent)
@@ -318,7 +317,8 @@ def test_transactions_that_were_decided_are_finished(
 
 
 def test_produce_says_that_the_disk_is_full_and_goes_on(broker: Oncelog, disk: Disk) -> None:
-    """The cause is on standard error while the program retries; with space it ends with success."""
+    """While the program retries, standard error names the cause. With space it ends with
+    success."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         wait_until(lambda: metadata_is_written(broker), "the metadata is in its file")
@@ -352,7 +352,7 @@ def test_produce_says_that_the_disk_is_full_and_goes_on(broker: Oncelog, disk: D
 
 
 def test_health_reports_a_full_disk(broker: Oncelog, disk: Disk) -> None:
-    """For scripts: exit code 1, and the row names the directory."""
+    """For scripts, the exit code is 1, and the row names the directory."""
     command_line = CommandLine(broker.address)
 
     def row() -> tuple[int, str, list[str]]:
@@ -372,8 +372,8 @@ def test_health_reports_a_full_disk(broker: Oncelog, disk: Disk) -> None:
 
 @BOTH
 def test_admin_requests_are_refused_and_work_again_later(broker: Oncelog, disk: Disk) -> None:
-    """The metadata store is full: the request gets a response, the image is unchanged, the broker
-    lives."""
+    """The metadata store is full. The request gets a response, the metadata image is unchanged, and
+    the broker continues."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         disk.fill()
@@ -400,14 +400,14 @@ def free_bytes(broker: Oncelog) -> int:
 
 
 def metadata_is_written(broker: Oncelog) -> bool:
-    """Return True if the store has its reserve, and its log is empty."""
+    """Return True if the store has its reserve and its write-ahead log is empty."""
     reserve, rest = broker.data / METADATA_RESERVE, broker.data / f"{METADATA_FILE}-wal"
     whole = reserve.exists() and reserve.stat().st_size == RESERVE_BYTES
     return whole and not rest.stat().st_size
 
 
 def fill_with(broker: Oncelog, wire: Wire, disk: Disk, *topics: str) -> None:
-    """Fill the disk with these topics' records, to the last byte."""
+    """Fill the disk to the last byte with records of these topics."""
     for topic in topics:
         create(wire, topic, file_delete_delay_ms=0, segment_bytes=1 << 20)
     wait_until(lambda: metadata_is_written(broker), "the metadata is in its file")
@@ -450,9 +450,9 @@ FREEING = {
 def test_what_frees_space_works_on_a_full_disk(
     broker: Oncelog, disk: Disk, how: str, through: str
 ) -> None:
-    """The broker itself can free a full disk, also after it was killed and started again on it.
-    DeleteRecords is refused until a checkpoint has space for the new start. The segments that it
-    deletes make that space."""
+    """The broker itself can free a full disk, also after a kill and a restart. It refuses
+    DeleteRecords until a checkpoint has space for the new log start. The deleted segments make that
+    space."""
     with Wire(broker.address) as wire:
         fill_with(broker, wire, disk, "t", "u")
     if through == "kill":
@@ -480,7 +480,7 @@ def _create(wire: Wire, topic: str) -> ErrorCode:
 
 
 def test_a_stop_on_a_full_disk_loses_nothing(broker: Oncelog, disk: Disk) -> None:
-    """D4: state that cannot be written at the stop is computed again at the next start."""
+    """D4: the next start computes the state that the stop could not write."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         disk.fill()

@@ -1,5 +1,5 @@
-"""Resources that a client can use up: producer ids, transactional ids, open transactions; with a
-real broker, and kills in between."""
+"""Resources that a client can use up: producer ids, transactional ids, open transactions. The tests
+use a real broker and kill it in between."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIMITED = merged(QUICK, {ADDRESS: "5", PARTITION: "3"})
 
 
 def producer_ids(wire: Wire, count: int) -> list[int]:
-    """Return new producer ids, requested at once. Refused requests are retried."""
+    """Return new producer ids, requested at once. Retry refused requests."""
     ids: list[int] = []
     while len(ids) < count:
         asked = count - len(ids)
@@ -50,7 +50,7 @@ def producer_ids(wire: Wire, count: int) -> list[int]:
 
 
 def test_e9_ten_crashes_and_no_producer_id_twice(tmp_path: Path) -> None:
-    """Blocks are used up, or abandoned half used."""
+    """Some blocks of producer ids are used up, others are abandoned half used."""
     broker = Oncelog(tmp_path, QUICK)
     seen: list[int] = []
     for life in range(10):
@@ -99,7 +99,7 @@ def test_h60_h61_an_address_gets_so_many_producer_ids_and_a_clear_refusal(limite
         refused = init_producer_id(limited, name)
         assert refused.error_code == ErrorCode.POLICY_VIOLATION
     for producer in known:
-        # A known producer is served, with another epoch too.
+        # The broker serves a known producer, also with a new epoch.
         assert init_producer_id(limited, producer.transactional_id).error_code == ErrorCode.NONE
 
 
@@ -117,7 +117,7 @@ def test_h60_a_partition_remembers_so_many_producers_and_tells_the_next_why(
 
 
 def test_h60_either_limit_is_logged(tmp_path: Path) -> None:
-    """There is one log event a minute for each limit, and metrics count the rest."""
+    """There is one log event a minute for each limit. Metrics count the other refusals."""
     with Oncelog(tmp_path, LIMITED | PORT) as broker, Wire(broker.address) as wire:
         create(wire, "a")
         writers = [Identity(number, 0) for number in producer_ids(wire, 5)]

@@ -1,5 +1,5 @@
-"""A disk that is full for one kind of file. Acknowledged records stay, refusals have their reason,
-and with space again everything continues without a restart (D1-D4, D6)."""
+"""A disk that is full for one kind of file. Acknowledged records stay, and refused requests name
+the reason. With space again everything continues without a restart (D1-D4, D6)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ KINDS = {
     "all of the coordinator": r"^__transaction_state-",
     "everything": r".",
 }
-# With other kinds the broker is killed.
+# For the other kinds the test kills the broker.
 STOPPED_CLEANLY = {"txnindex", "txn-index-checkpoint", "index", "everything"}
 
 
@@ -94,8 +94,8 @@ def send(wire: Wire, producer: Identity, sequence: int, value: bytes) -> None:
 
 
 def write_until_rolled(wire: Wire, acknowledged: list[bytes], bytes_each: int = 500) -> bool:
-    """Write more than fits into a segment, with two attempts for each record. Return True if
-    something was refused."""
+    """Write more than a segment holds, with two attempts for each record. Return True if the broker
+    refused a record."""
     was_refused = False
     for number in range(2 * SEGMENT_BYTES // bytes_each):
         value = b"%d-%d" % (len(acknowledged), number) + bytes(bytes_each)
@@ -142,7 +142,7 @@ def test_with_space_again_everything_goes_on_without_a_restart(
         wait_until(lambda: healed(broker, where), "it is said", HEALED_S)
         if code is not ErrorCode.NONE:
             wait_until(lambda: end(wire, aborting, commit=False)[0] not in TRY_AGAIN, "an abort")
-        # An operator's abort: the id gets a new instance, and its open transaction is aborted.
+        # The id's new instance aborts its open transaction, as an operator would.
         assert new_identity(wire, "h").producer_id >= 0
         wait_until(
             lambda: last_stable_offset(wire, "t") == end_offset(wire, "t"), "the LSO", HEALED_S
@@ -180,7 +180,7 @@ def test_a_topic_whose_folders_cannot_be_made_is_refused_and_leaves_nothing(
         for _ in range(3):
             assert created(wire, "n", partitions=3) == [ErrorCode.KAFKA_STORAGE_ERROR]
             assert "n" not in topics(wire)
-        if kind != "everything":  # renaming, too
+        if kind != "everything":  # "everything" also refuses a rename
             wait_until(lambda: not list(broker.data.glob("n-?")), "no folder")
         disk.free()
         wait_until(lambda: not list(broker.data.glob("n-?")), "no folder", HEALED_S)
@@ -196,10 +196,10 @@ def test_a_topic_whose_folders_cannot_be_made_is_refused_and_leaves_nothing(
     assert not list(broker.data.glob("*-stray"))
 
 
-def test_partitions_whose_folders_cannot_be_made_are_there_when_there_is_space(
+def test_new_partitions_without_space_for_their_folders_are_created_later(
     broker: Oncelog, disk: FullFor
 ) -> None:
-    """The new partition count stays, because clients may have used it already; the response says
+    """The new partition count stays, because clients may have used it already. The response says
     so."""
     more = CreatePartitionsTopic(name="n", count=3, assignments=None)
     request = CreatePartitionsRequest(topics=[more], timeout_ms=10_000)
@@ -235,8 +235,8 @@ def test_a_new_topic_without_room_for_its_leader_epochs_is_served_and_keeps_them
 
 @pytest.mark.parametrize("pattern", [r"^__", r"^__transaction_state-0$", "partition.metadata"])
 def test_internal_topics_are_made_when_there_is_space_again(tmp_path: Path, pattern: str) -> None:
-    """Until then FindCoordinator gets a retriable error, rather than a coordinator without its
-    partition."""
+    """Until then FindCoordinator gets a retriable error: a coordinator without its partition cannot
+    serve."""
     broker, disk = broker_with_full_disk(tmp_path, QUICK)
     broker.start()
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])

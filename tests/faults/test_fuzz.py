@@ -1,5 +1,4 @@
-"""A small part of `python -m tests.faults.fuzz`, and tests of the defects that it found (A4,
-A5)."""
+"""A short run of `python -m tests.faults.fuzz`, and tests of the defects that it found (A4, A5)."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 
 
 def test_frames_drawn_from_the_tables_hurt_their_sender_alone(broker: Oncelog) -> None:
-    """Neither a neighbour is affected, nor later requests for the state that the frames left
+    """The frames affect no other client, and no later request for the state that they left
     behind."""
     found = asyncio.run(fuzz(broker, FRAMES, seed=1))
     assert found.errors == []
@@ -54,8 +53,8 @@ def test_the_same_seed_draws_the_same_frames() -> None:
 
 
 def requests_with_long_words(topic: str) -> list[tuple[Any, int]]:
-    """Return requests in old versions that are refused with a message that quotes a word of 32,767
-    bytes."""
+    """Return requests in old versions. The broker refuses each with a message that quotes a word of
+    32,767 bytes."""
     resource = alter_configs.AlterConfigsResource
     two = incremental_alter_configs.AlterConfigsResource
     new = create_topics.CreatableTopic
@@ -81,7 +80,7 @@ def requests_with_long_words(topic: str) -> list[tuple[Any, int]]:
 
 @pytest.mark.parametrize("which", range(9))
 def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, which: int) -> None:
-    """A5: the connection stays open, and nothing is logged."""
+    """A5: the connection stays open, and the broker logs nothing."""
     with Wire(broker.address) as wire:
         request, version = requests_with_long_words("fz-0")[which]
         response = wire.call(request, version)
@@ -96,7 +95,7 @@ def test_a_message_that_quotes_a_long_word_is_cut_and_sent(broker: Oncelog, whic
 
 
 def test_a_list_that_grows_is_bounded_where_it_is_reported(broker: Oncelog) -> None:
-    """Repeated APPENDs are refused once DescribeConfigs v1 could not return the value."""
+    """The broker refuses an APPEND to a value that DescribeConfigs v1 could no longer return."""
     part = incremental_alter_configs.AlterConfigsResource
     change = incremental_alter_configs.AlterableConfig
     name = "leader.replication.throttled.replicas"

@@ -24,11 +24,11 @@ from tests.harness.writing import find_coordinator
 
 MIB = 1 << 20
 # Group g, generation -1, member "", and one topic t. The transactional request begins with an id, a
-# producer id and its epoch.
+# producer id and an epoch.
 _COMMIT = struct.pack(">2siBBB2s", b"\2g", -1, 1, 0, 2, b"\2t")
 _TXN_COMMIT = struct.pack(">2s2sqhiBBB2s", b"\2x", b"\2g", 1, 0, -1, 1, 0, 2, b"\2t")
 STARTS = {ApiKey.OFFSET_COMMIT: (8, _COMMIT), ApiKey.TXN_OFFSET_COMMIT: (4, _TXN_COMMIT)}
-# Partition 0 at offset 5, without a leader epoch; its metadata follows.
+# Partition 0 at offset 5, without a leader epoch. The partition's metadata follows.
 PLACE = struct.pack(">iqi", 0, 5, -1)
 
 
@@ -43,8 +43,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
 
 
 def frame(api: ApiKey, partitions: int, rest: bytes) -> bytes:
-    """Return a commit in a flexible version. `partitions` is its count of partitions, `rest` the
-    bytes after the count."""
+    """Return a commit in a flexible version. `partitions` is the declared count of partitions,
+    `rest` the bytes after the count."""
     version, start = STARTS[api]
     header = struct.pack(">hhihB", api, version, 1, -1, 0)
     body = header + start + write_uvarint(partitions + 1) + rest
@@ -75,17 +75,15 @@ def test_h68_a_commit_that_claims_too_much_closes_its_connection_alone(
 
 
 @pytest.mark.parametrize("api", STARTS, ids=lambda api: api.name)
-def test_h68_such_a_commit_is_read_where_it_claims_no_more_than_it_has(
-    broker: Oncelog, api: ApiKey
-) -> None:
-    """A commit in the same encoding is served if its counts are true."""
+def test_h68_a_commit_with_true_counts_is_served(broker: Oncelog, api: ApiKey) -> None:
+    """The same encoding is served if its counts are true."""
     with Wire(broker.address) as wire:
         wire.socket.sendall(frame(api, 1, PLACE + b"\2m" + b"\0\0\0"))
         assert wire.socket.recv(1)
 
 
 def test_h68_metadata_is_taken_up_to_its_limit(broker: Oncelog) -> None:
-    """The limit holds for each partition: one of three is refused."""
+    """The limit holds for each partition: the broker refuses one of three."""
     with Wire(broker.address) as wire:
         find_coordinator(wire, "g", key_type=0)
         sizes = [4_096, 4_097, 0]

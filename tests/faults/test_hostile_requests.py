@@ -1,5 +1,5 @@
-"""Requests meant to do harm (scenarios H20-H31): the broker refuses them or serves them within its
-limits, and no other connected client notices."""
+"""Hostile requests (scenarios H20-H31). The broker refuses them or serves them within its limits,
+and other clients notice nothing."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from tests.harness.writing import produce, records
 
 MAX = 2**31 - 1
 MIB = 1 << 20
-# Maximum time that a request delays small ones. It also holds for a request with four times as many
-# elements as usual: every partition that a cluster may have, each with its topic.
+# Maximum delay of small requests by a hostile one. It also holds for a request with every partition
+# of the largest cluster, each in its own topic: four times the usual number of elements.
 HELD_MS = 50.0
 
 
@@ -70,8 +70,8 @@ def limit_of(cls: type[Any]) -> int:
 
 
 def outcome(broker: Oncelog, request: Any, version: int | None = None) -> Any:
-    """Return the response, or None if the connection was closed. Check that others are served after
-    it."""
+    """Return the response, or None if the connection was closed. Check that the broker then serves
+    other clients."""
     response = None
     with Wire(broker.address) as bystander, Wire(broker.address) as wire:
         with suppress(Closed, ConnectionError):
@@ -81,8 +81,7 @@ def outcome(broker: Oncelog, request: Any, version: int | None = None) -> Any:
 
 
 def is_closed(broker: Oncelog, frame: bytes) -> bool:
-    """Return True if these bytes close their connection. Check that no other connection is
-    closed."""
+    """Return True if these bytes close their connection. Check that other connections stay open."""
     with Wire(broker.address) as bystander, Wire(broker.address) as wire:
         with suppress(ConnectionError):
             wire.socket.sendall(struct.pack(">i", len(frame)) + frame)
@@ -110,12 +109,12 @@ def test_h21_h26_h30_one_element_too_many_closes_the_connection_at_once(
     assert cpu_ms(broker) - before < CPU_MS
 
 
-# Not Produce: with acks=0 it has no response to wait for.
+# Produce is left out: with acks=0 it has no response.
 @pytest.mark.parametrize(("cls", "path"), bombs(ApiKey.PRODUCE))
 def test_h21_h26_as_many_elements_as_are_allowed_hold_up_no_client(
     broker: Oncelog, cls: type[Any], path: Path
 ) -> None:
-    """The request is served or refused, within a limit of CPU time."""
+    """The request is served or refused within a limit of CPU time."""
     request = bomb(cls, path, min(limit_of(cls), MAX_ELEMENTS) - len(path))
     before = cpu_ms(broker)
     outcome(broker, request)
@@ -138,7 +137,7 @@ def test_h21_h26_more_elements_hold_up_no_client_as_they_are_served_in_slices(
 
 
 @pytest.mark.parametrize("count", [MAX, -2, -(2**31)])
-def test_h20_a_count_that_is_a_lie_costs_no_memory(broker: Oncelog, count: int) -> None:
+def test_h20_a_false_count_costs_no_memory(broker: Oncelog, count: int) -> None:
     before = rss(broker)
     # Metadata v1: the header, and an array of topics that ends after its count.
     assert is_closed(broker, struct.pack(">hhihi", 3, 1, 1, -1, count) + b"\0\1x")
@@ -250,8 +249,8 @@ def test_h28_a_hundred_thousand_partitions_close_the_connection_and_cost_nothing
 def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
     broker: Oncelog,
 ) -> None:
-    """The response comes at once and below fetch.max.bytes, whatever wait and size the request
-    names."""
+    """The response comes at once and stays below fetch.max.bytes. The wait and the sizes in the
+    request do not matter."""
     with Wire(broker.address) as wire:
         for partition in range(2):
             for _ in range(4):
@@ -266,7 +265,7 @@ def test_h28_as_many_partitions_as_are_allowed_are_answered_within_the_limit(
 
 
 def everything(count: int, of_one_topic: bool) -> FetchRequest:
-    """Return a Fetch of this number of partitions, without limits of its own."""
+    """Return a Fetch of this number of partitions. Its own limits are the largest possible."""
     numbers = range(count)
     topics = (
         [FetchTopic("t", partitions=[FetchPartition(n, partition_max_bytes=MAX) for n in numbers])]
@@ -277,8 +276,8 @@ def everything(count: int, of_one_topic: bool) -> FetchRequest:
     return FetchRequest(max_wait_ms=MAX, min_bytes=MAX, max_bytes=MAX, topics=topics)
 
 
-def test_h28_a_client_that_hangs_up_waits_no_longer(broker: Oncelog) -> None:
-    """Its Fetch waits for ever, for more bytes than will come."""
+def test_h28_a_parked_fetch_ends_with_its_connection(broker: Oncelog) -> None:
+    """The client's Fetch waits for ever, because it asks for more bytes than will come."""
     descriptors = Folder(f"/proc/{broker.pid}/fd")
     before = len(list(descriptors.iterdir()))
     waiting = [Wire(broker.address) for _ in range(50)]

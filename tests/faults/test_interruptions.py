@@ -1,5 +1,5 @@
-"""Processes that stop for a while or for good: a suspended broker, clients that are killed or
-vanish during a wait (T1-T4, N1-N3)."""
+"""Processes that pause or die: a suspended broker, and clients that are killed or disappear while
+they wait (T1-T4, N1-N3)."""
 
 from __future__ import annotations
 
@@ -46,13 +46,15 @@ from tests.harness.writing import (
 
 STOPPED_S = 1.0
 WAITING = 20
-# Transaction timeout of a client that is killed, and the maximum delay of the abort after it.
+# Transaction timeout of a client that is killed, and the maximum delay of the abort after that
+# timeout.
 TIMEOUT_S = 5.0
 LATEST_S = 4.0
-# Timeout of a transaction that is open when the broker is killed, and of one after the restart.
+# Timeout of a transaction that is open when the broker dies, and of a transaction after its
+# restart.
 OLD_TIMEOUT_MS = 3_000
 NEW_TIMEOUT_MS = 1_000
-# The time for which a new group waits for more members: until then all have joined and are counted.
+# A new group waits this long for more members. All members must join and be counted before that.
 REBALANCE_MS = 4_000
 
 
@@ -76,7 +78,7 @@ def wire(broker: Oncelog) -> Iterator[Wire]:
 
 @contextmanager
 def suspended(broker: Oncelog) -> Iterator[None]:
-    """Send SIGSTOP, and SIGCONT after the block."""
+    """Suspend the process (SIGSTOP) until the end of the block (SIGCONT)."""
     broker._running().send_signal(signal.SIGSTOP)
     try:
         yield
@@ -85,7 +87,7 @@ def suspended(broker: Oncelog) -> Iterator[None]:
 
 
 def test_a_broker_that_is_suspended_in_a_transaction_goes_on(broker: Oncelog, wire: Wire) -> None:
-    """Requests that were sent meanwhile are served when it resumes, once and in order."""
+    """The resumed broker serves the requests that were sent meanwhile, once and in order."""
     create(wire, "suspended")
     producer = Producer(
         {"bootstrap.servers": broker.address, "transactional.id": "suspended", "linger.ms": 0}
@@ -125,7 +127,8 @@ time.sleep(60)
 def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
     broker: Oncelog, wire: Wire
 ) -> None:
-    """No other client has to act: readers get past the transaction, and never see its records."""
+    """The abort needs no other client. Readers then get past the transaction and never see its
+    records."""
     create(wire, "killed")
     command = [sys.executable, "-c", KILLED_CLIENT, broker.address, "killed"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
@@ -148,8 +151,8 @@ def test_t1_n3_the_transaction_of_a_killed_client_is_aborted_at_its_timeout(
 
 
 def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Path) -> None:
-    """S12: the coordinator counts from the transaction's start, also after its restart: it aborts a
-    transaction that is overdue by then before a new one with a shorter timeout."""
+    """S12: the coordinator counts from the transaction's start, also after a restart. It aborts an
+    overdue transaction before a new transaction with a shorter timeout."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
@@ -157,7 +160,7 @@ def test_s12_t5_an_open_transaction_keeps_its_deadline_over_a_crash(tmp_path: Pa
         old = new_identity(wire, "old", timeout_ms=OLD_TIMEOUT_MS)
         assert produce(wire, "t", batch(old, 0), producer=old).error_code == ErrorCode.NONE
     broker.kill()
-    time.sleep(OLD_TIMEOUT_MS / 1000)  # the downtime itself: the transaction is overdue after it
+    time.sleep(OLD_TIMEOUT_MS / 1000)  # the downtime: the transaction is overdue afterwards
     broker.start()
     with Wire(broker.address) as wire:
         new = new_identity(wire, "new", timeout_ms=NEW_TIMEOUT_MS)
@@ -179,8 +182,7 @@ def descriptors(broker: Oncelog) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire: Wire) -> None:
-    """Fetches that are parked for a minute are released at once, and producers never wait for
-    them."""
+    """Fetches that are parked for a minute end at once, and producers never wait for them."""
     create(wire, "parked")
     assert produce(wire, "parked", build_batch(records())).error_code == ErrorCode.NONE
     before = descriptors(broker)
@@ -199,8 +201,8 @@ def test_readers_that_vanish_while_they_wait_leave_nothing(broker: Oncelog, wire
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_members_that_vanish_while_they_join_leave_the_group(broker: Oncelog, wire: Wire) -> None:
-    """They disconnect before the first rebalance: it completes without them, and their sessions
-    expire."""
+    """The members disconnect before the first rebalance. The rebalance completes without them, and
+    their sessions expire."""
     find_coordinator(wire, "joining", key_type=0)
     before = descriptors(broker)
     members = [Wire(broker.address) for _ in range(WAITING)]

@@ -21,13 +21,13 @@ from tests.harness.driving import QUICK, create, end_offset, last_stable_offset,
 from tests.harness.wire import Wire
 from tests.harness.writing import BUSY, BY_NAME, Identity, batch, new_identity, produce
 
-# The number of open transactions, and the least time until they expire: all must be open by then.
+# The number of open transactions. All must be open before the first expires.
 OPEN = 10_000
 PIPELINED = 500
 LEAST_DUE_S = 10.0
-# The machine may become so much slower after the first transactions.
+# The computer may become this much slower after the first transactions.
 DUE_FACTOR = 3
-# Timeout of these first transactions, which stay open.
+# Timeout of the transactions that stay open during the test.
 LONG_S = 800.0
 # Maximum CPU time of the broker while a client waits for a small response.
 HELD_MS = 50.0
@@ -37,8 +37,8 @@ HELD_MS = 50.0
 def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are_served(
     tmp_path: Path,
 ) -> None:
-    """A single scan aborts them all: the broker is suspended before the first expires, and until
-    the last has."""
+    """One scan aborts all transactions: the test suspends the broker before the first expires,
+    until the last has expired."""
     with (
         Oncelog(tmp_path, QUICK) as broker,
         Wire(broker.address) as wire,
@@ -51,7 +51,7 @@ def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are
         broker._running().send_signal(signal.SIGSTOP)
         left_s = due_s - time.monotonic()
         assert left_s > 0, "some are aborted before the last is begun"
-        time.sleep(left_s)  # the suspension itself: all transactions are overdue after it
+        time.sleep(left_s)  # the suspension: all transactions are overdue after it
         broker._running().send_signal(signal.SIGCONT)
         in_between: list[float] = []
         while last_stable_offset(bystander, "a") < 2 * OPEN:
@@ -60,14 +60,15 @@ def test_t9_h62_ten_thousand_transactions_left_open_are_aborted_while_others_are
             assert produce(bystander, "a", plain_batch(), partition=1).error_code == 0
             if has_begun and end_offset(bystander, "a") < 2 * OPEN:
                 in_between.append(held)
-        # If this test has to wait for a processor, a measurement covers several turns: only the
-        # shortest counts.
+        # While this test waits for a processor, a measurement covers several turns of the broker.
+        # Only the shortest measurement counts.
         assert min(in_between) < HELD_MS
         assert values(wire, "a") == []
 
 
 def due_after_s(wire: Wire) -> float:
-    """Return a time that is long enough to begin all transactions, by the time that some take."""
+    """Return a timeout that is long enough to begin all transactions. Measure it on some of
+    them."""
     began_s = time.monotonic()
     begin_transactions(wire, "pace", PIPELINED, began_s + LONG_S)
     took_s = time.monotonic() - began_s
@@ -75,7 +76,7 @@ def due_after_s(wire: Wire) -> float:
 
 
 def begin_transactions(wire: Wire, topic: str, count: int, due_s: float) -> None:
-    """Begin transactions with one record each, each with its own id. All expire at the same
+    """Begin transactions with one record each. Each has its own id, and all expire at the same
     time."""
     wanted = [f"{topic}{number}" for number in range(count)]
     while wanted:

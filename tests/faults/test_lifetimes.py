@@ -1,5 +1,4 @@
-"""Data that ages and processes that restart: retention, rolls, DeleteRecords, deleted topics,
-restarts."""
+"""Old data and restarted processes: retention, rolls, DeleteRecords, deleted topics, restarts."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ OFTEN = {
     "file.delete.delay.ms": "100",
 }
 PARTITIONS = 1_000
-# Far above the measured time, for busy machines.
+# Far above the measured time, because computers may be busy.
 RESTART_S = 10.0
 
 
@@ -83,7 +82,7 @@ def fill(wire: Wire, topic: str, count: int, *, age_ms: int = 0) -> None:
 
 
 def test_retention_by_time(broker: Oncelog, wire: Wire) -> None:
-    """Segments with old records are deleted with their files; younger ones stay."""
+    """Segments with old records are deleted with their files. Younger segments stay."""
     create(
         wire,
         "by-time",
@@ -112,8 +111,8 @@ def test_retention_by_size(broker: Oncelog, wire: Wire) -> None:
 
 
 def test_segments_roll_by_size_and_by_time(broker: Oncelog, wire: Wire) -> None:
-    """A new segment begins with a record that is `segment.ms` later than the first, or that does
-    not fit."""
+    """A new segment begins with a record that does not fit, or with a record that is `segment.ms`
+    later than the first."""
     create(wire, "rolls", internal_segment_bytes=1_500, segment_ms=60_000)
     fill(wire, "rolls", 2, age_ms=3_600_000)
     fill(wire, "rolls", 4)
@@ -129,7 +128,7 @@ def delete_records(wire: Wire, topic: str, before: int) -> tuple[int, int]:
 
 
 def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
-    """The deletion holds from the response on, not only from the next checkpoint."""
+    """The deletion holds from the response on, without the next checkpoint."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
@@ -145,8 +144,8 @@ def test_deleted_records_stay_deleted_after_a_kill(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -> None:
-    """Readers get the error, waiting ones at once; the files are deleted; a new topic of the same
-    name is empty."""
+    """Readers get the error, parked fetches at once. The files are deleted, and a new topic of the
+    same name is empty."""
     create(wire, "gone")
     fill(wire, "gone", 5)
     reader = Consumer(
@@ -162,7 +161,7 @@ def test_a_topic_that_is_deleted_while_it_is_read(broker: Oncelog, wire: Wire) -
     read: list[object] = []
 
     def has_read_all() -> bool:
-        # The rest of it would arrive after the topic is deleted.
+        # A later poll would return the remaining records after the deletion.
         read.extend(reader.consume(5, 0.2))
         return len(read) == 5
 
@@ -223,7 +222,7 @@ def test_a_thousand_partitions_start_again(
     record_property: Callable[[str, object], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """After a clean stop and after a kill; the times are printed."""
+    """The test starts the broker after a clean stop and after a kill, and prints the times."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
@@ -253,7 +252,7 @@ def test_a_thousand_partitions_start_again(
 @pytest.mark.parametrize("client", [Confluent(), Aiokafka()], ids=lambda c: c.name)
 def test_flush_on_ack_with_real_clients_over_a_kill(tmp_path: Path, client: Client) -> None:
     """Acknowledgements, transactions and committed offsets wait for the disk and survive kill -9.
-    The recovery point shows that they were durable when acknowledged."""
+    The recovery point shows that acknowledged records were durable."""
     settings = {"oncelog.flush.on.ack": "true", "log.flush.offset.checkpoint.interval.ms": "50"}
     broker = Oncelog(tmp_path, merged(QUICK, settings))
     broker.start()

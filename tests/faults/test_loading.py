@@ -1,6 +1,6 @@
 """Clients that send requests without a pause while the broker starts and loads the coordinators'
-state (C-H). A coordinator serves clients only after it has loaded everything. A request before that
-waits or gets a retriable error; it never says that an id or a group is unknown."""
+state (C-H). A coordinator serves clients only after it has loaded everything. An earlier request
+waits or gets a retriable error. No response says that an id or a group is unknown."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ RESTARTS = 3
 # Enough to make loading take a while.
 OTHER_IDS = 2_000
 OFFSET = 42
-# A listing of all ids is long, so only some rounds have one.
+# A listing of all ids is long, so only some rounds include a listing.
 ROUNDS_OF_A_LISTING = 10
 LAST_EPOCH = 32_000
 
 
 @dataclass
 class Hammer:
-    """A client that sends requests in a loop: about an open transaction, about an id that new
-    instances take again and again, and about a group."""
+    """A client that sends requests in a loop: for an open transaction, for an id that new instances
+    initialize again and again, and for a group."""
 
     address: str
     number: int
@@ -115,7 +115,7 @@ class Hammer:
         self.is_served("AddPartitionsToTxn", topic.results_by_partition[0].partition_error_code)
 
     def init(self, wire: Wire) -> None:
-        """Get the id's next epoch; without a response, retry."""
+        """Get the id's next epoch. Retry without a response."""
         if self.idle.producer_epoch >= LAST_EPOCH:
             return
         response = init_producer_id(wire, self.idle_id, current=self.idle)
@@ -139,7 +139,7 @@ class Hammer:
             self.expect("offset", (partition.error_code, partition.committed_offset), (0, OFFSET))
 
     def list(self, wire: Wire) -> None:
-        """Check that a listing has all ids or gets an error: it must never have a part of them."""
+        """Check that a listing has all ids or gets an error. It must never have only some ids."""
         response = wire.call(ListTransactionsRequest(), 0)
         if self.is_served("ListTransactions", response.error_code):
             self.expect("ids", len(response.transaction_states), OTHER_IDS + 2 * HAMMERS)
@@ -181,7 +181,7 @@ def hammers(broker: Oncelog, wire: Wire) -> list[Hammer]:
 
 
 def wait_for_answers(clients: list[Hammer]) -> None:
-    """Wait until every client has got a response to each request once more, a listing included."""
+    """Wait until every client has received one more response to each kind of request."""
     goals = [(client, client.rounds + ROUNDS_OF_A_LISTING + 1) for client in clients]
     wait_until(lambda: all(loop.rounds >= goal for loop, goal in goals), "all are served")
 

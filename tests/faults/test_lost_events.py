@@ -1,5 +1,5 @@
-"""Log events that cannot be written, because their disk is full or their reader has closed the
-pipe. No request may fail for that, and no work may stay half done."""
+"""Log events that cannot be written, because their disk is full or the pipe has no reader. Requests
+do not fail because of that, and every operation completes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.harness.writing import batch, end_transaction, new_identity, produce
 
 
 class Unheard(Oncelog):
-    """A broker with a pipe without a reader as its standard error: EPIPE."""
+    """A broker with a pipe without a reader as standard error (EPIPE)."""
 
     def spawn(self) -> subprocess.Popen[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -75,8 +75,8 @@ def test_transactions_time_out_and_are_fenced_though_no_response_can_leave(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_a_full_disk_that_holds_the_log_of_events_too_reaches_the_client(tmp_path: Path) -> None:
-    """Requests that need the disk are refused with the reason, and succeed when there is space
-    again."""
+    """The broker refuses requests that need the disk, with the reason. With space again they
+    succeed."""
     one_log = {"transaction.state.log.num.partitions": "1"}
     with Oncelog(tmp_path, merged(QUICK, one_log)) as broker, Wire(broker.address) as wire:
         create(wire, "t")

@@ -1,5 +1,6 @@
-"""A client that creates topics and partitions by the hundred thousand (scenario H64): there is a
-limit with a clear error, other clients are served meanwhile, and the broker can start again."""
+"""A client that creates topics and partitions by the hundred thousand (scenario H64). A limit
+refuses them with a clear error, other clients are served meanwhile, and the broker can start
+again."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_h64_a_hundred_thousand_in_one_request_are_refused_and_none_is_made(
 def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone(
     broker: Oncelog,
 ) -> None:
-    # CreateTopics v5. A topic: name, partitions, replicas; no assignments, no settings.
+    # CreateTopics v5. A topic has a name, partitions and replicas, but no assignments and no
+    # settings.
     topic = struct.Struct(">B6sihBBB")
     topics = b"".join(
         topic.pack(7, b"%06d" % number, 1, 1, 1, 1, 0) for number in range(HUNDRED_THOUSAND)
@@ -95,8 +97,8 @@ def test_h64_a_hundred_thousand_topics_in_one_request_close_its_connection_alone
 def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
     broker: Oncelog,
 ) -> None:
-    """The limit is a hundred thousand in all. Created partitions survive a crash and can be
-    deleted."""
+    """The limit is a hundred thousand partitions in all. Created partitions survive a crash and can
+    be deleted."""
     with Wire(broker.address) as wire, Wire(broker.address) as bystander:
         create(bystander, "t")
         codes: list[int] = []
@@ -109,8 +111,8 @@ def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
             codes += [topic.error_code for topic in wire.answer().topics]
         assert codes[:3] == [ErrorCode.NONE] * 3
         assert set(codes[3:]) == {ErrorCode.POLICY_VIOLATION}
-        # If this test has to wait for a processor, a measurement covers several turns: most of them
-        # must be short.
+        # While this test waits for a processor, a measurement covers several turns of the broker.
+        # Most measurements must be short.
         assert median(held) < CPU_MS / 4
         assert automatic(wire, "automatic") == ErrorCode.NONE
         is_coordinated(bystander)
@@ -128,13 +130,13 @@ def test_h64_a_client_that_repeats_itself_gets_so_many_while_others_are_served(
 
 
 def automatic(wire: Wire, name: str) -> int:
-    """Return the error code of a topic that Metadata should create."""
+    """Return the error code of a topic that a Metadata request should create."""
     wanted = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
     return int(wire.call(wanted, 12).topics[0].error_code)
 
 
 def is_coordinated(wire: Wire) -> None:
-    """Check that transactions work: the internal topic has its place whatever clients create."""
+    """Check that transactions work: internal topics do not count against the limit."""
     producer = new_identity(wire, "x")
     assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""A broker that dies with many open transactions and many that were just decided."""
+"""A broker that dies with many open and many recently decided transactions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ COUNT = 40
 
 
 def test_l10_a_reader_after_a_crash_sees_no_more_than_before(tmp_path: Path) -> None:
-    """20 transactions are open and 20 just decided, half of these aborted, in turn. Then the open
-    ones commit."""
+    """20 transactions are open and 20 are decided, in turn. Half of the decided ones are aborted.
+    After the crash the open transactions commit."""
     broker = Oncelog(tmp_path, QUICK)
     broker.start()
     with Wire(broker.address) as wire:
@@ -35,7 +35,7 @@ def test_l10_a_reader_after_a_crash_sees_no_more_than_before(tmp_path: Path) -> 
     broker.start()
     committed = [b"%d" % number for number in range(0, COUNT, 4)]
     with Wire(broker.address) as wire:
-        # The second transaction is the first open one: no record after it may be visible.
+        # The second transaction is the first open one, so no later record may be visible.
         assert values(wire, "mixed") == committed[:1]
         assert last_stable_offset(wire, "mixed") == 1
         assert values(wire, "decided") == committed

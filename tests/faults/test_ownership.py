@@ -1,5 +1,5 @@
-"""A broker starts on its own data or on an empty directory. It does not touch another program's
-files. It refuses its own data without metadata, or with old metadata, and says what to do."""
+"""A broker starts on its own data or on an empty directory. It does not touch the files of another
+program. It refuses its own data if the metadata is missing or old, and says what to do."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_directory_of_another_program_is_refused_and_not_touched(new: Oncelog,
 
 
 def is_owned(broker: Oncelog) -> bool:
-    """Return True if the directory belongs to the running broker, as its files say."""
+    """Return True if the files of the directory name the running broker."""
     with Wire(broker.address) as wire:
         create(wire, "orders")
         write(wire, "orders", 1)
@@ -112,8 +112,8 @@ def is_owned(broker: Oncelog) -> bool:
 
 
 def test_a_new_volume_is_empty(new: Oncelog) -> None:
-    """A new volume may be the root of a file system, or left by a start that ended before it wrote
-    anything."""
+    """A new volume may be the root of a file system. A start that ended early may have left an
+    empty directory."""
     new.data.mkdir()
     (new.data / "lost+found").mkdir()
     (new.data / ".lock").touch()
@@ -145,7 +145,7 @@ def _filled(broker: Oncelog) -> None:
 
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Data directories of one broker, by the way it ended."""
+    """Data directories of one broker, by the way the broker ended."""
     found = {}
     directory = tmp_path_factory.mktemp("filled")
     with Oncelog(directory, QUICK) as broker:
@@ -161,7 +161,7 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def filled(filled_once: dict[str, Path], tmp_path: Path) -> Callable[[str], Oncelog]:
-    """A copy of such a directory, and a broker for it that is not started."""
+    """A copy of such a directory, and a broker for the copy that is not started."""
 
     def make(how: str) -> Oncelog:
         broker = Oncelog(tmp_path, QUICK)
@@ -172,7 +172,8 @@ def filled(filled_once: dict[str, Path], tmp_path: Path) -> Callable[[str], Once
 
 
 def refused_start(broker: Oncelog) -> str:
-    """As `refusal`, but in this process; for starts that fail before they listen."""
+    """Return the error, as `refusal` does, but in this process. The start must fail before it
+    listens."""
     settings = Settings(log_dirs=(str(broker.data),), listeners=("PLAINTEXT://127.0.0.1:0",))
 
     async def start() -> None:
@@ -201,7 +202,7 @@ def test_a_damaged_store_is_refused_with_the_way_out(
 def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
     filled: Callable[[str], Oncelog],
 ) -> None:
-    """The message that other tests check in this process: one line, exit code 1."""
+    """The message that other tests check in their own process: one line, with exit code 1."""
     broker = filled("clean stop")
     lose_store(broker)
     for _ in range(2):
@@ -209,7 +210,7 @@ def test_a_process_that_needs_a_recovery_ends_with_the_way_out(
 
 
 def partition_prints(broker: Oncelog) -> dict[str, dict[str, Print]]:
-    """Return a print of every partition's directory. A refused start may still close its store."""
+    """Return the print of every partition's directory. A refused start may change its own store."""
     return {folder.name: fingerprint(folder) for folder in broker.data.glob("*-0")}
 
 
@@ -234,7 +235,7 @@ def test_lost_metadata_is_refused_with_the_way_out(
 
 
 def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
-    """Each record is unchanged, or the start is refused."""
+    """The start is refused, or each record is unchanged."""
     with Wire(broker.address) as wire:
         create(wire, "precious", retention_ms=123_456_789)
     broker.stop()
@@ -248,7 +249,8 @@ def test_a_store_whose_bytes_changed_is_refused(broker: Oncelog) -> None:
 def test_older_metadata_is_refused_before_an_id_is_given_twice(
     broker: Oncelog, tmp_path: Path
 ) -> None:
-    """Otherwise the first batch of a new producer could be acknowledged without being written."""
+    """Otherwise the broker could acknowledge the first batch of a new producer without writing
+    it."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         new_identity(wire)
@@ -270,7 +272,7 @@ def test_older_metadata_is_refused_before_an_id_is_given_twice(
 
 
 def test_an_older_store_beside_its_newer_copy_is_refused(broker: Oncelog, tmp_path: Path) -> None:
-    """A copy of the store's file alone was put back. No log shows it."""
+    """An operator restores the store's file, but not its copy. The logs do not show this."""
     broker.stop()
     shutil.copy2(broker.data / STORE, tmp_path / STORE)
     broker.start()
@@ -298,9 +300,9 @@ def test_a_partition_that_older_metadata_does_not_know(broker: Oncelog, tmp_path
     assert (broker.data / "later-0").is_dir()
 
 
-def test_a_producer_id_that_was_never_given_out_is_refused(broker: Oncelog) -> None:
-    """The id would later be assigned to another producer, and a start would take the metadata for
-    old."""
+def test_a_producer_id_that_was_never_assigned_is_refused(broker: Oncelog) -> None:
+    """The broker would later assign the id to another producer, and a start would take the metadata
+    for old."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = new_identity(wire)
@@ -316,14 +318,14 @@ def test_a_producer_id_that_was_never_given_out_is_refused(broker: Oncelog) -> N
 def test_a_transactional_id_of_newer_metadata_is_not_served(
     broker: Oncelog, tmp_path: Path
 ) -> None:
-    """Its producer id is in no partition's log: only the coordinator's log has it."""
+    """The producer id is in the coordinator's log only, in no partition's log."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         first = new_identity(wire, "x")
         assert produce(wire, "t", batch(first, 0), producer=first).error_code == ErrorCode.NONE
         end_transaction(wire, first, commit=True)
         save_metadata(broker, tmp_path / "saved")
-        while init_producer_id(wire, None).producer_id < 1_000:  # or it waits for a block
+        while init_producer_id(wire, None).producer_id < 1_000:  # until the next block begins
             pass
         new_identity(wire, "y")
     broker.kill()
@@ -338,8 +340,7 @@ def _reasons(broker: Oncelog, event: str) -> list[str]:
 
 
 def test_what_a_crash_leaves_of_a_deleted_topic_is_put_aside(broker: Oncelog) -> None:
-    """The store knows that the topic was deleted, however long ago. It forgets this together with
-    the directories."""
+    """The store keeps the deletion of a topic as long as the topic's directories exist."""
     with Wire(broker.address) as wire:
         create(wire, "gone")
         write(wire, "gone", 1)

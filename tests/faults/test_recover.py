@@ -1,5 +1,5 @@
-"""`oncelog storage recover` and `backup`: lost, damaged or old metadata is restored from the
-partitions' directories, and no data is lost on the way."""
+"""`oncelog storage recover` and `backup` restore lost, damaged or old metadata from the partitions'
+directories. They lose no data."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ LONG = "long-" * 49
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_random_folder_is_as_it_was(tmp_path: Path, seed: int) -> None:
-    """`python -m tests.faults.recoveries` runs more of them, `tests/torture` some with directories
-    of the torture."""
+    """`python -m tests.faults.recoveries` runs more random directories, and `tests/torture`
+    directories of its own."""
     random_folder(tmp_path, seed)
 
 
@@ -73,7 +73,7 @@ def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
 
 @pytest.fixture
 def filled(filled_once: tuple[Path, State], tmp_path: Path) -> Iterator[tuple[Oncelog, State]]:
-    """A copy of that directory, and a broker for it that is not started."""
+    """A copy of that directory, and a broker for the copy that is not started."""
     data, state = filled_once
     broker = Oncelog(tmp_path, QUICK)
     shutil.copytree(data, broker.data)
@@ -110,8 +110,8 @@ def test_what_is_whole_is_left_alone(filled: tuple[Oncelog, State]) -> None:
 
 
 def test_folders_that_were_put_aside_are_taken_back(filled: tuple[Oncelog, State]) -> None:
-    """An earlier version began a new cluster when the metadata was missing, and made strays of all
-    directories. A client then created one of the topics again, and wrote nothing."""
+    """An earlier version of oncelog began a new cluster if the metadata was missing, and made
+    strays of all directories. A client then created one of the topics again and wrote nothing."""
     broker, before = filled
     aside = broker.directory / "aside"
     aside.mkdir()
@@ -132,7 +132,7 @@ def test_folders_that_were_put_aside_are_taken_back(filled: tuple[Oncelog, State
     after = state_of(broker)
     cut = {name for name in after.topics if name.startswith("long-")}
     assert len(cut) == 1
-    assert len(cut.pop()) < len(LONG)  # no remaining file has the rest of the name
+    assert len(cut.pop()) < len(LONG)  # no other file has the whole name
     for state in (before, after):
         state.settings.clear()
         for name in [*state.topics]:
@@ -177,7 +177,7 @@ def _record_deletion(store: Path, name: str, id_text: str) -> None:
 
 
 def test_older_metadata_is_brought_up_to_the_folders(broker: Oncelog, tmp_path: Path) -> None:
-    """Topics created since the backup are there, and no id is assigned twice."""
+    """Topics that were created after the backup are restored, and no id is assigned twice."""
     with Wire(broker.address) as wire:
         create(wire, "orders", retention_ms=123_456_789)
     broker.stop()
@@ -247,11 +247,11 @@ def test_there_must_be_something_to_recover(tmp_path: Path) -> None:
 
 
 class _Died(BaseException):
-    """The process ends here."""
+    """The process dies before this change of the disk."""
 
 
 def test_a_folder_of_another_program_is_refused(tmp_path: Path) -> None:
-    """A subdirectory with the name of a partition does not make it a data directory."""
+    """A subdirectory with the name of a partition does not make the directory a data directory."""
     (tmp_path / "polkit-1").mkdir()
     (tmp_path / "hosts").write_text("127.0.0.1 localhost")
     before = sorted(tmp_path.rglob("*"))
@@ -288,7 +288,8 @@ def _dying(last: int) -> Callable[[str], None]:
 def test_a_recovery_that_is_cut_short_anywhere_can_be_run_again(
     broker: Oncelog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Interrupted before each change of the disk in turn: a second run restores everything."""
+    """The test interrupts a recovery before each change of the disk. A second run restores
+    everything."""
     _fill(broker)
     before = state_of(broker)
     broker.stop()
@@ -339,7 +340,7 @@ def test_a_backup_of_a_running_broker_is_a_whole_one(broker: Oncelog, tmp_path: 
         path.unlink()
     for path in target.iterdir():
         shutil.copy2(path, broker.data)
-    # No log shows anything newer.
+    # No log has newer records than the backup.
     broker.start()
     assert state_of(broker) == before
     again = run("backup", str(target), "--data", str(broker.data))

@@ -1,4 +1,4 @@
-"""A disk with slow fsyncs: only requests that need an fsync wait for it."""
+"""A disk with slow fsyncs. Only requests that need an fsync wait for an fsync."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FLUSHED = {"oncelog.flush.on.ack": "true"}
 
 
 def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path: Path) -> None:
-    """The response to a batch, and to its repetition, comes after the fsync. Heartbeats get theirs
-    meanwhile."""
+    """The responses to a batch and to its retry come after the fsync. Heartbeats get their
+    responses meanwhile."""
     environment = {"ONCELOG_SYNC_DELAY_MS": str(SYNC_MS)}
     broker = Oncelog(tmp_path, merged(QUICK, FLUSHED), environment, ["--allow-faults"])
     broker.start()
@@ -54,7 +54,7 @@ def test_d8_a_slow_fsync_holds_up_no_request_that_does_not_wait_for_it(tmp_path:
 
 
 def join(wire: Wire) -> HeartbeatRequest:
-    """Join a group as its only member, and return its heartbeat."""
+    """Join a group as its only member. Return a heartbeat of that member."""
     find_coordinator(wire, "g", key_type=0)
     joined = wire.call(
         JoinGroupRequest(

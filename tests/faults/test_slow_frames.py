@@ -1,5 +1,5 @@
-"""Connections that never complete a frame, with a manual clock: a deadline for a frame, a limit of
-idle time, a bound on the bytes of unfinished requests (H3, H6, N3)."""
+"""Connections that never complete a frame, with a manual clock. A frame has a deadline, a
+connection a limit of idle time, and unfinished requests a limit of bytes (H3, H6, N3)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ManualClock:
 
 
 class Echo:
-    """Responds to a frame with the same frame; to a frame `park` only on demand."""
+    """A server that responds with the same frame, and to a frame `park` only on demand."""
 
     def __init__(self) -> None:
         self.parked: list[Deferred[Parts]] = []
@@ -118,7 +118,7 @@ async def echoes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def test_h6_a_frame_that_never_ends_is_given_up(world: World) -> None:
-    """A byte now and then is too slow to keep a frame alive."""
+    """A byte now and then does not extend the deadline of a frame."""
     slow_reader, slow = await world.connect()
     half_length_reader, half_length = await world.connect()
     reader, writer = await world.connect()
@@ -137,7 +137,7 @@ async def test_h6_a_frame_that_never_ends_is_given_up(world: World) -> None:
 
 
 async def test_a_frame_that_comes_slowly_but_comes_is_served(world: World) -> None:
-    """A megabyte over a slow link takes minutes; its bytes never stop for longer than 29 s."""
+    """A megabyte over a slow link takes minutes, with pauses of at most 29 s between its bytes."""
     reader, writer = await world.connect()
     other_reader, other = await world.connect()
     step_ms = FRAME_DEADLINE_MS - 1000
@@ -176,8 +176,8 @@ async def test_h6_a_frame_that_stands_still_is_given_up_however_much_has_come(
 
 
 async def test_a_frame_does_not_age_while_the_broker_does_not_read_it(world: World) -> None:
-    """The rest of a frame stays in the socket while an earlier request waits for a minute: that is
-    the broker's choice, not the client's."""
+    """While an earlier request waits for a minute, the broker does not read, and the rest of a
+    frame stays in the socket. That delay does not count against the client."""
     reader, writer = await world.connect()
     writer.write(struct.pack(">i", 4) + b"park")
     await until(lambda: world.requests.parked)
@@ -216,7 +216,8 @@ async def test_n3_an_idle_connection_is_closed(world: World) -> None:
 
 
 async def test_h3_the_largest_connection_is_closed_where_memory_is_bounded(world: World) -> None:
-    """Small holders are not closed, and the declared size of a frame does not count."""
+    """The broker keeps connections that hold little memory. The declared size of a frame does not
+    count."""
     modest_reader, modest = await world.connect()
     modest.write(struct.pack(">i", 100 << 20) + bytes(1000))
     greedy_reader, greedy = await world.connect()

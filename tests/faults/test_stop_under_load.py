@@ -1,5 +1,5 @@
-"""SIGTERM while producers send: a clean stop in under two seconds, and clients of the next process
-have lost nothing."""
+"""SIGTERM while producers send. The stop is clean and takes under two seconds, and clients of the
+next process have lost nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESTARTS = 3
 
 
 class Load:
-    """Idempotent producers in threads, until `stop`."""
+    """Idempotent producers in threads. They send until `stop`."""
 
     def __init__(self, address: str, topic: str, producers: int) -> None:
         self.address = address
@@ -81,7 +81,7 @@ class Load:
 
 @pytest.mark.parametrize("flush", ["false", "true"], ids=["default", "flush on ack"])
 def test_producers_go_on_over_clean_stops(tmp_path: Path, flush: str) -> None:
-    """Over three restarts every record is delivered once and in order, and each stop is clean."""
+    """Across three restarts every record is delivered once and in order, and each stop is clean."""
     broker = Oncelog(tmp_path, QUICK | {"oncelog.flush.on.ack": flush})
     broker.start()
     with Wire(broker.address) as wire:

@@ -1,5 +1,5 @@
-"""Readers that cost a broker much work for little: fetches of one byte at random offsets of a topic
-with one record a batch (scenario H67)."""
+"""Readers with tiny requests that cost a broker much work: fetches of one byte at random offsets,
+in a topic with one record per batch (scenario H67)."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ SEED = 67
 RECORDS = 16_000
 READERS, FETCHES = 8, 400
 SEGMENT_BYTES = 1 << 20
-# Limit for the bytes that such a fetch reads on average: 64 KiB of headers, the broker's limit of
-# an index interval, and a few pages around them. Measured: 36 KiB; without the limit 248 KiB.
+# Limit for the bytes that such a fetch reads on average: 64 KiB of headers (the broker's limit of
+# an index interval), and a few pages around them. Measured: 36 KiB, and 248 KiB without the limit.
 MOST_READ = 80 << 10
-# Limit for the fetches that are served before a request that arrives after all of them. A turn has
-# at most 64 requests of each reader. Measured: 2 % of the fetches; without turns all of them.
+# Limit for the fetches that are served before a request that arrives after all of them. In a turn,
+# the broker serves at most 64 requests of each reader. Measured: 2 % of the fetches; without turns
+# all of them.
 MOST_BEFORE = READERS * FETCHES // 4
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """Start a broker with two segments of a topic with one record a batch. The index of one segment
-    has a single entry, because an empty index would be rebuilt. A restart clears the broker's
-    memory."""
+    """Start a broker with two segments of a topic with one record per batch. The index of one
+    segment has a single entry, because the broker would rebuild an empty index. A restart clears
+    the broker's memory."""
     with Oncelog(tmp_path_factory.mktemp("tiny"), QUICK) as broker:
         with Wire(broker.address) as wire:
             create(wire, "t", segment_bytes=SEGMENT_BYTES, index_interval_bytes=SEGMENT_BYTES // 2)
@@ -71,14 +72,14 @@ def tiny(offset: int) -> FetchRequest:
 def test_h67_tiny_fetches_of_scattered_offsets_cost_little_each_and_others_have_their_turn(
     broker: Oncelog,
 ) -> None:
-    """The broker is stopped until all requests have arrived, so that it finds the readers' fetches
-    and after them a Produce. The high watermark in a fetch response shows which came first."""
+    """The broker is suspended until all requests have arrived: the readers' fetches, and after them
+    a Produce. The high watermark of a fetch response shows if the Produce was served before it."""
     chosen = random.Random(SEED)
     offsets = [[chosen.randrange(RECORDS) for _ in range(FETCHES)] for _ in range(READERS)]
     with ExitStack() as stack:
         bystander = stack.enter_context(Wire(broker.address))
         readers = [stack.enter_context(Wire(broker.address)) for _ in range(READERS)]
-        # Accepts every connection, and reads both indexes.
+        # This request makes the broker accept each connection and read both indexes.
         for wire in (bystander, *readers):
             wire.call(tiny(0), 12)
             wire.call(tiny(RECORDS - 1), 12)

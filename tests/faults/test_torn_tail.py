@@ -1,5 +1,5 @@
-"""A crash in the middle of a write: the last batch is cut at some length, and its producer
-continues (S1; every length is tried in tests/server/log)."""
+"""A crash in the middle of a write cuts the last batch. Its producer continues (S1;
+tests/server/log tries every length)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.harness.driving import QUICK, create, end_offset, events, last_stable
 from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, end_transaction, new_identity, produce
 
-# Bytes that remain of the last batch, out of about 190: a part of its length, of its header, of its
-# records.
+# Bytes that remain of the last batch of about 190 bytes. The cut is in its length, its header or
+# its records.
 REMAINING = (1, 11, 60, 61, 100, -1)
 
 
 def test_s1_the_last_batch_cut_at_some_lengths(tmp_path: Path) -> None:
-    """Earlier batches are untouched. The repeated batch is no duplicate, and readers see it once,
-    when it is committed."""
+    """Earlier batches are unchanged. The resent batch is no duplicate, and readers see it once,
+    after its commit."""
     broker = Oncelog(tmp_path, QUICK)
     path = broker.data / "t-0" / f"{0:020}.log"
     broker.start()

@@ -1,6 +1,6 @@
-"""The cluster's transaction.version is 2, then 0, then 2 again, and the broker dies each time
-during transactions (V2m). No request changes it yet, so the test changes its record in the metadata
-store while the broker is down."""
+"""The cluster's transaction.version changes from 2 to 0 and back, and each time the broker dies
+during transactions (V2m). No request changes the version yet, so the test changes its record in the
+metadata store while the broker is down."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def set_version(broker: Oncelog, level: int) -> None:
 
 
 def version(wire: Wire) -> int:
-    """Return the level that clients get. A level of 0 is left out of the response."""
+    """Return the level in the ApiVersions response, which omits level 0."""
     features = wire.call(ApiVersionsRequest("faults", "1"), 4).finalized_features
     levels: dict[str, int] = {feature.name: feature.max_version_level for feature in features}
     return levels.get(TRANSACTION_VERSION, 0)
@@ -60,7 +60,7 @@ def write(wire: Wire, kind: int, producer: Identity, sequence: int, partition: i
 
 
 def decide(broker: Oncelog, wire: Wire, kind: int, name: str, *, commit: bool) -> Identity:
-    """Decide a transaction, and let the broker die before it writes a marker."""
+    """Decide a transaction. The broker dies before it writes a marker."""
     producer = new_identity(wire, name)
     write(wire, kind, producer, 0, DECIDED)
     with pytest.raises((Closed, ConnectionResetError)):
@@ -74,7 +74,8 @@ def is_decided(wire: Wire, partition: int) -> bool:
 
 
 def check_decided(wire: Wire, kind: int, producer: Identity, *, commit: bool) -> None:
-    """Check that the next process completes the transaction and a retry gets the result."""
+    """Check that the next process completes the transaction and that a retry gets the same
+    result."""
     wait_until(partial(is_decided, wire, DECIDED), "what was decided is done")
     again = end_transaction(wire, producer, commit=commit, version=END_TXN[kind])
     assert again.error_code == ErrorCode.NONE
@@ -87,8 +88,8 @@ def check_decided(wire: Wire, kind: int, producer: Identity, *, commit: bool) ->
 def test_v2m_transactions_of_both_kinds_go_on_over_both_changes(
     tmp_path: Path, kinds: tuple[int, int], commit: bool
 ) -> None:
-    """An open transaction stays open for its client, a decided one is completed, and no record is
-    doubled."""
+    """An open transaction stays open for its client, the broker completes a decided transaction,
+    and no record is doubled."""
     broker = Oncelog(tmp_path, QUICK)
     broker.fail_at("before-marker")
     broker.start()

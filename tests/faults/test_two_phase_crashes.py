@@ -1,5 +1,5 @@
-"""The broker dies while a prepared transaction is kept and ended (KIP-939): the original
-transaction is decided, once, on all partitions."""
+"""The broker dies while a prepared transaction is kept and ended (KIP-939). The original
+transaction is decided once, on all partitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPIC = "t"
 PARTITIONS = range(3)
 LAST_EPOCH = 32_766
 SETTINGS = merged(QUICK, {"transaction.two.phase.commit.enable": "true"})
-# Three partitions are added; the fourth such record keeps the transaction.
+# The first three records add partitions. The fourth record of this kind keeps the transaction.
 KEEPING = ["before-add-partitions:4", "torn-add-partitions:4", "after-add-partitions:4"]
 ENDING = [
     *("before-prepare", "torn-prepare", "after-prepare", "before-marker", "after-marker:2"),
@@ -53,7 +53,7 @@ def identity(response: InitProducerIdResponse) -> Identity:
 
 
 def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
-    """Prepare a transaction with a record in every partition. Its producer is lost."""
+    """Prepare a transaction with a record in every partition. Its producer then disappears."""
     dying.insist(lambda wire: create(wire, TOPIC, partitions=len(PARTITIONS)))
     producer = identity(dying.insist(lambda wire: init(wire, keep=False)))
     if at_last_epoch:
@@ -72,7 +72,8 @@ def prepared(dying: Dying, *, at_last_epoch: bool) -> Identity:
 
 
 def wait_for_decision(wire: Wire, partition: int) -> None:
-    """Wait for the decision. A marker may be in the log twice, from before and after the crash."""
+    """Wait for the decision. The log may have a marker from before the crash and the same marker
+    again."""
     wait_until(
         lambda: last_stable_offset(wire, TOPIC, partition) == end_offset(wire, TOPIC, partition),
         f"partition {partition} is decided",
@@ -120,5 +121,5 @@ def test_w2_the_decision_reaches_the_original_whichever_step_the_broker_dies_at(
     survive(tmp_path, point, commit=commit, at_last_epoch=False)
 
 
-def test_w5_e4_it_does_so_where_epochs_have_run_out(tmp_path: Path) -> None:
+def test_w5_e4_the_decision_reaches_the_original_where_epochs_have_run_out(tmp_path: Path) -> None:
     survive(tmp_path, "after-prepare", commit=True, at_last_epoch=True)

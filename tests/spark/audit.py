@@ -1,5 +1,5 @@
-"""Compare the rows that a reader saw with the plan of each micro-batch in the checkpoint. Pure,
-except that it reads the checkpoint."""
+"""Compare the rows that a reader saw with the plan of each micro-batch in the checkpoint. The
+module is pure, except that it reads the checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Partial(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The violations. An empty verdict means exactly once, and (`partial`) no batch in part."""
+    """The violations. An empty verdict means exactly once. `partial`: batches visible in part."""
 
     duplicates: Mapping[Sighting, int]
     losses: frozenset[Sighting]
@@ -43,7 +43,7 @@ def planned_batches(
     batches = {}
     done: dict[str, int] = {}
     for file in sorted(offset_files(checkpoint), key=lambda file: int(file.name)):
-        # A version, the batch's metadata, then a line for each source: here there is one source.
+        # Line 1 is the version, line 2 the batch's metadata; each further line is a source.
         ends = json.loads(file.read_text().splitlines()[2])[purchases]
         batches[int(file.name)] = frozenset(
             Sighting(topic, f"{partition}:{offset}")
@@ -63,8 +63,8 @@ def offset_files(checkpoint: str) -> list[Path]:
 def judge(
     batches: Mapping[int, frozenset[Sighting]], snapshots: Iterable[Sequence[Sighting]]
 ) -> Verdict:
-    """Judge. `snapshots`: for each moment, the rows that were new then. A row that is new twice is
-    a duplicate."""
+    """Return the verdict. `snapshots`: for each moment, the rows that became visible then. A row
+    that becomes visible twice is a duplicate."""
     batch_of = {row: number for number, rows in batches.items() for row in rows}
     seen: Counter[Sighting] = Counter()
     open_batches: dict[int, int] = {}

@@ -1,8 +1,8 @@
 """Spark and brokers for every test of the data source.
 
-There is one Spark a test process, made at first use, whatever the number of files: with `--dist
-loadfile` that is one for each worker of xdist. A query that fails, and even a Python worker that is
-killed, leaves the session usable; a test that kills a driver starts one of its own (`driver.py`).
+Each test process starts Spark once, at first use. With `--dist loadfile` that is one Spark for each
+worker of xdist. The session stays usable after a failed query and after a killed Python worker. A
+test that kills a driver starts its own driver (`driver.py`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LOG_LINES = 60
 
 @pytest.fixture(scope="session")
 def has_java() -> None:
-    """Skip the test without Java, or fail if CI=true. With Java, every Spark starts faster from now
-    on."""
+    """Skip the test without Java, or fail if CI=true. With Java, make the class archive, so that
+    every later Spark starts faster."""
     try:
         java()
     except NoJava as reason:
@@ -57,22 +57,22 @@ def spark(spark_driver: Spark) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def fail_points(spark: SparkSession, spark_driver: Spark) -> Iterator[FailPoints]:
-    """Fail points of the session's Python workers. After the test none is set, and no worker is
-    paused."""
+    """Fail points of the session's Python workers. At the end of the test, all fail points are
+    unset and paused workers are resumed."""
     yield spark_driver.fail_points
     spark_driver.fail_points.clear()
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """One oncelog for the whole session: never stop it in a test."""
+    """One oncelog for the whole session. Do not stop it in a test."""
     with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as running:
         yield running
 
 
 @pytest.fixture
 def fresh_broker(tmp_path: Path) -> Iterator[Oncelog]:
-    """An oncelog for this test, which may stop and kill it."""
+    """An oncelog for this test alone. The test may stop and kill it."""
     with Oncelog(tmp_path / "oncelog", QUICK) as running:
         yield running
 
@@ -91,7 +91,7 @@ def kafka_topics(kafka: Kafka) -> Topics:
 
 @pytest.fixture
 def name() -> str:
-    """A new name: of a topic, a sink or a query."""
+    """A new name for a topic, a sink or a query."""
     return f"s-{uuid.uuid4().hex[:12]}"
 
 

@@ -1,7 +1,7 @@
-"""A driver in processes of its own, to be killed: `python -m tests.spark.driver` in the child.
+"""A driver in its own processes that a test may kill: `python -m tests.spark.driver` in the child.
 
-For a line with a pipeline the child runs it up to the existing records and reports the outcome. For
-a line with a number it reports when no more tasks than that are running.
+If an input line has a pipeline, the child runs it up to the existing records and reports the
+outcome. If an input line has a number, the child reports when at most that number of tasks runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Driver:
         self._process: subprocess.Popen[bytes] | None = None
 
     def spawn(self) -> None:
-        """Start the process without waiting for its session."""
+        """Start the process. Do not wait for its session."""
         given = json.dumps([str(self.directory), self._master, self._settings])
         with (self.directory / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -72,19 +72,19 @@ class Driver:
         return None if error is None else str(error)
 
     def run(self, pipeline: Pipeline) -> str | None:
-        """`begin` and `outcome`."""
+        """Begin the pipeline and return its outcome."""
         self.begin(pipeline)
         return self.outcome()
 
     def wait_for_tasks(self, most: int) -> None:
         """Wait until at most this number of tasks runs. Spark starts the next batch, or ends, while
-        losing copies of tasks still work."""
+        the losing copies of tasks still run."""
         self._ask(most)
         assert self.outcome() is None
 
     def kill(self) -> None:
-        """Send SIGKILL to the JVM and its Python program: nothing is undone. Their Python workers
-        notice it when they read on."""
+        """Send SIGKILL to the JVM and its Python program. Their Python workers notice it at their
+        next read."""
         if self._process is not None:
             if self.jvm_pid:
                 kill(self.jvm_pid)
@@ -92,7 +92,7 @@ class Driver:
             self._end()
 
     def stop(self) -> None:
-        """Stop it as a user would; kill it if that takes too long. No process of it stays
+        """Stop the driver as a user would, or kill it after a timeout. None of its processes stays
         paused."""
         self.fail_points.clear()
         if self._process is None:
@@ -106,7 +106,7 @@ class Driver:
         self._end()
 
     def log(self) -> str:
-        """Return the end of its output, for the message of a failed test."""
+        """Return the end of the driver's output, for the message of a failed test."""
         files = [self.directory / "driver.log", self.directory / "spark.log"]
         return "\n".join(
             file.read_text(errors="replace")[-4000:] for file in files if file.exists()

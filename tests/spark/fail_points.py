@@ -1,4 +1,4 @@
-"""Fail points of the data source as tests set them, and the processes that reach them."""
+"""Fail points of the data source, set by tests, and the processes that reach them."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class FailPoints:
         self._set(name, STOP)
 
     def reached(self, name: str) -> int | None:
-        """Return the process that reached `name`, None before that."""
+        """Return the process that reached `name`, or None if no process has reached it."""
         taken = self._taken(name)
         return None if taken is None else _process(taken)
 
     def wait_for(self, name: str, timeout_s: float = REACHED_TIMEOUT_S) -> int:
-        """Return the process that reached `name`, once it is dead or paused. Raises NotReached at
-        the timeout."""
+        """Wait until a process that reached `name` is dead or paused, and return it. Raises
+        NotReached at the timeout."""
         deadline = time.monotonic() + timeout_s
         while (taken := self._taken(name)) is None:
             if time.monotonic() > deadline:
@@ -57,7 +57,7 @@ class FailPoints:
         """Resume the process that was paused at `name`, if it still exists."""
         taken = self._taken(name)
         if taken is not None:
-            # The process may be about to stop: if it is resumed before that, it sleeps for ever.
+            # The process may be about to stop: resumed before the stop, it would sleep for ever.
             self.wait_for(name)
             _wake(taken)
 
@@ -66,7 +66,7 @@ class FailPoints:
         for file in self._files():
             if not _is_taken(file):
                 file.unlink(missing_ok=True)
-        # No process finds one any more; a process that has found one reads it before it is removed.
+        # From here on no process finds a fail point. A process that found one reads its file first.
         for file in self._files():
             _wait_until_obeyed(file, time.monotonic() + REACHED_TIMEOUT_S)
             _wake(file)
@@ -97,7 +97,7 @@ def _process(taken: Path) -> int:
 
 
 def _wait_until_obeyed(taken: Path, deadline: float) -> None:
-    """Wait: any time may pass between reaching a fail point and the death or stop."""
+    """Wait until the process is dead or stopped: both may happen long after the fail point."""
     while not _has_obeyed(taken):
         if time.monotonic() > deadline:
             raise NotReached(f"{taken.name} has neither died nor stopped")

@@ -1,4 +1,4 @@
-"""The running example as a streaming query: every purchase makes an invoice and a shipment."""
+"""The running example as a streaming query: each purchase produces an invoice and a shipment."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PARTITIONS = 2
 
 
 class Pipeline(NamedTuple):
-    """One sink with its topics and its checkpoint. `options` of the sink and `source_options` are
-    added to those of every run. `poisoned`: its rows name a partition that does not exist."""
+    """One sink with its topics and its checkpoint. Every run uses `options` for the sink and
+    `source_options` for the source. `poisoned`: the rows name a partition that does not exist."""
 
     bootstrap: str
     name: str
@@ -44,8 +44,8 @@ class Pipeline(NamedTuple):
         topics.create_all([self.purchases, self.invoices, self.shipments], PARTITIONS)
 
     def rows(self, session: SparkSession) -> DataFrame:
-        """Return the rows to write: two for each purchase, from the same task. Key and value are
-        the purchase's place in its topic (`partition:offset`)."""
+        """Return the rows to write. One task writes two rows for each purchase; their key and value
+        are the purchase's place in its topic (`partition:offset`)."""
         purchases = (
             session.readStream.format("oncelog")
             .option("kafka.bootstrap.servers", self.bootstrap)
@@ -65,7 +65,7 @@ class Pipeline(NamedTuple):
         return rows.withColumn("partition", lit(PARTITIONS)) if self.poisoned else rows
 
     def start(self, session: SparkSession, *, available_now: bool = True) -> StreamingQuery:
-        """Start the query: up to the existing purchases, or without an end."""
+        """Start the query. It ends after the existing purchases, or it has no end."""
         writer = (
             self.rows(session)
             .writeStream.format(self.sink)
@@ -79,5 +79,5 @@ class Pipeline(NamedTuple):
         return writer.trigger(processingTime="0 seconds").start()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the pipeline for another process: `Pipeline(**json.loads(...))`."""
+        """Return the pipeline as JSON for another process: `Pipeline(**json.loads(...))`."""
         return self._asdict()

@@ -1,5 +1,4 @@
-"""Python workers as processes of the operating system: their parents, and how they become
-orphans."""
+"""Python workers as processes of the operating system, and how a test makes them orphans."""
 
 from __future__ import annotations
 
@@ -41,15 +40,15 @@ def ancestors(worker: int) -> list[int]:
 
 
 def orphan(worker: int) -> None:
-    """Kill the JVM of a Python worker, and processes between them, but not the worker: it has
-    missed all of it, like a host that was cut off."""
-    # The daemon first, because it would end its workers with its JVM.
+    """Kill the JVM of a Python worker and the processes in between. The worker survives without
+    noticing, like a host that was cut off."""
+    # Kill the daemon first: it would end its workers when its JVM ends.
     for pid in ancestors(worker):
         kill(pid)
 
 
 def kill(pid: int) -> None:
-    """Send SIGKILL; no effect on a process that has ended."""
+    """Send SIGKILL, unless the process has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 

@@ -26,14 +26,14 @@ from tests.spark.fail_points import FailPoints
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 STOP_TIMEOUT_S: Final = 30.0
-# Time for a JVM to write its classes at its end: it takes 15 s on an idle machine.
+# A JVM needs 15 s on an idle machine to write its classes at its end.
 ARCHIVE_TIMEOUT_S: Final = 120.0
 LOG_TIMEOUT_S: Final = 30.0
 
 # Two tasks at once, and a task may fail three times before its job does.
 LOCAL: Final = "local[2,4]"
 
-# For tests, not for measuring: the first compiler stage alone starts faster and needs less.
+# Settings for tests, not for measurements: the first compiler stage alone starts faster.
 JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 SETTINGS: Final = {
@@ -41,8 +41,8 @@ SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
-    # After test_stage_retry Spark takes its only executor for lost. The JVM would end after ten
-    # minutes of refused heartbeats, which other tests of this process may outlast.
+    # After test_stage_retry Spark takes its only executor for lost and refuses its heartbeats. By
+    # default the JVM ends after ten minutes of that, within the time of the other tests.
     "spark.executor.heartbeat.maxFailures": "1000000",
     "spark.log.level": "WARN",
     "spark.python.worker.faulthandler.enabled": "true",
@@ -56,7 +56,7 @@ SETTINGS: Final = {
 
 
 class NoJava(Exception):
-    """Spark cannot run here; the message says what is missing."""
+    """Spark cannot run here. The message names the missing part."""
 
 
 def java() -> str:
@@ -77,13 +77,13 @@ def class_archive() -> ClassArchive:
 
 
 def jvm_options() -> str:
-    """Return the options in one line, in Spark's form; with the archive of classes, if it
-    exists."""
+    """Return the options in one line, in Spark's form. With an archive of classes, they name
+    it."""
     return shlex.join((*JVM_OPTIONS, *class_archive().options))
 
 
 def settings(directory: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return Spark's settings for a driver with all its files below `directory`."""
+    """Return Spark's settings for a driver. All its files are below `directory`."""
     places = {
         "spark.driver.extraJavaOptions": jvm_options(),
         "spark.local.dir": str(directory / "local"),
@@ -93,8 +93,8 @@ def settings(directory: Path, more: Mapping[str, str] | None = None) -> dict[str
 
 
 class Spark:
-    """One driver in this process. `log`: the output of the JVM and its Python workers;
-    `fail_points`: those of the workers."""
+    """A driver in this process. `log`: the output of the JVM and its Python workers. `fail_points`:
+    the fail points of the workers."""
 
     def __init__(
         self, directory: Path, master: str = LOCAL, more: Mapping[str, str] | None = None
@@ -108,7 +108,7 @@ class Spark:
         self._gateway: Any = None
 
     def start(self) -> None:
-        """Start the session. Raises NoJava, or an exception of PySpark: the log then has the
+        """Start the session. Raises NoJava, or an exception of PySpark; the log then has the
         reason."""
         java()
         conf = SparkConf(loadDefaults=False)
@@ -125,19 +125,18 @@ class Spark:
         self.session = SparkSession(context)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop the session, then its JVM: the next one starts from nothing."""
+        """Stop the session and its JVM, so that the next session has a new JVM."""
         try:
             self.session.stop()
         finally:
             self._end_jvm(timeout_s)
 
     def wait_for_log(self, line: str, times: int = 1) -> int:
-        """Wait until the log has this number of matching lines. Return their number. Output of
-        Python workers passes through a thread of the JVM, and may come after the end of their
-        query."""
+        """Wait until the log has this number of matching lines. Return their number. A thread
+        copies the output of Python workers, perhaps after the end of their query."""
         deadline = time.monotonic() + LOG_TIMEOUT_S
         while (found := len(re.findall(line, self._said(), re.MULTILINE))) < times:
-            assert time.monotonic() < deadline, f"{found} times {line!r} in the log, not {times}"
+            assert time.monotonic() < deadline, f"the log has {line!r} {found} times, not {times}"
             time.sleep(0.02)
         return found
 
@@ -146,13 +145,13 @@ class Spark:
 
     @property
     def jvm_pid(self) -> int:
-        """The process to kill as a driver is killed."""
+        """Return the process that a test kills to kill the driver."""
         return int(self._gateway.proc.pid)
 
     def _end_jvm(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         process = self._gateway.proc
         self._gateway.shutdown()
-        # The JVM ends when no process holds its standard input any more.
+        # The JVM ends when no process holds its standard input open.
         process.stdin.close()
         try:
             process.wait(timeout_s)
@@ -164,7 +163,7 @@ class Spark:
 
 
 def make_class_archive() -> None:
-    """Create the archive by a small job of each kind: every later Spark starts faster."""
+    """Run a small job of each kind to create the archive. Every later Spark then starts faster."""
 
     def run(options: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -184,8 +183,8 @@ def make_class_archive() -> None:
 
 
 def worker_environment(fail_points: FailPoints) -> dict[str, str]:
-    """Return the environment in which Python workers find the tests' modules, the interpreter and
-    the fail points."""
+    """Return the environment of Python workers: the tests' modules, the interpreter and the fail
+    points."""
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),

@@ -1,7 +1,7 @@
 """A standalone Spark cluster from the pip install: a master, and a worker on each of two hosts.
 
-Spark runs the second copy of a slow task only on another host: 127.0.0.1 and 127.0.0.2 count as
-two.
+Spark runs the second copy of a slow task only on another host. 127.0.0.1 and 127.0.0.2 count as two
+hosts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SPARK: Final = Path(pyspark.__file__).parent
 
 
 def executors() -> dict[str, str]:
-    """Return settings for every driver of the cluster: small executors, one for each worker."""
+    """Return settings for every driver of the cluster: each worker runs one small executor."""
     return {
         "spark.executor.memory": "512m",
         "spark.executor.cores": str(CORES),
@@ -38,12 +38,12 @@ def executors() -> dict[str, str]:
 
 
 class StandaloneFailed(Exception):
-    """The cluster did not start; the message has the end of a log."""
+    """The cluster did not start. The message has the end of a log."""
 
 
 class Standalone:
     """Start with `start()` or as a context manager. `master` is then the address for drivers.
-    `fail_points`: those of the executors' Python workers."""
+    `fail_points`: the fail points of the executors' Python workers."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -66,7 +66,7 @@ class Standalone:
         self._wait_for(r"Registering worker .* with", len(HOSTS))
 
     def stop(self) -> None:
-        """Stop the workers first, which end their executors. No process stays paused."""
+        """Stop the workers first, because they end their executors. No process stays paused."""
         self.fail_points.clear()
         for process in reversed(self._processes):
             process.terminate()
@@ -116,7 +116,7 @@ class Standalone:
             )
 
     def _wait_for(self, pattern: str, times: int) -> list[str]:
-        """Wait for a line in the master's log."""
+        """Wait for this number of matching lines in the master's log. Return the matches."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while len(found := re.findall(pattern, self.log())) < times:
             ended = any(process.poll() is not None for process in self._processes)

@@ -1,4 +1,4 @@
-"""The judge of the fault tests finds duplicates, losses and partly visible batches."""
+"""The audit of the fault tests finds duplicates, losses and partly visible batches."""
 
 from __future__ import annotations
 

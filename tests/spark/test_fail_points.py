@@ -1,4 +1,4 @@
-"""A process that reaches a fail point dies or waits there; all others pass."""
+"""A process that reaches a fail point dies or pauses there. All other processes pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spark.fail_points import FailPoints, NotReached
 
 NAME = "commit.decide.before"
 PASSING = f"from oncelog_client.spark.fail_points import fail_at; fail_at({NAME!r})"
-# A little later: some time passes between reaching the point and stopping.
+# The process stops 0.3 s after it reaches the point.
 PASSING_LATE = f"""
 import signal, time
 stop = signal.pthread_kill

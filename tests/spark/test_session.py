@@ -1,4 +1,4 @@
-"""The session of all other tests: it runs, finds the data source, and survives killed workers."""
+"""The session of all other tests runs, finds the data source, and survives killed workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watcher sees committed rows at the right time, also over restarts of the broker."""
+"""The watcher sees committed rows at the right moment, also across restarts of the broker."""
 
 from __future__ import annotations
 

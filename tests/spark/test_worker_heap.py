@@ -1,4 +1,4 @@
-"""A reused worker does not search its modules for garbage after each use."""
+"""The garbage collection of a reused worker skips the worker's modules."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-# In a process of its own, as Spark's workers are: the arrivals at each of three uses, and the
-# collection of Spark's daemon after each. Automatic collections are off, because their time is
+# Each program runs in its own process, as Spark's workers do: the arrival at each of three uses,
+# then the collection of Spark's daemon. Automatic collections are off, because their moments are
 # random.
 USES = """
 import gc, json, pickle

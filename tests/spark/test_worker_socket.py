@@ -1,4 +1,4 @@
-"""A worker acknowledges data from Spark's JVM at once."""
+"""A worker acknowledges the data from Spark's JVM at once."""
 
 from __future__ import annotations
 

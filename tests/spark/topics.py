@@ -1,4 +1,4 @@
-"""Topics of a broker for synchronous tests: created, filled, read, each by one call."""
+"""Topics of a broker for synchronous tests. One call creates, fills or reads a topic."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from oncelog_client.config import IsolationLevel
 from tests.harness.client_reading import eventually
 
 DEADLINE_S: Final = 30.0
-# Timeout of transactions that a test leaves open: the broker's maximum, longer than any test.
+# Timeout of transactions that a test leaves open. The broker's maximum is longer than any test.
 TIMEOUT_MS: Final = 900_000
 
 
 class Row(NamedTuple):
-    """A record to append. Without a partition the key decides."""
+    """A record to append. Without a partition, the key decides."""
 
     value: bytes | None
     key: bytes | None = None
@@ -61,7 +61,7 @@ class Topics:
         asyncio.run(create())
 
     def append(self, topic: str, rows: Iterable[Row | bytes]) -> None:
-        """Append rows. On return all are acknowledged."""
+        """Append rows. Return when all are acknowledged."""
 
         async def append() -> None:
             async with Producer(self.bootstrap) as producer:
@@ -72,8 +72,8 @@ class Topics:
     def append_transaction(
         self, topic: str, rows: Iterable[Row | bytes], *, commit: bool = True
     ) -> None:
-        """Append rows in one transaction. On return it is committed or aborted, and readers see the
-        result."""
+        """Append rows in one transaction. Return when the transaction is committed or aborted, and
+        readers see the result."""
 
         async def append() -> None:
             name = f"rows-of-{topic}"
@@ -113,17 +113,17 @@ class Topics:
         return [record.value for record in self.read(*topics, committed=committed)]
 
     def decided_values(self, *topics: str) -> list[bytes | None]:
-        """Return the committed values once no transaction is open. In Kafka this is a moment after
+        """Return the committed values once no transaction is open. In Kafka, that is a moment after
         the response to the commit."""
         deadline = time.monotonic() + DEADLINE_S
         while any(
             self.end_offsets(topic) != self.end_offsets(topic, committed=False) for topic in topics
         ):
-            assert time.monotonic() < deadline, f"still open in {topics} after {DEADLINE_S} s"
+            assert time.monotonic() < deadline, f"transactions are still open in {topics}"
         return self.values(*topics)
 
     def end_offsets(self, topic: str, *, committed: bool = True) -> dict[int, int]:
-        """Return by partition the last stable offset, or else the high watermark."""
+        """Return each partition's last stable offset, or its high watermark if not `committed`."""
 
         async def ends() -> dict[int, int]:
             level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
@@ -138,8 +138,8 @@ class Topics:
 
 
 async def ended(bootstrap: str, transactional_id: str) -> None:
-    """Wait until the transaction's records are decided in their partitions: Kafka responds to
-    EndTxn before its markers are written."""
+    """Wait until no record of the transaction is undecided in its partition. Kafka responds to
+    EndTxn before it has written the markers."""
     async with Admin(bootstrap) as admin:
 
         async def is_over() -> bool:

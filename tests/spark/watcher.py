@@ -1,7 +1,7 @@
 """A reader that records which committed rows are visible at each moment.
 
-A moment is one ListOffsets for all partitions: the last stable offsets of one turn of the broker.
-Every row below them is decided, so a reader sees exactly the committed ones.
+A moment is one ListOffsets request for all partitions. Its last stable offsets come from one turn
+of the broker. Every row below them is decided, so a reader sees exactly the committed rows.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final, Self
 from oncelog_client import Consumer, ConsumerRecord, TopicPartition
 from tests.spark.audit import Sighting
 
-# The wait for more records before the next look.
+# Time to wait for more records before the next look.
 POLL_MS: Final = 50
 # Time for a killed broker to return and for the reader to catch up.
 CATCH_UP_TIMEOUT_S: Final = 40.0
 
 
 class Watcher:
-    """Watches `topics` from `start` to `stop`, over restarts of the broker."""
+    """A reader of `topics` that runs from `start` to `stop`, across restarts of the broker."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
         self.snapshots: list[list[Sighting]] = []
@@ -42,8 +42,8 @@ class Watcher:
         self.caught_up()
 
     def caught_up(self) -> list[list[Sighting]]:
-        """Return all snapshots, up to everything committed by now. Raises the exception that ended
-        the reader."""
+        """Return all snapshots up to the rows that are committed by now. Raises the exception that
+        ended the reader."""
         with self._looked:
             wanted = self._looks_begun + 1
             self._looked.wait_for(
@@ -54,7 +54,7 @@ class Watcher:
             return [*self.snapshots]
 
     def stop(self) -> None:
-        """End the reader."""
+        """End the reader and wait for its thread."""
         self._last.set()
         self._thread.join(CATCH_UP_TIMEOUT_S + 5)
 
@@ -98,7 +98,7 @@ class Watcher:
                 self._keep(await reader.poll(POLL_MS))
 
     async def _look(self, reader: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Take one moment: read everything below its last stable offsets."""
+        """Take one snapshot: read everything below the last stable offsets of one moment."""
         with self._looked:
             self._looks_begun += 1
         async with asyncio.timeout(CATCH_UP_TIMEOUT_S):

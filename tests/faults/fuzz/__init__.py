@@ -1,1 +1,1 @@
-"""Random frames from the message tables, hostile in some places, next to a working client."""
+"""Random frames from the message tables, with hostile fields, beside a working client."""

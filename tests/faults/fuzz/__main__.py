@@ -1,5 +1,5 @@
 """`python -m tests.faults.fuzz --frames 1000000 --seed 7`: send random frames from the message
-tables to a new broker. Exit code 1 if anything but the sender was affected."""
+tables to a new broker. The exit code is 1 if the frames affected any other client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check later responses: all state that frames leave behind is requested, in every version."""
+"""Request all state that the frames may have left, in every version, and check the responses."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Random requests from the message tables: well-formed except for some places, which the seed
-decides.
+"""Random requests from the message tables. Most fields are well-formed; the seed decides which
+fields are hostile.
 
-A drawing gives bytes, because the encoder cannot write most of it: strings at the limits of int16,
-forbidden nulls, false counts. Names come from small pools, so that a frame finds what earlier
-frames left behind, and the broker's state stays bounded.
+`Drawing` gives bytes, because the encoder cannot write most hostile fields: strings at the limits
+of int16, forbidden nulls, false counts. Names come from small pools. A frame therefore finds the
+state of earlier frames, and the broker's state stays bounded.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ EXTREMES: Final = {
 }
 # A topic with ten thousand partitions would be a load, not an invalid request.
 NEVER_EXTREME: Final = frozenset({"num_partitions", "count"})
-# The probability that a place is hostile; drawn from these for each frame.
+# The probability that a field is hostile. Each frame draws one of these.
 RATES: Final = (0.0, 0.0, 0.01, 0.05, 0.2)
 FILLS: Final = ("a", "é", "\0", "z")
 
@@ -118,8 +118,8 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A request. `data` begins with its length. `answered` is False for a Produce with acks=0; a
-    hostile place before its acks may change them, and then a response comes."""
+    """A request. `data` begins with its length. `answered` is False for a Produce with acks=0. If a
+    hostile field stands before acks, a response may still come."""
 
     api: Api
     version: int

@@ -1,5 +1,5 @@
-"""A well-behaved client beside the fuzzer: it copies records in transactions, in a group, with
-librdkafka, and reads the committed ones. Anything but success is an error."""
+"""A well-behaved client beside the fuzzer. It copies records in transactions and in a group, with
+librdkafka, and reads the committed records. It reports every error."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ RECORDS = 5
 
 
 class Neighbour(threading.Thread):
-    """Runs until `finish`. `errors` has every failure, `rounds` is the number of transactions that
-    were copied and read."""
+    """A thread that runs until `finish`. `errors` has every failure, `rounds` counts the
+    transactions that were copied and read."""
 
     def __init__(self, address: str) -> None:
         super().__init__(daemon=True)
@@ -26,7 +26,7 @@ class Neighbour(threading.Thread):
         self._name = f"neighbour-{uuid.uuid4().hex[:8]}"
 
     def finish(self) -> None:
-        """Stop after the current round, and wait for its end."""
+        """Stop after the current round, and wait for the end of the thread."""
         self._over.set()
         self.join(120)
         if self.is_alive():

@@ -1,4 +1,4 @@
-"""Several connections, each with one frame at a time. Findings are collected, not raised."""
+"""Several connections, each with one frame in flight. Findings are collected, not raised."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.wire import Closed, Wire
 
 CONNECTIONS = 48
-# After this time a connection is closed: its request is parked, as it should be.
+# A connection is closed after this time. The broker has parked its request, which is correct.
 ANSWER_S = 0.15
 AUDIT_EVERY = 5_000
 DEFECTS = ("request failed", "a defect", "Traceback", "exception in callback")
@@ -43,8 +43,8 @@ class Findings:
 
 
 async def fuzz(broker: Oncelog, frames: int, seed: int, *, seconds: float = math.inf) -> Findings:
-    """Send this number of frames to a broker, or for this time, beside a neighbour and an
-    auditor."""
+    """Send this number of frames, or send frames for this time. A neighbour and an auditor run
+    beside them."""
     findings = Findings()
     drawing = Drawing(seed)
     neighbour = Neighbour(broker.address)
@@ -121,8 +121,8 @@ class _Line:
         self._writer.transport.abort()
 
     async def _answer_to(self, frame: Frame) -> bytes:
-        """Return the response. Earlier Produce requests with hostile places may have unexpected
-        responses; these are skipped."""
+        """Return the response. Skip responses to earlier Produce requests: a hostile field may have
+        changed their acks."""
         while True:
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
             body = await self._reader.readexactly(size)

@@ -31,8 +31,8 @@ def start(spark: SparkSession, topics: Topics, topic: str, checkpoint: str) -> S
 
 
 def with_rows(progress: queue.Queue[BatchProgress], query: str, count: int) -> list[BatchProgress]:
-    """Wait for this number of batches of the query, without its empty first one. Reports of earlier
-    queries may still arrive."""
+    """Wait until the query has run this number of batches, not counting its empty first batch.
+    Progress reports of earlier queries may arrive in between."""
     batches: list[BatchProgress] = []
     while len(batches) < count:
         batch = progress.get(timeout=DEADLINE_S)

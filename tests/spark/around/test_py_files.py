@@ -1,4 +1,4 @@
-"""The zip in Spark: a Python that has PyArrow and nothing of ours runs all of Spark's workers."""
+"""The zip in Spark. All Python workers run in a Python that has PyArrow, but not our packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A missing requirement is named, with what to do about it."""
+"""The message for a missing requirement names it and says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/spark.md is up to date: its options are the code's, and its first program runs unchanged."""
+"""docs/spark.md lists the options of the code, and its first program runs unchanged."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def programs() -> list[str]:
 
 
 def with_other(program: str, *replacements: tuple[str, str]) -> str:
-    """Return the document's program with this test's names in it."""
+    """Return the document's program with the names of this test."""
     for stands, here in replacements:
         assert stands in program
         program = program.replace(stands, here)

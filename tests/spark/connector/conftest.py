@@ -1,4 +1,4 @@
-"""The official connector in a Spark of its own, and both brokers: each test runs against each."""
+"""The official connector in its own Spark, and both brokers. Each test runs against each broker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def connector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProcess
 def either(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """oncelog, and Apache Kafka for the same promises. A test may kill and restart it."""
+    """oncelog or Apache Kafka; both keep the same promises. A test may kill and restart the
+    broker."""
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "oncelog":
         with Oncelog(folder, KEPT) as oncelog:

@@ -1,4 +1,4 @@
-"""The topics of a broker, with operations that only the connector's tests need."""
+"""The topics of a broker, with operations for the connector's tests only."""
 
 from __future__ import annotations
 

@@ -16,17 +16,17 @@ def source(log: Log, topic: str, **more: str) -> Options:
 
 
 def anywhere(log: Log, **more: str) -> Options:
-    """Return options to read committed records; `more` names the topics."""
+    """Return options to read committed records. The keyword arguments name the topics."""
     options = {"kafka.bootstrap.servers": log.bootstrap}
     return options | {"kafka.isolation.level": "read_committed"} | more
 
 
 def sink(log: Log, topic: str | None = None, **more: str) -> Options:
-    """Return options to write, into one topic unless the rows name theirs."""
+    """Return options to write. Without `topic`, each row names its topic."""
     options = {"kafka.bootstrap.servers": log.bootstrap}
     return options | ({} if topic is None else {"topic": topic}) | more
 
 
 def by_partition(topic: str, numbers: Mapping[int, int]) -> str:
-    """Return offsets or timestamps in the form of `startingOffsets` and similar options."""
+    """Return offsets or timestamps as JSON, as `startingOffsets` and similar options expect."""
     return json.dumps({topic: {str(partition): number for partition, number in numbers.items()}})

@@ -1,7 +1,7 @@
-"""Spark in a process of its own behind a pipe, with the PySpark of its Python.
+"""Spark in its own process behind a pipe, with the PySpark of that process's Python.
 
-Both ends: `SparkProcess` calls, `serve` responds. A call and its response are one JSON object on
-one line each.
+`SparkProcess` sends calls, `serve` responds. A call is one line with a JSON object, and so is its
+response.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Operations = Mapping[str, Callable[..., Any]]
 
 
 class SparkError(Exception):
-    """The exception of an operation: `kind` is the name of its class, with its own message."""
+    """The exception of an operation. `kind` is the name of its class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")

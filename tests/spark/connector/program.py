@@ -1,7 +1,7 @@
-"""A program for PySpark 4.0.0 with the official connector: reads, writes and queries, one call
-each.
+"""A program for PySpark 4.0.0 with the official connector. Each call runs one operation: a read, a
+write or a query.
 
-Keys and values are text with one character for each byte (latin-1) on both ends of the pipe.
+Keys and values are text with one character per byte (latin-1), in calls and in responses.
 Arguments: the connector's jars, and a folder for Spark's files.
 """
 
@@ -44,7 +44,7 @@ SETTINGS = {
 
 
 class Program:
-    """The operations. Queries keep the name of their start."""
+    """The operations. `start` gives a query its name; the other calls use that name."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -77,7 +77,7 @@ class Program:
     def start(
         self, name: str, source: Options, sink: Options, checkpoint: str, available_now: bool
     ) -> None:
-        """Start a query that copies; it ends by itself, or runs until it is stopped."""
+        """Start a query that copies. With AvailableNow the query ends, otherwise `stop` ends it."""
         frame = self._spark.readStream.format(FORMAT).options(**source).load()
         columns = [column for column in ("key", "value", "headers") if column in frame.columns]
         writer = frame.select(*columns).writeStream.format(FORMAT).options(**sink)
@@ -104,14 +104,14 @@ class Program:
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """Return rows in the form of the pipe; `timestamp` in ms since the epoch."""
+    """Return rows as JSON values; `timestamp` in ms since the epoch."""
     if "timestamp" in frame.columns:
         frame = frame.withColumn("timestamp", unix_millis("timestamp"))
     return [_taken(row.asDict(recursive=True)) for row in frame.collect()]
 
 
 def _taken(value: Any) -> Any:
-    """Return a cell in the form of JSON."""
+    """Return a cell as a JSON value."""
     match value:
         case bytes() | bytearray():
             return bytes(value).decode("latin-1")
@@ -124,7 +124,7 @@ def _taken(value: Any) -> Any:
 
 
 def _given(column: str, value: Any) -> Any:
-    """Return a cell of the sink's column; headers are pairs of name and value."""
+    """Return a cell for a column of the sink; headers are pairs of name and value."""
     match column:
         case "key" | "value":
             return _bytes(value)

@@ -66,7 +66,7 @@ def test_a_committed_read_has_no_record_of_an_aborted_transaction(
     log.append_transaction(topic, [b"aborted"], commit=False)
     log.append_transaction(topic, [b"3"])
     log.append_transaction(topic, [b"aborted too"], commit=False)
-    # A marker follows each transaction: offsets have gaps, and the log ends with one.
+    # Each transaction ends with a marker, so offsets have gaps.
     assert read(connector, source(log, topic), "offset", "value") == [(0, "1"), (1, "2"), (5, "3")]
     everything = source(log, topic) | {"kafka.isolation.level": "read_uncommitted"}
     assert [value for _, value in read(connector, everything, "offset", "value")] == [
@@ -99,7 +99,7 @@ def test_topics_are_chosen_by_name_by_pattern_and_by_partition(
         return [value for (value,) in read(connector, anywhere(log, **how), "value")]
 
     assert chosen(subscribe=f"{a},{c}") == ["a0", "a1", "c0", "c1"]
-    # A match anywhere in the name, unless the pattern has anchors.
+    # The pattern may match anywhere in the name, unless it has anchors.
     assert chosen(subscribePattern=f"{topic[2:]}-[bc]") == ["b0", "b1", "c0", "c1"]
     assert chosen(assign=f'{{"{a}":[1],"{b}":[0]}}') == ["a1", "b0"]
 
@@ -212,7 +212,7 @@ def test_what_is_written_with_any_codec_is_read_again(
     connector.call("write", rows=rows, options=sink(log, topic, **{COMPRESSION: codec}))
     found = read(connector, source(log, topic), "key", "value")
     assert found == sorted((row["key"], row["value"]) for row in rows)
-    # The keys decide: every client of Kafka puts a key into the same partition.
+    # The keys decide the partition, and all Kafka clients map a key to the same partition.
     assert {len(log.values(topic))} == {1000}
 
 

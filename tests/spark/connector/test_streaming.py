@@ -16,7 +16,7 @@ from tests.spark.topics import Row
 
 
 class Copy:
-    """A query from one topic to another, started repeatedly on one checkpoint."""
+    """A query from one topic to another. All its runs use one checkpoint."""
 
     def __init__(self, connector: SparkProcess, log: Log, topic: str, folder: Path) -> None:
         self.topic = log.create(topic, partitions=2)
@@ -94,7 +94,7 @@ def test_a_query_ends_at_the_last_stable_offset_and_goes_on_from_there(
         log.append(copy.topic, [Row(b"after", partition=0)])
         (batch,) = copy.copy_all(source(log, copy.topic))
         assert copy.copied() == ["a"]
-    # Record and marker in each partition, then the first undecided record.
+    # Each partition has a record and a marker, then a record of the open transaction.
     assert batch["sources"][0]["endOffset"] == {copy.topic: {"0": 2, "1": 2}}
     copy.copy_all(source(log, copy.topic))
     assert copy.copied() == ["a", "after", "open"]
@@ -123,7 +123,7 @@ def test_a_query_goes_on_when_the_broker_was_killed_and_started_again(
     after = [b"after-%03d" % i for i in range(100)]
     log.append(running.topic, after)
     running.catch_up()
-    # At least once: the same producer id repeats a batch after a lost response.
+    # At least once: the idempotent producer resends a batch if the response is lost.
     assert running.copied() == sorted(value.decode() for value in before + after)
 
 

@@ -1,1 +1,1 @@
-"""Exactly once over kills and pauses of every part: tasks, executors, drivers, brokers."""
+"""Exactly once, while tests kill and pause tasks, executors, drivers and brokers."""

@@ -1,4 +1,4 @@
-"""Pipelines to be run into faults, on oncelog and on Apache Kafka."""
+"""Pipelines for tests with faults, on oncelog and on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.spark.faults.running import audited
 from tests.spark.pipeline import Pipeline
 from tests.spark.session import Spark
 
-# Three purchases of each partition in a micro-batch: both tasks write, and there are several
-# batches.
+# A micro-batch takes three purchases from each partition: both tasks write, and a test has several
+# micro-batches.
 LIMIT = {"maxOffsetsPerTrigger": "6"}
-# Commit by records, on a broker that could commit all tasks at once.
+# Commit by records, although the broker could commit all tasks at once.
 RECORD = {"sinkProtocol": "record"}
 
 
@@ -34,7 +34,8 @@ def pipeline(broker: Oncelog, name: str, checkpoint: str) -> Pipeline:
 def lines(
     request: pytest.FixtureRequest, spark_driver: Spark, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[], Line]]:
-    """A pipeline for each module, and a new one after a failed test."""
+    """Return a pipeline, the same for all tests of a module. After a failed test, return a new
+    pipeline."""
     kind = request.param
     bootstrap = request.getfixturevalue("kafka" if kind == "kafka" else "broker").address
     options: Mapping[str, str] = RECORD if kind == "record" else {}
@@ -58,5 +59,5 @@ def lines(
 
 @pytest.fixture
 def line(lines: Callable[[], Line], spark: SparkSession, fail_points: FailPoints) -> Line:
-    """A pipeline in good order: the next batch is an ordinary one."""
+    """A pipeline without an unfinished batch: its next batch needs no recovery."""
     return lines()

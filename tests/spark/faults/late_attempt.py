@@ -1,5 +1,5 @@
-"""A superfluous task attempt that still opens a transaction: its host was cut off, and its batch
-was committed meanwhile."""
+"""A superfluous task attempt that still opens a transaction. Its host was cut off, and its batch
+was committed in the meantime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline that is killed at one fail point after the other, and audited in between."""
+"""A pipeline that is killed at one fail point after another, with an audit after each kill."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PURCHASES = 6
 
 
 class Line:
-    """`kind`: for GROUP, `go_on` also checks that no reader sees a part of a
-    batch. `failed`: do not use the line any more."""
+    """A pipeline with its audit. For `kind` GROUP, `go_on` also checks that no reader sees a part
+    of a batch. `failed`: do not use the line any more."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Line:
         self._purchases = 0
 
     def go_on(self) -> None:
-        """Add purchases, run without faults, and check that everything is there once."""
+        """Add purchases, run without faults, and check that each row is visible exactly once."""
         self.failed = True
         self._append()
         outcome = run(self._pipeline, self._session)
@@ -48,7 +48,7 @@ class Line:
         self.failed = False
 
     def kill_at(self, step: Step, side: str) -> None:
-        """Run, and let a process die before or after the step. Fails if no process reaches it."""
+        """Run, and kill a process before or after the step. Fails if none reaches the step."""
         point, road = f"{step}.{side}", road_to(step, self._kind)
         if road.late_attempt:
             self.go_on()

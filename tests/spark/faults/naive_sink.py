@@ -1,4 +1,4 @@
-"""A sink without transactions, for comparison: its rows are visible at once, and a retry writes
+"""A sink without transactions, for comparison. Its rows are visible at once, and a retry writes
 them again."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NaiveSink(DataSource):
 
 
 class NaiveWriter(DataSourceStreamWriter):
-    """A writer: every task sends its rows."""
+    """A writer that sends the rows of each task without a transaction."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

@@ -1,5 +1,5 @@
-"""The way in which a run of the pipeline reaches a step of the protocol: in every run, or only
-after a fault."""
+"""How a run of the pipeline reaches a step of the protocol. Every run reaches some steps; other
+steps need a fault first."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from oncelog_client.spark.sink.protocol.steps import Step
 
 
 class Road(NamedTuple):
-    """`before`: fail points that end an earlier run. `along`: those reached in the same run, before
-    the step. `poisoned`: the run has rows that cannot be written. `late_attempt`: an attempt of the
-    last batch writes before the run (`late_attempt.write_late`)."""
+    """The faults that lead to a step. `before`: fail points that end an earlier run. `along`: fail
+    points of the same run, before the step. `poisoned`: the run has rows that cannot be written.
+    `late_attempt`: an attempt of the last batch writes before the run (see `write_late`)."""
 
     before: tuple[str, ...] = ()
     along: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class Road(NamedTuple):
     late_attempt: bool = False
 
 
-# A batch that was planned and not completed is planned again, in a new generation.
+# Spark plans an unfinished batch again, in a new generation.
 _NEW_GENERATION: Final = Road(before=("commit.read.before",))
 _COMMIT_FAILS: Final = Road(along=("commit.decide.before",))
 
@@ -28,7 +28,7 @@ _ROADS: Final[dict[Step, Road]] = {
     Step.PLAN_FENCE: _NEW_GENERATION,
     Step.PLAN_READ_AGAIN: _NEW_GENERATION,
     Step.PLAN_OPEN: _NEW_GENERATION,
-    # Neither the commit nor the abort after it is completed.
+    # The first run completes neither the commit nor the abort after it.
     Step.PLAN_ROLL_FORWARD: Road(before=("commit.decide.after", "abort.read.before")),
     Step.TASK_ABORT: Road(poisoned=True),
     # The first attempt dies with its transaction open.
@@ -41,13 +41,13 @@ _ROADS: Final[dict[Step, Road]] = {
 
 
 _JANITOR: Final = {
-    # The fence of a new generation has aborted transactions of older ones, so the rest is of the
-    # same generation.
+    # The fence of a new generation aborts the transactions of older generations. The open
+    # transaction must therefore belong to the current generation.
     CommitKind.GROUP: Road(late_attempt=True),
     CommitKind.RECORD: Road(before=("commit.read.before", "abort.read.before")),
 }
 
 
 def road_to(step: Step, kind: CommitKind) -> Road:
-    """Return the road of a step that is in neither table: every run reaches it."""
+    """Return the road to a step. Every run reaches a step that is in neither table."""
     return _JANITOR[kind] if step is Step.PLAN_JANITOR else _ROADS.get(step, Road())

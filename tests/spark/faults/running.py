@@ -31,12 +31,12 @@ def append_purchases(pipeline: Pipeline, count: int) -> None:
 
 
 def run(pipeline: Pipeline, session: SparkSession) -> str | None:
-    """Run it up to the existing purchases. Return the exception that ended it early, if any."""
+    """Run the pipeline up to the existing purchases. Return the exception that ended it early."""
     return to_its_end(pipeline.start(session))
 
 
 def to_its_end(query: StreamingQuery) -> str | None:
-    """Wait for the end of a running pipeline. Return the exception that ended it early, if any."""
+    """Wait for the end of a running pipeline. Return the exception that ended it early."""
     try:
         if not query.awaitTermination(RUN_TIMEOUT_S):
             raise StillRunning(f"{query.id} after {RUN_TIMEOUT_S} s: {query.status}")
@@ -48,20 +48,20 @@ def to_its_end(query: StreamingQuery) -> str | None:
 
 
 class Audit:
-    """The reader of a pipeline's invoices and shipments, and its judge."""
+    """The reader of a pipeline's invoices and shipments, and the comparison with the plan."""
 
     def __init__(self, pipeline: Pipeline, watcher: Watcher) -> None:
         self._pipeline = pipeline
         self._watcher = watcher
 
     def verdict(self) -> Verdict:
-        """Return the verdict. No pipeline may run. Every planned row is accounted for."""
+        """Return the verdict on every planned row. No pipeline may run meanwhile."""
         return judge(self._batches(), self._watcher.caught_up())
 
     def assert_exactly_once(self, purchases: int, *, atomic: bool = True) -> None:
-        """Check that this number of purchases has no duplicate and no loss; with `atomic`, that no
-        batch was visible in part. Without it rows may be late, because Kafka responds to EndTxn
-        before its markers are written."""
+        """Check that the rows of this number of purchases have no duplicate and no loss. With
+        `atomic`, also check that no batch was visible in part. Without `atomic`, wait for late
+        rows, because Kafka responds to EndTxn before it has written the markers."""
         assert sum(map(len, self._batches().values())) == 2 * purchases
         verdict = self.verdict()
         deadline = time.monotonic() + VISIBLE_TIMEOUT_S
@@ -79,7 +79,7 @@ class Audit:
 
 @contextmanager
 def audited(pipeline: Pipeline) -> Iterator[Audit]:
-    """Return the pipeline with its topics created, and a reader that watches from the beginning."""
+    """Create the pipeline's topics, and yield its audit. A reader watches from the beginning."""
     pipeline.create_topics()
     with Watcher(pipeline.bootstrap, _outputs(pipeline)) as watcher:
         yield Audit(pipeline, watcher)

@@ -1,4 +1,4 @@
-"""A broker that is killed while tasks write, and at every step of a decision."""
+"""The broker is killed while tasks write, and at every step of a decision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spark.faults.conftest import LIMIT
 from tests.spark.faults.running import append_purchases, audited, run, to_its_end
 from tests.spark.pipeline import Pipeline
 
-# Of the members' transactions, decided together: their PREPARE, then a marker for each partition.
+# Steps of the common decision: PREPARE for all members, then a marker for each partition.
 POINTS = (
     "before-prepare",
     "after-prepare",
@@ -29,7 +29,7 @@ DECIDING = "commit.decide.before"
 
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """A broker that may be killed, and is left running."""
+    """A broker that tests kill. Each test leaves it running."""
     with Oncelog(tmp_path_factory.mktemp("mortal"), QUICK) as running:
         yield running
 
@@ -54,7 +54,7 @@ def test_a_decision_that_the_broker_does_not_survive_is_taken_once(
         fail_points.pause(DECIDING)
         query = pipeline.start(spark)
         fail_points.wait_for(DECIDING)
-        # What it decides first from here on is the batch, with all that its tasks have written.
+        # After this restart, the batch is the broker's first decision: the fail point meets it.
         mortal.kill()
         mortal.fail_at(point)
         mortal.start()

@@ -1,4 +1,4 @@
-"""Drivers that are killed while they commit, and drivers that only seem to be dead."""
+"""Drivers that die while they commit, and paused drivers that resume after their successor."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.spark.pipeline import Pipeline
 from tests.spark.processes import kill, orphan
 
 BEFORE_DECISION = "commit.decide.before"
-# What is decided is visible; Spark's own log does not know of it.
+# The decided rows are visible, but Spark's commit log does not have the batch.
 AFTER_DECISION = "commit.decide.after"
 
 
 @pytest.fixture
 def driver(has_java: None, tmp_path: Path) -> Iterator[Driver]:
-    """A driver of the test's own. Its pipeline has run once: the next batch is an ordinary one."""
+    """A driver of this test. Its pipeline has run once, so its next batch is not the first."""
     with Driver(tmp_path / "driver") as running:
         yield running
 
@@ -34,7 +34,7 @@ def test_a_driver_killed_inside_commit_is_succeeded_by_another(
 
 
 @pytest.mark.parametrize("point", ["commit.decide.after", "commit.done.after"])
-def test_so_is_one_that_decides_by_a_record(
+def test_a_driver_killed_inside_a_commit_by_a_record_is_succeeded_by_another(
     spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
 ) -> None:
     succeed(driver, pipeline._replace(options=RECORD), spark, point, atomic=False)
@@ -43,7 +43,7 @@ def test_so_is_one_that_decides_by_a_record(
 def succeed(
     driver: Driver, pipeline: Pipeline, spark: SparkSession, point: str, *, atomic: bool
 ) -> None:
-    """`driver` dies at `point` of its second batch; the one of this process goes on."""
+    """Kill `driver` at `point` of its second batch. The driver of this process then continues."""
     with audited(pipeline) as audit:
         append_purchases(pipeline, 2)
         assert driver.run(pipeline) is None
@@ -61,8 +61,8 @@ def succeed(
 def test_what_a_dead_driver_was_about_to_do_comes_too_late(
     spark: SparkSession, pipeline: Pipeline, driver: Driver, point: str
 ) -> None:
-    """The JVM is gone, its process that commits was only paused, and goes on once the successor is
-    far ahead."""
+    """The driver's JVM dies. Its committing process is only paused, and resumes after the successor
+    has committed."""
     with audited(pipeline) as audit:
         append_purchases(pipeline, 2)
         assert driver.run(pipeline) is None

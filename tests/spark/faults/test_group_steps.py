@@ -1,5 +1,5 @@
-"""Sinks on oncelog with one decision for all batches of a query: a process dies before and after
-every step of the protocol, and the query is started again from its checkpoint."""
+"""Sinks on oncelog that decide all tasks of a batch at once. A process dies before and after every
+step of the protocol, and the query restarts from its checkpoint."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A sink of kind `record` on Apache Kafka: a process dies before and after every step of the
-protocol, and the query is started again from its checkpoint."""
+"""A sink of kind `record` on Apache Kafka. A process dies before and after every step of the
+protocol, and the query restarts from its checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""These tests' faults and audit on a sink that is not exactly once: the audit finds the errors."""
+"""The same faults and audit with a sink that is not exactly once: the audit finds the errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_task_tried_again_is_doubled_and_its_batch_is_seen_by_halves(
         append_purchases(naive, 2)
         assert run(naive, spark) is None
         append_purchases(naive, 6)
-        # One of the two tasks has not written yet when the reader looks at the other's rows.
+        # One of the two tasks has written nothing when the reader sees the rows of the other task.
         fail_points.pause("task.produce.before")
         fail_points.kill("task.produce.after")
         query = naive.start(spark)

@@ -1,5 +1,5 @@
-"""Sinks on oncelog that decide batches by a record, as on any other broker. A process dies before
-and after those steps that a decision for all tasks does not have."""
+"""Sinks on oncelog that decide a batch by a record, as on any other broker. A process dies before
+and after each step that only a decision by a record has."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.spark.faults.line import Line
 
 pytestmark = pytest.mark.parametrize("lines", ["record"], indirect=True)
 
-# Only the steps of the decision differ. The kills at the other steps are in test_group_steps.py
-# (oncelog) and test_kafka_steps.py (by a record).
+# Only the steps of the decision differ. test_group_steps.py (oncelog) and test_kafka_steps.py (by a
+# record) kill processes at the other steps.
 OWN = [step for step in STEPS if STEPS[step] == {CommitKind.RECORD} or step is Step.COMMIT_DECIDE]
 
 

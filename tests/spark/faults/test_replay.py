@@ -1,4 +1,4 @@
-"""Spark repeats a committed batch, and its rows are not written a second time."""
+"""Spark repeats a committed batch. The sink does not write its rows a second time."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.spark.pipeline import Pipeline
 from tests.spark.processes import orphan
 from tests.spark.standalone import Standalone, executors
 
-# A copy starts as soon as one of two tasks is done. Spark does not stop the copy that loses.
+# Spark starts a copy when one of two tasks is done. It does not stop the copy that loses.
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -41,7 +41,8 @@ def driver(cluster: Standalone) -> Iterator[Driver]:
 
 @pytest.fixture(autouse=True)
 def no_process_paused(cluster: Standalone, driver: Driver) -> Iterator[None]:
-    """Nor does a losing copy reach the fail points of the next test."""
+    """At the end of a test, resume all processes and wait for all tasks, so that a losing copy
+    does not reach a fail point of the next test."""
     yield
     cluster.fail_points.clear()
     driver.fail_points.clear()
@@ -64,9 +65,9 @@ def test_the_slower_of_two_copies_wakes_after_its_batch_was_committed(
         cluster.fail_points.pause(point)
         assert driver.run(pipeline) is None
         loser = cluster.fail_points.wait_for(point)
-        # Any task may have had a copy: no other process may reach the loser's fail point now.
+        # Spark may have copied any task. Only the loser may still reach a fail point.
         driver.wait_for_tasks(1)
-        # The loser has written its rows when it ends here.
+        # The loser writes its rows before it dies at this fail point.
         cluster.fail_points.kill(WRITTEN)
         cluster.fail_points.resume(point)
         assert cluster.fail_points.wait_for(WRITTEN) == loser

@@ -1,2 +1,2 @@
-"""Every order of events of a small Spark and a small broker, with the sink's real state
-machines."""
+"""A small Spark and a small broker, with every order of their events. The sink's state machines are
+the real ones."""

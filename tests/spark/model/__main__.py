@@ -14,7 +14,7 @@ from .world import World
 
 def look(configuration: Configuration, most_states: int) -> Search[World]:
     found = search(configuration, most_states)
-    # Neither of them can move to another process.
+    # A function of the search cannot be pickled for another process.
     found.successors, found.check = _nothing, _nothing
     return found
 
@@ -24,10 +24,10 @@ def _nothing(world: World) -> tuple[()]:
 
 
 @click.command(help=__doc__)
-@click.option("--states", default=1_000_000, show_default=True, help="At most, per configuration.")
+@click.option("--states", default=1_000_000, show_default=True, help="States per configuration.")
 @click.option("--jobs", default=2, show_default=True)
-@click.option("--small", is_flag=True, help="Those of each test run instead.")
-@click.option("--only", default="", help="Those whose name has this in it.")
+@click.option("--small", is_flag=True, help="Search the worlds of each test run instead.")
+@click.option("--only", default="", help="Search the worlds with this text in the name.")
 def main(states: int, jobs: int, small: bool, only: str) -> None:
     total = 0
     wanted = [world for world in (SMALL if small else LARGE) if only in str(world)]

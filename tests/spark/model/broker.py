@@ -1,8 +1,8 @@
 """A broker as the sink sees it: transactions of a group, the group's offset, the sink's log, and
-the rows of a read_committed reader. It is linearizable: a request is one step.
+the rows that a read_committed reader sees. The broker is linearizable: a request is one step.
 
-Written from the KIPs. This module is not compared with the real coordinator: `tests/spark/sink`,
-`record_commit` and `faults` run the machines against that.
+The module is written from the KIPs and not compared with the real coordinator: the tests in
+`tests/spark/sink`, `record_commit` and `faults` run the machines against the real coordinator.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNKNOWN = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 class Decided(NamedTuple):
-    """The end of the previous transaction, and its epoch: the response to a retry."""
+    """The end of the previous transaction, with its epoch. A retry of that end gets success."""
 
     epoch: int
     is_commit: bool
@@ -49,8 +49,7 @@ class Decided(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """The state of one transactional id. `generation` is None outside of a group. `life` counts how
-    often the id had expired, because it then returns with a new producer id."""
+    """The state of one transactional id. `generation` is None for a producer without a group."""
 
     producer_id: int
     epoch: int = 0
@@ -69,8 +68,8 @@ class Transaction(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """`transactions` by id, sorted; `newest`: the last record of the sink's log; `lives` counts how
-    often everything idle has expired."""
+    """`transactions`: sorted by id. `newest`: the last record of the sink's log. `lives`: how often
+    all idle ids have expired; an expired id returns with a new producer id."""
 
     transactions: tuple[tuple[str, Transaction], ...] = ()
     newest_generation: int = -1
@@ -125,7 +124,7 @@ def execute(broker: Broker, request: Request) -> tuple[Broker, Reply]:
 
 
 def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, Reply]:
-    """With a newer generation, abort and fence the open transactions of older ones."""
+    """Assign a producer. A newer generation aborts and fences open transactions of older ones."""
     name, generation = request.transactional_id, request.generation
     changed: dict[str, Transaction] = {}
     newest = broker.newest_generation
@@ -143,7 +142,7 @@ def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, 
         }
     known = broker.transaction(name)
     if known is None:
-        # Independent of the order of ids: orders with the same result are one state.
+        # The producer id does not depend on the order of ids, so equal worlds are one state.
         known = Transaction(crc32(f"{name} {broker.lives}".encode()), epoch=-1)
     changed[name] = Transaction(
         known.producer_id, known.epoch + 1, generation, request.is_two_phase
@@ -153,7 +152,7 @@ def _init_producer_id(broker: Broker, request: InitProducerId) -> tuple[Broker, 
 
 
 def holder(broker: Broker, producer: TransactionMember) -> Transaction | Refused:
-    """Return the transaction of a producer that may continue."""
+    """Return the transaction of a producer, or the error of a producer that may not continue."""
     transaction = broker.transaction(producer.transactional_id)
     if transaction is None or transaction.producer_id != producer.producer_id:
         return UNKNOWN
@@ -171,7 +170,7 @@ def _add(broker: Broker, request: Produce | TxnOffsetCommit | Append) -> tuple[B
     transaction = transaction._replace(is_open=True, decided=None)
     match request:
         case Produce(_, rows):
-            # Sequence numbers identify a repeated batch.
+            # The broker recognizes a resent batch by its sequence numbers.
             new = tuple(row for row in rows if row not in transaction.rows)
             transaction = transaction._replace(rows=transaction.rows + new)
         case TxnOffsetCommit(_, offset):
@@ -183,7 +182,7 @@ def _add(broker: Broker, request: Produce | TxnOffsetCommit | Append) -> tuple[B
 
 
 def _end(broker: Broker, request: EndTxn) -> tuple[Broker, Reply]:
-    """Decide all of them in one step, or none."""
+    """End the producer's transaction and those of the members in one step, or end none."""
     producer = request.producer
     repeated = Decided(producer.producer_epoch, request.is_commit, request.members)
     if request.bumps_epoch and _is_retry(broker, producer, repeated):
@@ -201,7 +200,7 @@ def _end(broker: Broker, request: EndTxn) -> tuple[Broker, Reply]:
             found = INVALID_STATE
         if isinstance(found, Refused):
             return broker, found._replace(member=member.transactional_id)
-        # As its own client would end it: executors use transaction version 2.
+        # Executors use transaction version 2, which bumps a member's epoch at its end.
         ended.append((member.transactional_id, found, True))
     changed = {
         name: entry.empty(
@@ -218,7 +217,7 @@ def _end(broker: Broker, request: EndTxn) -> tuple[Broker, Reply]:
 
 
 def _is_retry(broker: Broker, producer: TransactionMember, repeated: Decided) -> bool:
-    """KIP-890: the stored epoch is one more than the request's, by this producer's own decision."""
+    """Return True for a retry (KIP-890): this producer's own EndTxn has bumped the stored epoch."""
     transaction = broker.transaction(producer.transactional_id)
     return (
         transaction is not None
@@ -250,9 +249,9 @@ def time_out(broker: Broker, transactional_id: str) -> Broker:
 
 
 def rest(broker: Broker, *, offsets_expire: bool = False) -> Broker:
-    """Rest for longer than the retention of transactional ids and group offsets: every open
-    transaction is aborted, and a returning client gets a new producer id. Two-phase transactions
-    stay."""
+    """Let more time pass than the retention of transactional ids and group offsets. Every open
+    transaction is aborted, and a returning client gets a new producer id. Open two-phase
+    transactions are kept."""
     kept = tuple(
         (name, transaction)
         for name, transaction in broker.transactions

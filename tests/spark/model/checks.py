@@ -1,4 +1,4 @@
-"""The invariants of every reachable world, and a way to the end from each."""
+"""The invariants of every reachable world. From each world the query can still end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST_STEPS_TO_THE_END = 400
 
 
 class Checks:
-    """Checks of worlds of one size with one sink. It remembers the worlds from which the end was
-    reached."""
+    """Checks of worlds of one size with one sink. `_ends_well`: worlds from which the query was
+    seen to end."""
 
     def __init__(self, sink: Sink, size: Size) -> None:
         self._sink = sink
@@ -50,13 +50,13 @@ class Checks:
                 yield f"{there} rows of batch {batch_id} are visible"
 
     def _ending(self, world: World) -> Iterator[str]:
-        """Return the violations on the way to the end: without further faults the query ends."""
+        """Run the query without further faults. Return the violations until its end."""
         calm = _alone(world._replace(budget=Budget(), held=()))
         way: list[World] = []
         while calm not in self._ends_well:
             way.append(calm)
             if len(way) > MOST_STEPS_TO_THE_END:
-                yield "the query comes to no end"
+                yield "the query never ends"
                 return
             if calm.drivers[0].phase is Phase.FINISHED:
                 break
@@ -68,8 +68,8 @@ class Checks:
         self._ends_well.update(way)
 
     def _step(self, world: World) -> World:
-        """Take a step of the current driver or its tasks. An operator restarts the query as often
-        as necessary, in the session with living Python processes."""
+        """Let the current driver or its tasks take a step. An operator restarts a failed query in
+        the same session, with its living Python processes, as often as necessary."""
         (driver,) = world.drivers
         if driver.phase is Phase.FAILED:
             return _alone(successor(world._replace(drivers=()), self._size, heir_of=driver))
@@ -79,7 +79,7 @@ class Checks:
 
 
 def _alone(world: World) -> World:
-    """Return the world without processes that nothing waits for."""
+    """Return the world with the current driver and its tasks only."""
     (current,) = (driver for driver in world.drivers if driver.is_current)
     mine = (current.number, current.batch_id)
     tasks = tuple(task for task in world.tasks if task[:2] == mine)

@@ -16,8 +16,8 @@ from .record_sink import RecordSink
 from .search import Search
 from .world import Budget, Size, World, beginning
 
-# Maximum number of takeovers between two drivers that start at once. The real number only gives the
-# same worlds with higher generations.
+# Maximum number of takeovers between two drivers that start at once. The real maximum would add
+# only worlds that are equal except for higher generations.
 TAKEOVERS: Final = 1
 
 
@@ -46,7 +46,7 @@ ONE_BY_ONE: Final = Size(batches=1, partitions=1)
 TWO_BATCHES: Final = Size(batches=2, partitions=1)
 TWO_TASKS: Final = Size(batches=1, partitions=2)
 TWO_BY_TWO: Final = Size(batches=2, partitions=2)
-# A batch without rows, then one with rows; planned by two processes in turn.
+# Batch 0 has no rows, batch 1 has rows. Two processes plan in turn.
 SOME_EMPTY: Final = Size(batches=3, partitions=1, processes=2, empty=frozenset({(0, 0), (2, 0)}))
 
 SMALL: Final = (

@@ -19,8 +19,7 @@ from .world import Call, Driver, Phase, Size, Task, World
 
 
 def proceed(sink: Sink, call: Call, reply: Reply) -> Turn | Call:
-    """Continue the call with one more response. Return a Turn once its machine has all the
-    responses it waits for."""
+    """Continue the call with one more response. After the last response, return a Turn."""
     replies = (*call.replies, reply)
     asks = call.asks
     stops = isinstance(reply, Unanswered) or (isinstance(reply, Refused) and not asks.is_pipelined)
@@ -64,7 +63,7 @@ class Events:
         if budget.copies:
             spent = budget._replace(copies=budget.copies - 1)
             twice = after._replace(budget=spent, held=(*world.held, request))
-            yield (*label, "and will come again"), self._hears(twice, machine, call, reply)
+            yield (*label, "and is delivered again"), self._hears(twice, machine, call, reply)
 
     def _hears(self, world: World, machine: Driver | Task, call: Call, reply: Reply) -> World:
         return _tidied(self._turned(world, machine, proceed(self.sink, call, reply)))
@@ -143,8 +142,8 @@ class Events:
                 yield self._log(world, driver)
 
     def _plan(self, world: World, driver: Driver) -> Iterator[Event]:
-        """Plan, in the same process as before if it is idle. The first request is sent at once,
-        because it does not depend on the world."""
+        """Plan, in the same process as before if that process is idle. The first request is sent in
+        the same step, because the request does not depend on the world."""
         session = world.sessions[driver.session]
         busy = {
             other.process
@@ -174,7 +173,7 @@ class Events:
     def _at_once(
         self, label: tuple[object, ...], world: World, driver: Driver, turn: Turn
     ) -> Iterator[Event]:
-        """Return the first requests of a call from Spark, or its result if it needs none."""
+        """Yield the first requests of a call from Spark, or the call's result if it sends none."""
         if not isinstance(turn, Asks):
             yield (driver, *label), self._turned(world, driver, turn)
             return
@@ -208,8 +207,8 @@ class Events:
             yield (driver, "fails: tasks"), self._abort(world, driver, (*left, None))
 
     def _log(self, world: World, driver: Driver) -> Event:
-        """Spark creates the log's files atomically: one of two drivers fails here, or at the next
-        batch."""
+        """Write the batch to the commit log. Spark creates the files atomically: of two drivers,
+        one fails at this batch or at the next."""
         label = (driver, "is in Spark's commit log")
         checkpoint = world.checkpoint
         if checkpoint.committed >= driver.batch_id:
@@ -222,7 +221,7 @@ class Events:
                 return label, world.without(driver)
             return label, world.having(driver, _next(driver, following, Phase.FINISHED))
         if checkpoint.planned >= following:
-            return (*label, "and the next batch is another's"), self._fail(world, driver)
+            return (*label, "and another driver planned the next batch"), self._fail(world, driver)
         world = world._replace(checkpoint=checkpoint._replace(planned=following))
         return label, world.having(driver, _next(driver, following, Phase.BEGIN))
 
@@ -240,8 +239,8 @@ def _next(driver: Driver, batch_id: int, phase: Phase) -> Driver:
 
 
 def _tidied(world: World) -> World:
-    """Return the world without tasks that nothing waits for and that can have no further effect:
-    they have written, or are fenced for good."""
+    """Return the world without tasks that have no further effect: their driver does not wait for
+    them, and they have written or are fenced for good."""
     running = {
         (driver.number, driver.batch_id) for driver in world.drivers if driver.phase is Phase.RUN
     }
@@ -255,7 +254,7 @@ def _tidied(world: World) -> World:
 
 def _is_lost(world: World, call: Call) -> bool:
     if world.budget.rests:
-        # Then even fenced producers are forgotten.
+        # After such a rest the broker also forgets fenced producers.
         return False
     match call.request:
         case Produce(producer) | EndTxn(producer):

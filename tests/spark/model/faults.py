@@ -1,4 +1,4 @@
-"""Faults that happen by themselves: crashes, timeouts, rest, a late frame, a lost checkpoint."""
+"""Spontaneous faults: crashes, timeouts, long rests, a late request, a lost checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .world import Checkpoint, Driver, Phase, Size, World
 _OVER = (Phase.FAILED, Phase.FINISHED)
 
 
-# Events, which become text on request.
+# An event is a label, formatted only on request, and the world after it.
 Event = tuple[tuple[object, ...], World]
 
 
@@ -57,7 +57,7 @@ def _ends(world: World, size: Size, driver: Driver) -> Iterator[Event]:
         yield from _follows(spent, size, driver, None, (driver, "is restarted"))
     elif driver.phase not in _OVER and budget.crashes:
         spent = world._replace(budget=budget._replace(crashes=budget.crashes - 1))
-        # A killed process is one that is cut off and never acts again.
+        # The model has no kill: a driver that is cut off may also never act again.
         zombie = driver._replace(is_current=False)
         yield from _follows(spent, size, driver, zombie, (driver, driver.phase.value, "is cut off"))
     if driver.phase is Phase.BEGIN and budget.rests and not any(world.sessions[driver.session]):
@@ -79,7 +79,7 @@ def _follows(
     zombie: Driver | None,
     what: tuple[object, ...],
 ) -> Iterator[Event]:
-    """The number of a failed driver is used again, because nothing of it is left."""
+    """Yield the successors of a driver. A failed driver leaves nothing, so its number is reused."""
     after = world.without(driver) if zombie is None else world.having(driver, zombie)
     yield what, successor(after, size)
     if world.budget.heirs:

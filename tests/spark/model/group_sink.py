@@ -57,7 +57,7 @@ _decode = lru_cache(maxsize=None)(decode)
 
 @dataclass(frozen=True)
 class GroupSink(Machines):
-    """`splits_looks`: the two requests of a look are two steps."""
+    """A sink of A-group. `splits_looks`: the two requests of a look are two steps."""
 
     splits_looks: bool = False
 
@@ -82,7 +82,7 @@ class GroupSink(Machines):
         return self.failed(driving) if answer is None else self.answered(driving, answer)
 
     def _requests(self, command: Command) -> tuple[tuple[Request, ...], bool]:
-        """Return the requests of a command, and True if all are sent whatever the responses are."""
+        """Return the requests of a command, and True to send all of them whatever the responses."""
         match command:
             case Look() if self.splits_looks:
                 return (FetchOffset(), ListTransactions()), True
@@ -102,7 +102,7 @@ class GroupSink(Machines):
 
 
 def _answer(command: Command, replies: tuple[Reply, ...]) -> Answer | None:
-    """Return the answer that `group_commit` would make of the responses; None for a KafkaError."""
+    """Return the answer that `group_commit` makes of the responses, or None for a KafkaError."""
     unanswered = any(isinstance(reply, Unanswered) for reply in replies)
     if isinstance(command, Look):
         return None if unanswered else _stored(replies)

@@ -1,4 +1,4 @@
-"""The sink's real machines, driven: the common parts of both back-ends in the model."""
+"""The sink's real state machines, and the common part of both back-ends in the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .requests import Done, EndTxn, InitProducerId, Produce, Reply, Row
 from .sinks import Asks, Turn, Written
 
 SINK_ID: Final = "S"
-# The client gives up here, and knows no more.
+# The client reports an unknown outcome and ends the call.
 FAILED: Final = Raised(Refusal(Reason.OUTCOME_UNKNOWN, "no answer"))
 
 _STEPS: Final[dict[str, Callable[[Any, Answer], tuple[Any, Any]]]] = {
@@ -36,8 +36,8 @@ _STEPS: Final[dict[str, Callable[[Any, Answer], tuple[Any, Any]]]] = {
 
 
 class Driving(NamedTuple):
-    """A machine of the driver that waits for its command. `inner`: the back-end's progress with it.
-    `seen`: the back-end's memory of the last look."""
+    """A machine of the driver that waits for the answer to `command`. `inner`: the back-end's state
+    within that command. `seen`: the result of the last look."""
 
     machine: str
     state: Any
@@ -47,7 +47,7 @@ class Driving(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """A task attempt. `failed`: it aborts its own work."""
+    """A task attempt. `failed`: the attempt aborts its own transaction."""
 
     plan: Plan
     attempt: Attempt
@@ -108,12 +108,12 @@ class Machines:
         return self.perform(Driving(machine, state, command, seen=seen))
 
     def answered(self, driving: Driving, answer: Answer) -> Turn:
-        """Continue the machine with an answer."""
+        """Continue the machine with the answer to its command."""
         following = _STEPS[driving.machine](driving.state, answer)
         return self.drive(driving.machine, following, driving.seen)
 
     def failed(self, driving: Driving) -> Turn:
-        """A KafkaError ends the call; exceptions of abort() are dropped."""
+        """End the call with a KafkaError. `abort()` drops the error."""
         return Returned(committed=False) if driving.machine == "aborting" else FAILED
 
     # --- parts of the back-end
@@ -136,7 +136,7 @@ class Machines:
 
 
 def _write_on(state: Writing, reply: Reply) -> Turn:
-    """Continue a task: initialize, write, hand over; abort after a failure."""
+    """Continue a task: initialize, write, send the message to the driver. Abort after an error."""
     if state.failed:
         return Written(None)
     if isinstance(reply, TransactionMember):

@@ -1,4 +1,4 @@
-"""A-record: the requests of `record_commit` in the model, with the machine of `record_steps` inside
+"""A-record: the requests of `record_commit` in the model. The machine of `record_steps` runs inside
 a decision."""
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from .sinks import Asks, Turn
 _encode = lru_cache(maxsize=None)(encode)
 _decode = lru_cache(maxsize=None)(decode)
 
-# A FenceParent that has found no newer driver.
+# State of a FenceParent after a look that found no newer driver.
 _INIT: Final = "init"
 
 
 @dataclass(frozen=True)
 class RecordSink(Machines):
-    """`two_phase`: the broker has KIP-939, and transactions of members do not time out."""
+    """A sink of A-record. `two_phase`: with KIP-939, the members' transactions never time out."""
 
     two_phase: bool = True
 
@@ -95,7 +95,7 @@ class RecordSink(Machines):
             case Look(step):
                 (seen,) = replies
                 assert isinstance(seen, Seen)
-                # Members are compared with their state at the commit's look.
+                # The decision compares the members with the result of the commit's look.
                 kept = seen if step is Step.COMMIT_READ else seen._replace(opened=Holders(()))
                 return self.answered(driving._replace(seen=kept), _stored(seen))
             case FenceParent(_, generation) if driving.inner is None:
@@ -162,7 +162,7 @@ def _stored(seen: Seen) -> Stored:
 
 
 def _appending(parent: TransactionMember, entry: Entry) -> tuple[requests.Request, ...]:
-    """Return the requests of an append. The group's offset, which is for tools, is left out."""
+    """Return the requests of an append, without the group's offset, which only tools read."""
     return requests.Append(parent, _encode(entry)), EndTxn(parent, True)
 
 
@@ -175,7 +175,7 @@ def _found(seen: Seen, transactional_id: str) -> TransactionMember | None:
 
 def _checked(check: Check, replies: tuple[Reply, ...], seen: Seen) -> Done | MemberGone:
     if any(isinstance(reply, Unanswered) for reply in replies):
-        # Nothing is decided: a later look reads it again.
+        # Nothing is decided; the next look finds the same state.
         return MemberGone(check.members[0].transactional_id, "no answer")
     described = {member[0]: member for reply in replies for member in _members(reply)}
     for member in check.members:

@@ -1,5 +1,4 @@
-"""The sink's requests to a broker and their responses, without fields that the model does not
-need."""
+"""The sink's requests to a broker and their responses, with the fields that the model needs."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ class Row(NamedTuple):
 
 
 class InitProducerId(NamedTuple):
-    """`generation`: None for a producer without a group. `is_two_phase`: its transactions never
-    time out (KIP-939)."""
+    """`generation`: None for a producer without a group. `is_two_phase`: the producer's
+    transactions never time out (KIP-939)."""
 
     transactional_id: str
     generation: int | None = None
@@ -46,8 +45,8 @@ class TxnOffsetCommit(NamedTuple):
 
 
 class EndTxn(NamedTuple):
-    """`bumps_epoch`: the producer uses transaction version 2. `members`: transactions that are
-    decided together with it."""
+    """`bumps_epoch`: the producer uses transaction version 2. `members`: transactions that end
+    together with the producer's."""
 
     producer: TransactionMember
     is_commit: bool
@@ -93,14 +92,14 @@ Request = (
 
 
 class Refused(NamedTuple):
-    """A refusal. `member`: the transaction that caused it, among those to be decided together."""
+    """An error code. `member`: the transaction that caused it, if several should end together."""
 
     code: ErrorCode
     member: str | None = None
 
 
 class Unanswered(NamedTuple):
-    """No response: whether the request was executed is unknown."""
+    """No response: the broker may or may not have executed the request."""
 
 
 class Done(NamedTuple):
@@ -108,13 +107,13 @@ class Done(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The group offset. `None`: there is none."""
+    """The group offset, or None."""
 
     offset: OffsetAndMetadata | None
 
 
 class Holders(NamedTuple):
-    """The owner of each id."""
+    """The owners of transactional ids."""
 
     members: tuple[TransactionMember, ...]
 

@@ -1,5 +1,5 @@
-"""Breadth-first search over all reachable states, each once: the first violation has one of the
-shortest traces."""
+"""Breadth-first search over all reachable states. It visits each state once, so the first violation
+has one of the shortest traces."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ S = TypeVar("S", bound=Hashable)
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """States are kept and have no cycles of references: the collector would visit all of them and
-    free none."""
+    """Run the search without garbage collection. The states have no reference cycles, so the
+    collector would visit all of them and free none."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -29,10 +29,10 @@ def _without_garbage_collection() -> Iterator[None]:
 
 @dataclass
 class Search(Generic[S]):
-    """`successors` yields the steps from a state with their labels; `check` returns the violations
+    """`successors` yields the steps from a state with their labels. `check` returns the violations
     in a state.
 
-    `most_states`: the search stops there.
+    `most_states`: the search stops at this number.
     """
 
     successors: Callable[[S], Iterable[tuple[tuple[object, ...], S]]]

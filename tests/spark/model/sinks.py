@@ -1,5 +1,5 @@
-"""The sink as the model Spark sees it: machines with requests to a broker, one for each call that
-Spark makes in a process of its own."""
+"""The sink as the model's Spark sees it. Each call of Spark runs a machine in its own process, and
+the machine sends requests to a broker."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .requests import Reply, Request, Row
 
 
 class Asks(NamedTuple):
-    """A machine that waits for the responses to `requests`, which are sent one after the other.
-    Unless `is_pipelined`, a refusal keeps back the requests after it."""
+    """A machine that waits for the responses to `requests`, which it sends in order. Unless
+    `is_pipelined`, an error code stops the requests after it."""
 
     state: Hashable
     requests: tuple[Request, ...]
@@ -24,7 +24,7 @@ class Asks(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The end of a task: None if it has failed."""
+    """The end of a task: its message, or None for a failed task."""
 
     message: TaskMessage | None
 
@@ -37,26 +37,26 @@ class Sink(Protocol):
 
     @property
     def shows_parts(self) -> bool:
-        """Whether a batch may be visible in part for a while after its decision."""
+        """Return True if readers may see a part of a batch for a while after its decision."""
 
     def decided(self, broker: Broker) -> int:
         """Return the number of batches that durable data decides."""
 
     def plan(self, query_id: str, begun: Generation | None) -> Turn:
-        """Plan, in a Python process of the driver with its earlier generation. Ends in Planned or
-        Raised."""
+        """Plan in a Python process of the driver, which may have begun a generation. The call ends
+        in Planned or Raised."""
 
     def write(
         self, plan: Plan, attempt: Attempt, transactional_id: str, rows: tuple[Row, ...]
     ) -> Turn:
-        """Write, in a Python process of an executor. Ends in Written."""
+        """Write in a Python process of an executor. The call ends in Written."""
 
     def commit(self, messages: tuple[TaskMessage | None, ...], batch_id: int) -> Turn:
-        """Commit, in another process of the driver. Ends in Returned or Raised."""
+        """Commit in another process of the driver. The call ends in Returned or Raised."""
 
     def abort(self, messages: tuple[TaskMessage | None, ...], batch_id: int) -> Turn:
-        """Abort, in a process as for `commit`. Ends in Returned."""
+        """Abort in another process of the driver. The call ends in Returned."""
 
     def resume(self, asks: Asks, replies: tuple[Reply, ...]) -> Turn:
-        """Continue with the responses. There are fewer than requests if one was refused or got no
-        response."""
+        """Continue with the responses. There are fewer responses than requests if a request got an
+        error code or no response."""

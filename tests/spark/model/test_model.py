@@ -1,6 +1,6 @@
-"""The sink's machines in every order of events of small worlds: no duplicate, no invisible row of a
-batch that counts as done, no visible row of an undecided batch, no partial batch with A-group, and
-always a way to the end."""
+"""The sink's machines in every order of events of small worlds. No row is a duplicate, no row of a
+done batch is invisible, and no row of an undecided batch is visible. With A-group no batch is
+visible in part. From every world the query can still end."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def test_no_order_of_events_breaks_a_promise(configuration: Configuration) -> No
     assert found.is_exhaustive
 
 
-def test_without_faults_there_is_little_choice() -> None:
+def test_without_faults_there_are_few_states() -> None:
     """Without faults there is a single order, and the query ends."""
     found = search(Configuration(GROUP, TWO_BATCHES, Budget()))
     assert found.violation is None
     assert found.states < 50
 
 
-# A-record cannot promise what A-group promises here. The query then stops with DECIDED_MEMBER_LOST,
-# or continues after an operator's decision; it never continues by itself with a part of a batch.
+# A-record cannot keep these promises of A-group. The query then stops with DECIDED_MEMBER_LOST, or
+# continues after an operator's decision. It never continues by itself with a part of a batch.
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_without_faults_there_is_little_choice() -> None:
 )
 def test_known_exposure_a_record_loses_a_decided_member(sink: RecordSink, budget: Budget) -> None:
     found = search(Configuration(sink, ONE_BY_ONE, budget))
-    assert found.violation == "the query comes to no end", str(found)
+    assert found.violation == "the query never ends", str(found)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_generations_grow_slowly_where_two_drivers_begin_at_once_and_a_lost_stat
 
 
 def _fences(*, refused_below: int, overtaken: int) -> int:
-    """Return the generation of a planning that was refused all numbers below a given one, and
-    overtaken at OPEN a given number of times."""
+    """Return the generation that a planning ends with. The coordinator refuses generations below
+    `refused_below`; another driver takes over `overtaken` times, each time at OPEN."""
     nothing, parent = Stored(None), TransactionMember("S", 1, 0)
     state, command = planning.begin(Intent("S", CommitKind.GROUP), None)
     while not isinstance(command, Planned):

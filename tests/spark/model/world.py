@@ -27,12 +27,12 @@ class Phase(Enum):
     FAILED = "failed"
     FINISHED = "finished"
 
-    # Enum's own hash uses the name.
+    # Enum.__hash__ hashes the name, which is slower.
     __hash__ = object.__hash__
 
 
 class Call(NamedTuple):
-    """A machine of the sink with its responses so far."""
+    """A call that waits for responses, with the responses so far."""
 
     asks: Asks
     replies: tuple[Reply, ...] = ()
@@ -43,9 +43,9 @@ class Call(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """A run of the query. `process` is the planning one among those of its `session`; `begun` is
-    its memory at the start of the planning. If not `is_current`, no other process knows that it
-    still lives."""
+    """A run of the query. `process`: the planning process among those of its `session`. `begun`:
+    that process's generation when the planning began. If `is_current` is False, the driver still
+    runs, but its successor takes it for dead."""
 
     number: int
     query_id: str
@@ -65,7 +65,7 @@ class Driver(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One attempt: `call` while it works, then its `message`."""
+    """One attempt. `call` is set while it works, `message` after its end."""
 
     driver: int
     batch_id: int
@@ -81,14 +81,14 @@ class Task(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The number of rare events that may still happen: each multiplies the number of orders.
+    """The number of rare events that may still happen. Each event multiplies the number of orders.
 
-    `crashes`: the driver is killed, or cut off and replaced. `attempts`: of tasks, after the first.
-    `losses`: of a request or its response. `copies`: a request that the network delivers a second
-    time, later. `timeouts`: of a transaction. `rests`: the query stands still for longer than any
-    retention. `switches`: planning moves to another Python process, new or old. `restarts`: an
-    operator restarts a failed query. `heirs`: later drivers in the same session, which get its
-    Python processes. `checkpoints`: lost.
+    `crashes`: the driver is killed, or cut off and replaced. `attempts`: a further attempt of a
+    task. `losses`: a request or its response is lost. `copies`: the network delivers a request a
+    second time, later. `timeouts`: a transaction times out. `rests`: the query stands still for
+    longer than any retention. `switches`: planning moves to another Python process, new or old.
+    `restarts`: an operator restarts a failed query. `heirs`: a later driver runs in the same
+    session and gets its Python processes. `checkpoints`: the checkpoint is lost.
     """
 
     crashes: int = 0
@@ -116,9 +116,9 @@ Session = tuple[Generation | None, ...]
 
 
 class World(NamedTuple):
-    """`sessions`: the generations that the driver's Python processes have begun, by session.
-    `held`: requests that the network will deliver once more. `processes`: those of the
-    executors."""
+    """`sessions`: for each session, the generations that the driver's Python processes have begun.
+    `held`: requests that the network will deliver once more. `processes`: the Python processes of
+    the executors."""
 
     broker: Broker
     checkpoint: Checkpoint
@@ -135,7 +135,7 @@ class World(NamedTuple):
         return self._replace(drivers=drivers)
 
     def remembering(self, driver: Driver, begun: Generation | None) -> World:
-        """Return the world with this in the memory of the driver's planning process."""
+        """Return the world after the driver's planning process has stored `begun`."""
         session = list(self.sessions[driver.session])
         session[driver.process] = begun
         sessions = list(self.sessions)
@@ -147,8 +147,8 @@ class World(NamedTuple):
 
 
 class Size(NamedTuple):
-    """The amount of work: `batches`, each of this number of `partitions`; `empty` batches have no
-    rows; drivers with this number of Python `processes`."""
+    """The amount of work. There are `batches` batches with `partitions` partitions each; `empty`
+    names partitions without rows. A driver has `processes` Python processes."""
 
     batches: int
     partitions: int
@@ -157,6 +157,6 @@ class Size(NamedTuple):
 
 
 def beginning(budget: Budget, size: Size) -> World:
-    """Return a query with a new checkpoint."""
+    """Return the world at the start of a query with a new checkpoint."""
     sessions = ((None,) * size.processes,)
     return World(Broker(), Checkpoint("q0", planned=0), (Driver(0, "q0", 0),), budget, sessions)

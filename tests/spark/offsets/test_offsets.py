@@ -1,4 +1,5 @@
-"""Offsets are written and read as Spark's own connector does; options win by its precedence."""
+"""Offsets have the JSON of Spark's own connector. If several options name a start, they have the
+precedence of that connector."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from oncelog_client.values import TopicPartition
 
 
 def progress(*sources: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a progress as in Spark's JSON, without parts that are not read."""
+    """Return a progress as Spark's JSON has it, with the parts that the code reads."""
     return {
         "name": "bills",
         "batchId": 7,
@@ -122,7 +122,7 @@ def test_a_first_batch_that_carries_its_start_has_partitions() -> None:
 
 
 def test_no_lag_is_reported_where_spark_did_not_ask_for_the_latest_offsets() -> None:
-    """For a batch that is repeated after a restart a lag of 0 would be wrong."""
+    """A lag of 0 would be wrong for a batch that is repeated after a restart."""
     repeated = {name: offsets for name, offsets in SOURCE.items() if name != "latestOffset"}
     for latest in ({}, {"latestOffset": None}):
         batch = batch_progress(progress(repeated | latest))

@@ -35,8 +35,8 @@ def test_the_end_is_read_from_the_checkpoint(
 
 
 def test_two_sources_that_have_read_a_partition_to_different_ends_have_none() -> None:
-    """The smaller end would double rows of the other source, the larger one would lose rows of its
-    own."""
+    """With the smaller end, rows of one source would be read twice. With the larger end, rows of
+    the other source would be lost."""
     with pytest.raises(TwoEnds, match="two sources of the query read a-1, and not equally far"):
         of_checkpoint(FILE + '\n{"b":{"0":1}}\n{"a":{"1":5}}')
 

@@ -29,7 +29,7 @@ def target(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def points(tmp_path: Path) -> Iterator[FailPoints]:
-    """Fail points of forked processes; none is paused after the test."""
+    """Fail points of forked processes. At the end of the test no process is paused."""
     found = FailPoints(tmp_path / "fail-points")
     yield found
     found.clear()
@@ -44,13 +44,13 @@ def query(target: str, points: FailPoints, name: str) -> Query:
 
 @pytest.fixture
 def visible(query: Query) -> Callable[..., None]:
-    """Check that the visible rows are, perhaps a moment later, exactly those of these batches."""
+    """Check that exactly the rows of these batches become visible."""
     return lambda *batches: check_visible(query, *batches)
 
 
 def check_visible(query: Query, *batches: int) -> None:
-    """Kafka responds to a commit before its markers are everywhere: rows may be late, but any other
-    row is an error at once."""
+    """Wait for missing rows, because Kafka responds to a commit before all markers are written.
+    Any other row is an error at once."""
     wanted = expected(*batches)
     deadline = time.monotonic() + DEADLINE_S
     while (found := sorted(row or b"" for row in Topics(query.bootstrap).values(query.topic))) != (

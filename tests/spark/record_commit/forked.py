@@ -1,5 +1,5 @@
-"""Work in a process of its own, forked as Spark forks its Python workers. It may die or pause at a
-fail point, and its memory is lost with it."""
+"""Work in a forked process, as Spark forks its Python workers. The process may die or pause at a
+fail point; its memory then is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Forked(Generic[T]):
     def __init__(self, work: Callable[[], T], environment: Mapping[str, str]) -> None:
         reading, writing = os.pipe()
         with warnings.catch_warnings():
-            # Python 3.12 and newer warn if there are threads: this child inherits none.
+            # Python 3.12 and newer warn about threads; the child has none but this one.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid:
@@ -37,14 +37,14 @@ class Forked(Generic[T]):
             self._reading = reading
             return
         os.close(reading)
-        gc.freeze()  # objects of the tests' process are no garbage of this one
+        gc.freeze()  # this process does not collect the objects of the test's process
         os.environ.update(environment)
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(_outcome(work))
         os._exit(0)
 
     def result(self) -> T:
-        """Return the result of the work, or raise its exception. Raises Killed."""
+        """Return the result of the work, or raise its exception. Raises Killed if it died."""
         with os.fdopen(self._reading, "rb") as pipe:
             said = pipe.read()
         _, status = os.waitpid(self.pid, 0)
@@ -66,6 +66,5 @@ def _outcome(work: Callable[[], Any]) -> bytes:
 
 
 def run(work: Callable[[], T], environment: Mapping[str, str]) -> T:
-    """Run the work in a process of its own, and wait. Raises Killed, or the exception of the
-    work."""
+    """Run the work in a forked process and wait. Raises Killed, or the exception of the work."""
     return Forked(work, environment).result()

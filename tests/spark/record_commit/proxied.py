@@ -1,4 +1,4 @@
-"""The losing proxy with its event loop in a thread, for synchronous tests."""
+"""The proxy that loses responses, with its event loop in a thread, for synchronous tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness.losing_proxy import Proxy
 
 
 class Proxied:
-    """A context manager. Listens on `port` for the broker at `broker_port`."""
+    """A context manager for a proxy that listens on `port` for the broker at `broker_port`."""
 
     def __init__(self, port: int, broker_port: int) -> None:
         self.address = f"127.0.0.1:{port}"

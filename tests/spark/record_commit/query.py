@@ -1,5 +1,5 @@
-"""A small Spark: queries that plan, write and commit batches, each in a process of its own, and
-restart from the checkpoint. Only the processes are imitated: the sink is the real one."""
+"""A small Spark: queries that plan, write and commit batches and restart from the checkpoint. Each
+call runs in its own process. Only the processes are imitated; the sink is the real one."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ MOST_RESTARTS: Final = 6
 
 @dataclass(frozen=True)
 class Query:
-    """A query, and the checkpoint of its driver. `more`: options of the sink. `source_end`: the one
-    of its batches in the checkpoint. A checkpointLocation here is always unreadable."""
+    """A query with the checkpoint of its driver. `more`: options of the sink. `source_end`: the
+    source end in the checkpoint of each batch. No checkpointLocation can be read here."""
 
     bootstrap: str
     sink_id: str
@@ -58,7 +58,7 @@ class Query:
         return sink_options(Options(given), streaming=True)
 
     def having(self, **more: str) -> Query:
-        """Return the query with further options; underscores stand for dots."""
+        """Return the query with further options. An underscore stands for a dot."""
         given = {name.replace("_", "."): value for name, value in more.items()}
         return replace(self, more={**self.more, **given})
 
@@ -91,13 +91,13 @@ class Query:
         return run(self.planned, self.fail_points.environment)
 
     def write(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
-        """Run all tasks at once. A task that dies is retried, as Spark does."""
+        """Run all tasks at once. Start a task that dies again, as Spark does."""
         tasks = [self.start_task(plan, batch_id, number) for number in range(PARTITIONS)]
         return [self._message(plan, batch_id, task) for task in enumerate(tasks)]
 
     def write_in_time(self, plan: Plan, batch_id: int) -> list[TaskMessage]:
-        """Write within the short timeout of the transactions. If the machine stands still for
-        longer, retry."""
+        """Write within the short timeout of the transactions. Retry if the computer pauses for
+        longer than the timeout."""
         while True:
             try:
                 return self.write(plan, batch_id)
@@ -129,7 +129,7 @@ class Query:
         run(lambda: self.aborted(messages, batch_id), self.fail_points.environment)
 
     def fenced_while_it_writes(self, batch_id: int) -> None:
-        """Fence a task between two of its rows; then let its process write the next batch."""
+        """Fence a task between two of its rows. Its process then writes the next batch."""
 
         def rows() -> Iterator[pyarrow.RecordBatch]:
             yield pyarrow.RecordBatch.from_pylist([{"value": "first"}])
@@ -141,8 +141,8 @@ class Query:
             attempt = Attempt(1, self.query_id, batch_id)
             with suppress(KafkaError, SinkError):
                 task_writer.write(plan, self.options, attempt, rows())
-                raise AssertionError("it was not fenced")
-            # As planned after the batch is done: ids start again.
+                raise AssertionError("the task was not fenced")
+            # The next plan knows that the batch is done, so transactional ids are reused.
             plan = replace(plan, done=batch_id + 1)
             messages = [self.written(plan, batch_id + 1, number) for number in range(PARTITIONS)]
             assert self.committed(messages, batch_id + 1)
@@ -150,7 +150,7 @@ class Query:
         run(work, self.fail_points.environment)
 
     def looks_while_open(self, plan: Plan) -> int:
-        """Run the next batch with a look that begins while the parent has its state 7 open."""
+        """Run the next batch. A look begins while the parent's transaction with state 7 is open."""
         options, parent = self.options, plan.parent
         assert parent is not None
         sink = RecordCommit(options.admin, self.sink_id, options.transaction_timeout_ms)
@@ -183,7 +183,7 @@ class Query:
         return run(lambda: background().run(work(), 60), self.fail_points.environment)
 
     def open_ids(self) -> list[str]:
-        """Return the open transactions of its tasks."""
+        """Return the open transactions of the query's tasks."""
 
         async def listed() -> list[str]:
             async with Admin(self.bootstrap) as admin:
@@ -195,7 +195,7 @@ class Query:
         return asyncio.run(listed())
 
     def _fence_all(self) -> None:
-        """Fence all open transactions, once there is one: a buffered row is sent a little later."""
+        """Fence all open transactions. Wait for the first: a task sends buffered rows late."""
         deadline = time.monotonic() + DEADLINE_S
         while not (ids := self.open_ids()):
             assert time.monotonic() < deadline, "nothing is open"
@@ -207,7 +207,7 @@ class Query:
         asyncio.run(fence())
 
     def in_one_process(self, batches: Iterable[int]) -> list[int]:
-        """Return the generations of batches that one process plans and others commit."""
+        """Return the generations of batches that one process plans and other processes commit."""
 
         def work() -> list[int]:
             generations = []
@@ -227,8 +227,8 @@ class Query:
         return self.commit(self.write(plan, batch_id), batch_id)
 
     def run(self, batches: Iterable[int], *, aborts: bool = False) -> int:
-        """Run the batches, with a restart from the checkpoint whenever a process of the driver
-        dies. With `aborts` its JVM survives and aborts. Return the number of restarts."""
+        """Run the batches. Restart from the checkpoint whenever a process of the driver dies. With
+        `aborts` the driver's JVM survives and aborts. Return the number of restarts."""
         restarts = 0
         for batch_id in batches:
             while not self._batch(batch_id, aborts):
@@ -261,7 +261,7 @@ def value(batch_id: int, partition: int, number: int) -> str:
 
 
 def expected(*batches: int) -> list[bytes]:
-    """Return all rows of batches, sorted: the first task of each has none."""
+    """Return all rows of batches, sorted. The first task of each batch writes no row."""
     return sorted(
         value(batch_id, partition, number).encode()
         for batch_id in batches

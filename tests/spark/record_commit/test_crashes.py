@@ -1,4 +1,4 @@
-"""A process dies before or after each step of A-record: in the end each row is there once."""
+"""A process dies before or after each step of A-record. Each row is still written exactly once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from oncelog_client.spark.sink.protocol.messages import CommitKind
 from oncelog_client.spark.sink.protocol.steps import STEPS, Step
 from tests.spark.record_commit.query import Query
 
-# The events that must come first for a step to happen at all.
+# The fail points that must come first, for steps that no undisturbed run reaches.
 BEFORE: dict[str, str] = {
     Step.PLAN_ROLL_FORWARD: f"{Step.COMMIT_DECIDE}.after",
     Step.PLAN_JANITOR: f"{Step.COMMIT_DECIDE}.before",
     Step.COMMIT_LOSERS: f"{Step.TASK_HAND_OVER}.after",
-    # Only if the driver's JVM survives its worker.
+    # The driver's JVM survives its worker and aborts.
     **dict.fromkeys([step for step in Step if step.startswith("abort.")], "commit.decide.before"),
 }
-# For a task that fails without dying: `test_drivers`.
+# A task reaches this step if it fails without dying: see `test_drivers`.
 UNREACHED = {Step.TASK_ABORT}
 REACHED = [
     step for step, kinds in STEPS.items() if CommitKind.RECORD in kinds and step not in UNREACHED

@@ -1,4 +1,4 @@
-"""Two drivers of one sink, and a driver that pauses and resumes long after its batch is done."""
+"""Two drivers of one sink, and a driver that pauses and resumes long after the end of its batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_task_of_an_older_driver_that_writes_late_is_never_seen(
     late = query.write(older, 0)
     assert [commit.skipped for commit in late] == [False] * len(late)
     assert not query.commit(late, 0)
-    # Nor does it hold up readers for longer than until the next batch.
+    # The late transaction delays readers only until the next batch.
     assert query.batch(1)
     visible(0, 1)
 
@@ -89,7 +89,7 @@ def test_a_query_with_another_checkpoint_is_refused_and_fences_no_producer(
 def test_a_batch_that_is_planned_again_after_it_was_done_is_skipped(
     query: Query, visible: Callable[..., None]
 ) -> None:
-    """Spark's record of the commit is lost: `commits/<n>` was deleted."""
+    """Spark has lost its record of the commit: `commits/<n>` was deleted."""
     query.run([0, 1])
     messages = query.write(query.plan(), 1)
     assert all(message.skipped for message in messages)
@@ -107,13 +107,13 @@ def test_a_checkpoint_that_has_gone_back_in_time_is_refused(
     with pytest.raises(SinkError, match="committed batch 2 of query q-1") as refused:
         query.write(plan, 1)
     assert refused.value.reason is Reason.OLD_CHECKPOINT
-    # The last batch, planned again with more rows.
+    # Spark plans the last batch again, with more rows.
     messages = query.write(plan, 2)
     assert all(message.skipped for message in messages)
     with pytest.raises(SinkError, match=r'"0":70.*"0":90') as refused:
         replace(query, source_end='{"purchases":{"0":90}}').commit(messages, 2)
     assert refused.value.reason is Reason.OLD_CHECKPOINT
-    # Unchanged: only Spark's own record of it is lost.
+    # The same batch again: only Spark's own record of the commit is missing.
     assert not ended.commit(messages, 2)
     ended.run([3])
     visible(0, 1, 2, 3)
@@ -122,15 +122,16 @@ def test_a_checkpoint_that_has_gone_back_in_time_is_refused(
 def test_one_process_plans_batch_after_batch_in_one_generation(
     query: Query, visible: Callable[..., None]
 ) -> None:
-    """The sequence numbers of the state topic stay in step with the committing processes."""
+    """Each committing process continues the sequence numbers of the state topic."""
     generations = query.in_one_process(range(4))
     assert len(set(generations)) == 1
     visible(0, 1, 2, 3)
 
 
 def test_what_is_being_decided_is_waited_for(query: Query) -> None:
-    """Kafka responds to a commit before its marker is in the log, and the record cannot be read
-    until then. Without the wait a commit would take its own driver for an older one."""
+    """Kafka responds to a commit before its marker is in the log. Until then the record cannot be
+    read. Without the wait, a commit would read the previous record and take its driver for fenced.
+    """
     query.run([0])
     plan = query.plan()
     offset = query.looks_while_open(plan)
@@ -140,7 +141,7 @@ def test_what_is_being_decided_is_waited_for(query: Query) -> None:
 def test_a_worker_whose_task_was_fenced_writes_the_next_batch(
     query: Query, visible: Callable[..., None]
 ) -> None:
-    """Its transactional id is used again, but not its producer."""
+    """The task uses the same transactional id with a new producer."""
     query.fenced_while_it_writes(0)
     query.run([2])
     visible(1, 2)

@@ -1,5 +1,5 @@
-"""Transactions that time out, lost responses, other sinks that hang: the cases that are handled,
-and the messages in those that are not."""
+"""Transactions that time out, lost responses, and other sinks that hang. The sink handles some of
+these cases and reports the others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def members(messages: list[TaskMessage]) -> list[TransactionMember]:
 
 
 def fence(query: Query, *lost: TransactionMember) -> None:
-    """Do what a timeout does: abort, and bump the epoch."""
+    """Abort and bump the epoch, as a timeout does."""
 
     async def abort() -> None:
         async with Admin(query.bootstrap) as admin:
@@ -57,7 +57,7 @@ def fence(query: Query, *lost: TransactionMember) -> None:
 
 
 def initialize(query: Query, *before: TransactionMember) -> None:
-    """Initialize as the next task with these ids does."""
+    """Initialize these ids, as the next tasks do."""
 
     async def take() -> None:
         async with Admin(query.bootstrap) as admin:
@@ -83,8 +83,8 @@ def wait_until_timed_out(query: Query, *lost: TransactionMember) -> None:
 
 
 def decided(query: Query, batch_id: int, tasks: Query | None = None) -> list[TaskMessage]:
-    """Return a batch with a driver that died right after its decision. `tasks`: the query with
-    other options."""
+    """Return a decided batch with a driver that died right after its decision. `tasks`: the same
+    query with other options."""
     messages = (tasks or query).write(query.plan(), batch_id)
     query.fail_points.kill("commit.decide.after")
     with pytest.raises(Killed):
@@ -93,8 +93,8 @@ def decided(query: Query, batch_id: int, tasks: Query | None = None) -> list[Tas
 
 
 def decided_in_time(query: Query, tasks: Query) -> list[TaskMessage]:
-    """Return a decided batch with slightly longer transaction timeouts. If the machine stood still
-    meanwhile, retry."""
+    """Return a decided batch, with slightly longer transaction timeouts. Retry if the computer
+    pauses for longer than these timeouts."""
     while True:
         messages = tasks.write_in_time(query.plan(), 0)
         query.fail_points.kill("commit.decide.after")
@@ -139,7 +139,7 @@ def test_a_decided_member_that_is_lost_raises_each_time_and_is_never_passed_over
 def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
     query: Query,
 ) -> None:
-    """The newer driver has committed them, and their ids have new producers."""
+    """The newer driver has committed the members, and their ids have new producers."""
     messages = query.write(query.plan(), 0)
     query.fail_points.pause("commit.end-members.before")
     commit = query.start_commit(messages, 0)
@@ -154,7 +154,7 @@ def test_a_driver_that_was_fenced_meanwhile_does_not_take_its_members_for_lost(
 
 
 def test_another_sink_that_died_inside_its_transaction_holds_up_no_query(query: Query) -> None:
-    """Its record and its transaction are open in the topic that all sinks share."""
+    """The other sink's transaction is open in the topic that all sinks share."""
     query.run([0])
 
     async def open_one() -> Producer:
@@ -172,12 +172,12 @@ def test_another_sink_that_died_inside_its_transaction_holds_up_no_query(query: 
     check_visible(query, 0, 1, 2)
 
 
-def test_of_a_write_that_is_used_once_nothing_is_read_or_kept(query: Query) -> None:
-    """A process with many such writes would remember each."""
+def test_a_write_without_a_sink_reads_and_keeps_no_state(query: Query) -> None:
+    """Otherwise a process with many such writes would keep the state of each."""
     plan = Plan(f"spark-write-{query.sink_id}", CommitKind.RECORD, 1, None, None, 0)
 
     def work() -> bool:
-        # Other tests of this process have read state topics.
+        # Earlier tests of this process have read state topics.
         before = set(record_commit._logs), set(record_commit._checked)
         messages = [query.written(plan, 0, number) for number in range(PARTITIONS)]
         assert driver.commit(query.options, messages, None, None)
@@ -204,7 +204,7 @@ def two_phase(tmp_path: Path, points: FailPoints, name: str) -> Iterator[Query]:
 
 
 def hasty(query: Query) -> Query:
-    """Its tasks' transactions time out at once, if they can."""
+    """Return the query with a timeout of 300 ms for the transactions of its tasks."""
     return query.having(kafka_transaction_timeout_ms="300")
 
 
@@ -212,7 +212,7 @@ def test_with_two_phase_commit_what_was_decided_outlives_any_outage(two_phase: Q
     messages = decided(two_phase, 0, hasty(two_phase))
 
     async def outage() -> None:
-        """The broker is down for twice an ordinary transaction timeout."""
+        """Return after twice an ordinary transaction timeout, as after an outage."""
         async with Admin(two_phase.bootstrap) as admin:
             for number in range(2):
                 name = f"ordinary-{number}"
@@ -221,7 +221,7 @@ def test_with_two_phase_commit_what_was_decided_outlives_any_outage(two_phase: Q
                     await producer.adopt_transactions(made)
                     await producer.begin_transaction()
                     await producer.send("ordinary", b"v")
-                    # If the machine stood still it may have timed out already.
+                    # After a long pause of the computer the transaction has already timed out.
                     with suppress(KafkaError):
                         await producer.hand_over_transaction()
 
@@ -248,7 +248,7 @@ def test_with_two_phase_commit_uncommitted_attempts_do_not_stay_open(
 
 
 def test_a_write_that_is_never_planned_again_has_a_timeout_even_so(two_phase: Query) -> None:
-    """Its driver dies before the commit: readers wait no longer than the timeout."""
+    """The driver dies before the commit. Readers wait no longer than the timeout."""
     plan = Plan(f"spark-write-{two_phase.sink_id}", CommitKind.RECORD, 1, None, None, 0)
     left = members(hasty(two_phase).write_in_time(plan, 0))
     assert len(left) == 2
@@ -256,7 +256,7 @@ def test_a_write_that_is_never_planned_again_has_a_timeout_even_so(two_phase: Qu
     check_visible(two_phase)
 
 
-def test_without_it_a_long_outage_loses_rows_and_is_reported(
+def test_without_two_phase_commit_a_long_outage_loses_rows_and_is_reported(
     broker: Oncelog, points: FailPoints, name: str
 ) -> None:
     Topics(broker.address).create(name)
@@ -289,7 +289,7 @@ def test_each_sink_of_a_process_warns_once_that_outages_are_not_covered(
 def lossy(
     request: pytest.FixtureRequest, tmp_path: Path, points: FailPoints, name: str
 ) -> Iterator[tuple[Query, Proxied]]:
-    """A broker that advertises a proxy, which loses responses."""
+    """A broker that advertises a proxy. The proxy loses responses."""
     (port,) = free_ports(1)
     advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     if request.param == "kafka":

@@ -1,5 +1,5 @@
-"""A decided transaction that the broker has aborted: the query's message, and an operator's choices
-in docs/spark.md ("The hole of `record`")."""
+"""The broker has aborted a decided transaction: the query's message, and an operator's choices in
+docs/spark.md ("The hole of `record`")."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.spark.topics import Row, Topics
 
 
 def lose(query: Query, batch_id: int, *, partition: int) -> str:
-    """Return a batch with a driver that died right after its decision. The broker then aborts one
-    of its transactions, as a timeout does."""
+    """Decide a batch and kill its driver. Abort the transaction of one task, as a timeout does, and
+    return its id."""
     messages = query.write(query.plan(), batch_id)
     query.fail_points.kill("commit.decide.after")
     with pytest.raises(Killed):
@@ -70,7 +70,7 @@ def test_the_query_names_the_batch_and_the_transaction_and_what_to_do(query: Que
         assert "another sinkId" in found.message
 
 
-def test_so_does_the_driver_that_has_decided_it(query: Query) -> None:
+def test_the_driver_that_decided_the_batch_names_it_too(query: Query) -> None:
     query.run([0])
     messages = query.write(query.plan(), 1)
     query.fail_points.pause("commit.end-members.before")
@@ -108,6 +108,6 @@ def test_with_a_record_by_hand_the_query_goes_on_without_the_rows(query: Query) 
     del decided["members"]
     by_hand = json.dumps({"format": 1, **decided}).encode()
     topics.append(topic, [Row(by_hand, key, partition=partition)])
-    # Spark repeats the batch, because it does not know that it is done.
+    # Spark repeats the batch, because its own record of the commit is missing.
     query.run([1, 2])
     assert written(query) == Counter(expected(0, 1, 2)) - Counter(rows_of(1, partition=1))

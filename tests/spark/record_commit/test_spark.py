@@ -19,7 +19,7 @@ RUN_TIMEOUT_S = 90
 
 
 def rows(pipeline: Pipeline) -> dict[str, list[bytes]]:
-    """Return the rows that are visible in the end, sorted."""
+    """Return the rows that have become visible, sorted."""
     topics = Topics(pipeline.bootstrap)
     return {
         topic: sorted(value or b"" for value in topics.decided_values(topic))
@@ -28,7 +28,7 @@ def rows(pipeline: Pipeline) -> dict[str, list[bytes]]:
 
 
 def purchases(pipeline: Pipeline, count: int) -> None:
-    """Append some purchases, the same number to each partition."""
+    """Append the same number of purchases to each partition."""
     values = [Row(b"%d" % number, partition=number % 2) for number in range(2 * count)]
     Topics(pipeline.bootstrap).append(pipeline.purchases, values)
 
@@ -51,22 +51,22 @@ def test_on_apache_kafka_every_row_is_there_once(
     def run() -> None:
         assert pipeline.start(spark).awaitTermination(RUN_TIMEOUT_S)
 
-    # Append.
+    # No fault.
     purchases(pipeline, 5)
     run()
-    # An attempt dies with its transaction open, and another one repeats its work.
+    # An attempt dies with its transaction open, and another attempt writes its rows.
     purchases(pipeline, 5)
     fail_points.kill("task.hand-over.after")
     run()
     assert fail_points.reached("task.hand-over.after")
-    # The batch is decided, and its driver is dead. The next start rolls forward.
+    # The driver dies after the decision. The next run rolls the batch forward.
     purchases(pipeline, 5)
     fail_points.kill("commit.decide.after")
     with pytest.raises(StreamingQueryException):
         run()
     purchases(pipeline, 5)
     run()
-    # Spark's record of the last commit is lost: the batch is repeated.
+    # Spark's record of the last commit is lost, so Spark repeats the batch.
     newest = max(Path(checkpoint, "commits").glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
     newest.with_name(f".{newest.name}.crc").unlink()

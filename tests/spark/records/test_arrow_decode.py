@@ -1,4 +1,4 @@
-"""Fetched batches become Arrow in Spark's form, with the same values as the ordinary decoder's."""
+"""Fetched batches become Arrow in Spark's form, with the values that the ordinary decoder reads."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def decoded(
     table = pa.Table.from_batches(rows, arrow_schema(columns))
     if "timestamp" not in columns:
         return table
-    # As numbers, because Python's dates have a smaller range.
+    # Compare numbers, because Python's dates have a smaller range.
     at = columns.index("timestamp")
     return table.set_column(at, "timestamp", table["timestamp"].cast(pa.int64()))
 
@@ -115,7 +115,7 @@ def row_of(record: Record, timestamp_type: int) -> dict[str, Any]:
 
 
 def plainly(buffer: bytes | bytearray, *, check_crc: bool = True) -> list[dict[str, Any]]:
-    """Return all rows of batches by the ordinary decoder."""
+    """Return all rows of batches, read by the ordinary decoder."""
     return [
         row_of(record, header.timestamp_type)
         for position, header in split_batches(buffer, allow_partial=True)
@@ -123,7 +123,7 @@ def plainly(buffer: bytes | bytearray, *, check_crc: bool = True) -> list[dict[s
     ]
 
 
-# Whole responses: mixed codecs, some with LogAppendTime, some with records removed by compaction.
+# Whole responses. Some batches have LogAppendTime, some have lost records to compaction.
 BATCHES = st.lists(
     st.tuples(
         NEW_RECORDS,
@@ -189,7 +189,7 @@ def outcome(decode_all: Any) -> Any:
 def test_damage_is_found_where_the_ordinary_decoder_finds_it(
     batches: Sequence[Any], data: st.DataObject
 ) -> None:
-    """Without CRCs, which would find most of the damage first."""
+    """The test skips CRCs, because they would find most of the damage first."""
     damaged = answer_of(batches)
     places = [
         place
@@ -216,8 +216,7 @@ def test_whichever_bit_is_wrong(columns: list[str], records: list[NewRecord]) ->
         for bit in range(8):
             damaged = bytearray(answer)
             damaged[place] ^= 1 << bit
-            # Both are called at once, with this turn's `damaged`.
-            # Each lambda is called at once, within its turn of the loop.
+            # Each lambda runs within its turn of the loop, so `damaged` is the value of that turn.
             wanted = outcome(lambda: plainly(damaged, check_crc=False))  # noqa: B023
             got = outcome(
                 lambda: decoded(damaged, columns, check_crcs=False).to_pylist()  # noqa: B023
@@ -253,7 +252,7 @@ def test_a_timestamp_that_microseconds_cannot_hold_is_named() -> None:
 
 
 def test_numbers_of_every_size_are_read() -> None:
-    """Lengths of one to four bytes, deltas of one to ten."""
+    """Numbers of each encoded size: lengths of one to four bytes, deltas of one to ten."""
     values = [b"x" * size for size in (0, 63, 64, 8191, 8192, 1 << 20, (1 << 20) + 1)]
     for deltas in ([0, 1, 63, 64, 1 << 13, 1 << 40, 5], [0, -1, -64, -65, -(1 << 40), 3, 2]):
         records = [
@@ -265,7 +264,7 @@ def test_numbers_of_every_size_are_read() -> None:
 
 
 def test_ordinary_batches_are_read_column_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoding record by record would give the same, but slower."""
+    """A decoder that reads record by record would give the same result more slowly."""
     monkeypatch.delattr(arrow_decode, "_decode_plainly")
     records = [
         NewRecord(1_000 + number, key, b"v" * (number % 300), headers)

@@ -1,4 +1,4 @@
-"""A range of a partition becomes Arrow batches: exactly what is visible in it, up to its end."""
+"""A range of a partition becomes Arrow batches with exactly the records that a reader may see."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_markers_and_aborted_records_are_gaps(
 async def test_many_small_fetches_are_one_range(address: str, partition: TopicPartition) -> None:
     await write(address, partition, numbers(0, 2_000))
     small = settings(address, max_partition_fetch_bytes=1)
-    # All of them kept: the buffer of responses is reused.
+    # Keep all batches, because the reader reuses the buffer of responses.
     batches = list(read_range(small, partition, 0, 2_000, ["value"]))
     assert len(batches) > 50
     assert rows(batches, "value") == numbers(0, 2_000)
@@ -200,7 +200,7 @@ async def test_the_next_range_uses_the_same_connection(
     (first,) = connections()
     rows(read_range(mine, partition, 50, 100, ["offset"]))
     assert connections() == [first]
-    # A reader that was closed halfway has a response in flight, so no other reader may get its
+    # A reader that is closed halfway has a request in flight. No other reader may get its
     # connection.
     half = read_range(settings(address, client_id="half", max_partition_fetch_bytes=1),
                       partition, 0, 100, ["offset"])  # fmt: skip

@@ -1,4 +1,4 @@
-"""The positions of records' parts in batches; nothing unusual is guessed."""
+"""The positions of keys and values in batches. Unusual batches go to the ordinary decoder."""
 
 from __future__ import annotations
 

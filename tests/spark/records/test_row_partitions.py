@@ -1,4 +1,4 @@
-"""Whole columns of keys get the ordinary partitioner's choice; rows without keys take turns."""
+"""Columns of keys get the ordinary partitioner's partitions; rows without keys take turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INT64 = pa.int64()
 
 @given(st.lists(st.binary(max_size=30), max_size=60), st.integers(1, 12))
 def test_keys_of_any_lengths_are_hashed_as_by_kafkas_own(keys: list[bytes], count: int) -> None:
-    # Enough keys of one length for the vectorized code.
+    # The vectorized code needs enough keys of one length.
     keys = [key for key in keys for _ in range(10)]
     column = pa.array(keys, pa.binary())
     assert murmur2_of_all(column).to_pylist() == [murmur2(key) for key in keys]
@@ -44,7 +44,7 @@ def in_turn(count: int) -> int:
 def test_rows_without_a_key_move_on_after_a_batch() -> None:
     sticky = StickyPartitions(100, in_turn)
     sizes = pa.array([40] * 8, INT64)
-    # Three rows are a batch; the next row has another partition.
+    # After a batch of three rows, the next row has another partition.
     assert sticky.partitions("t", sizes, 3).to_pylist() == [0, 0, 0, 1, 1, 1, 0, 0]
     assert sticky.partitions("t", sizes, 3).to_pylist() == [0, 1, 1, 1, 0, 0, 0, 1]
     assert sticky.partitions("other", sizes.slice(0, 2), 3).to_pylist() == [0, 0]

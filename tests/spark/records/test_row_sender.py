@@ -1,4 +1,4 @@
-"""Rows of a task are read from the broker as they were written."""
+"""A reader gets the rows of a task as the task wrote them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_partitions_that_were_added_meanwhile_are_written_to(address: str)
         await RowSender(producer, topic).send(rows(3, 4))
         async with Admin(address) as admin:
             await admin.create_partitions({topic: 2})
-        # The next task of the worker, with the same producer.
+        # The worker's next task uses the same producer.
         sender = RowSender(producer, topic)
         await sender.send(batch)
         await producer.flush()

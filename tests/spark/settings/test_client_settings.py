@@ -1,4 +1,4 @@
-"""`kafka.*` options become settings of our clients, or an error that names the option."""
+"""`kafka.*` options become settings of our clients. A bad option raises an error that names it."""
 
 from __future__ import annotations
 

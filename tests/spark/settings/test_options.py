@@ -1,4 +1,4 @@
-"""Options are read whatever their case; an error names option, value and what is wanted."""
+"""Option names may have any case. An error names the option, its value and the allowed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint of a driver that died between its commit and Spark's own record of it."""
+"""A checkpoint without Spark's record of the last commit, as if the driver had died before it."""
 
 from __future__ import annotations
 

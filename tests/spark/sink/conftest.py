@@ -1,4 +1,4 @@
-"""A query that commits by A-group, with processes of its own."""
+"""A query that commits by A-group. Each of its calls runs in its own process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.spark.topics import Topics
 
 @pytest.fixture
 def points(tmp_path: Path) -> Iterator[FailPoints]:
-    """Fail points of forked processes; none is paused after the test."""
+    """Fail points of forked processes. At the end of the test no process is paused."""
     found = FailPoints(tmp_path / "fail-points")
     yield found
     found.clear()

@@ -1,4 +1,4 @@
-"""What happens to a shuffle in the middle of the stage that reads it. Runs in Python workers."""
+"""Deletion of shuffle files in the middle of the stage that reads them. Runs in Python workers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ DEADLINE_S = 120.0
 
 
 class Sabotage:
-    """Passes rows on, and has the stage fail while one of its tasks still runs.
+    """Return the rows unchanged, and make the stage fail while one of its tasks still runs.
 
-    The task of the first partition removes what the shuffle has written once the second has read
-    it, so that the third, which comes later, cannot. The second waits until another attempt of it
-    has come to its end.
+    The task of partition 0 deletes the shuffle's files when the task of partition 1 has read its
+    rows. The task of partition 2 starts later and fails. The task of partition 1 waits until
+    another attempt of partition 1 has ended.
     """
 
     def __init__(self, shuffles: Path, notes: Path) -> None:

@@ -1,4 +1,4 @@
-"""The back-ends of a sink: the modules that a task imports, and the errors for refusals."""
+"""The back-ends of a sink: the modules that a task imports, and the answers to error codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_task_needs_no_machine_of_the_driver_and_no_other_back_end(kind: str) 
 
 
 def test_a_parent_that_has_got_another_producer_id_is_outdated(broker: Oncelog, name: str) -> None:
-    """Like a fenced parent: another driver may have had its transactional id since."""
+    """A new producer id has the effect of a fence: another driver may have had the parent's id."""
     parent = TransactionMember(name, 1_000_000, 0)
     state = SinkState(None, 1, 0)
     commands: list[Command] = [

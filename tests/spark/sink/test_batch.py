@@ -52,7 +52,7 @@ def test_all_columns_mean_what_they_mean_in_sparks_own_sink(
         (None, None),
         (b"", b""),
     }
-    # The option overrides the column.
+    # The option has precedence over the column.
     third = topics.create(f"{name}-c", 3)
     writing(frame, broker, topic=third).save()
     assert len(topics.read(third)) == 3
@@ -79,7 +79,7 @@ def test_a_version_of_an_application_is_written_once(
     for _ in range(3):
         writing(numbers(spark, 5), broker, topic=target, txnAppId=name, txnVersion="3").save()
     assert sorted(value or b"" for value in topics.values(target)) == values(5)
-    # Older than what was written.
+    # The version is older than the last written version.
     writing(numbers(spark, 5), broker, topic=target, txnAppId=name, txnVersion="2").save()
     assert len(topics.values(target)) == 5
     # Versions may have gaps.
@@ -94,14 +94,14 @@ def test_without_a_version_a_write_is_atomic_and_nothing_is_kept_of_it(
     for _ in range(2):
         writing(numbers(spark, 7, 3), broker, topic=target).save()
     assert len(topics.values(target)) == 14
-    # In one task, one row cannot be written.
+    # One row of one task cannot be written.
     broken = numbers(spark, 6, 3).withColumn(
         "partition", (col("value") == "5").cast("int") * lit(99)
     )
     with pytest.raises(PySparkException, match="99"):
         writing(broken, broker, topic=target).save()
     assert len(topics.values(target)) == 14
-    # Nor do readers wait for the aborted rows.
+    # The aborted rows do not delay readers.
     assert sum(topics.end_offsets(target).values()) == sum(
         topics.end_offsets(target, committed=False).values()
     )

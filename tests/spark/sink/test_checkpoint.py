@@ -1,4 +1,4 @@
-"""The readable and the unreadable parts of a checkpoint."""
+"""The parts of a checkpoint that a sink reads. An unreadable part is unknown, not an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oncelog_client.spark.sink.checkpoint import noted_batch, query_id, source_e
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A query at batch 10, as Spark stores it."""
+    """Return the checkpoint of a query at batch 10, as Spark stores it."""
     folder = tmp_path / "check point"
     (folder / "offsets").mkdir(parents=True)
     (folder / "metadata").write_text('{"id":"q-1"}')
@@ -50,6 +50,6 @@ def test_a_place_that_cannot_be_read_is_no_error(location: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"id":7}', '{"id":""}'])
-def test_nor_are_metadata_of_another_kind(checkpoint: Path, text: str) -> None:
+def test_metadata_without_a_query_id_are_no_error(checkpoint: Path, text: str) -> None:
     (checkpoint / "metadata").write_text(text)
     assert query_id(str(checkpoint)) is None

@@ -51,7 +51,7 @@ def test_a_broker_that_does_not_announce_it_gets_records(tmp_path: Path) -> None
 def test_a_reader_that_gets_records_because_of_the_broker_is_warned_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Spark's Python workers log nothing below a warning."""
+    """Spark's Python workers log only warnings and errors."""
     with Oncelog(tmp_path, {**QUICK, "group.transactions.enable": "false"}) as broker:
         for protocol, name in (("auto", "one"), ("auto", "one"), ("record", "two")):
             driver.plan(options(broker, protocol, name), Intent(name, CommitKind.RECORD, "q"))

@@ -1,5 +1,5 @@
-"""A-group between processes: drivers that come and go, late tasks, and rows that must never be
-visible."""
+"""A-group between processes: drivers that replace each other, late tasks, and rows that must never
+be visible."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def wait_until_nothing_is_open(broker: Oncelog, query: Query) -> None:
 
 
 def wait_until_timed_out(broker: Oncelog, query: Query) -> None:
-    """Wait until the transaction of its only task, if it has begun, has timed out."""
+    """Wait until the transaction of the query's only task has timed out, or has never begun."""
 
     async def states() -> list[str]:
         async with Admin(broker.address) as admin:
@@ -137,7 +137,7 @@ def test_a_batch_that_was_done_is_skipped_by_tasks_and_commit(query: Query, topi
 def test_a_task_that_does_not_know_its_batch_writes_and_the_commit_still_knows(
     query: Query, topics: Topics
 ) -> None:
-    """Spark does not promise the names of its properties."""
+    """Spark does not promise the names of the properties that a task reads."""
     query.run([0])
     plan = query.plan()
     blind = replace(plan, done=0)
@@ -150,13 +150,13 @@ def test_a_task_that_does_not_know_its_batch_writes_and_the_commit_still_knows(
 def test_attempts_that_did_not_win_are_ended_when_the_batch_is_committed(
     query: Query, broker: Oncelog, topics: Topics
 ) -> None:
-    """Readers of committed records do not wait for their timeouts."""
+    """Readers of committed records would otherwise wait for the timeouts of these attempts."""
     plan = query.plan()
     losers = query.write(plan, 0)
     assert query.commit(query.write(plan, 0), 0)
     assert open_now(broker, query) == []
     assert visible(topics, query) == expected(0)
-    # The driver that plans the next batch ends an attempt that is too late.
+    # The next plan ends an attempt that begins after the commit.
     late = query.start_task(plan, 0, 1).result()
     assert open_now(broker, query) == [_member(late)]
     query.run([1])
@@ -198,7 +198,7 @@ def test_a_driver_goes_on_with_its_generation_and_needs_no_memory_of_it(
     query: Query, topics: Topics
 ) -> None:
     assert len(set(query.in_one_process(range(3)))) == 1
-    # Another process of the driver without any memory: another generation.
+    # Another process of the driver has no memory, so it begins another generation.
     query.run([3])
     assert visible(topics, query) == expected(0, 1, 2, 3)
 
@@ -210,14 +210,14 @@ def test_a_new_query_under_a_known_sink_learns_where_the_old_one_was(query: Quer
     with pytest.raises(SinkError, match=r"belongs to query q-1.*committed batch 1") as refused:
         other.plan()
     assert refused.value.reason is Reason.NEW_CHECKPOINT
-    # And it has fenced no producer.
+    # The refused query has fenced no producer.
     assert query.commit(query.write(plan, 2), 2)
 
 
 def test_a_copied_sink_id_whose_checkpoint_cannot_be_read_is_found_out_by_its_tasks(
     query: Query, topics: Topics
 ) -> None:
-    """By then it has fenced the owner, which gets an error that explains this."""
+    """By then the query has fenced the sink's owner. The owner's error explains this."""
     query.run([0])
     messages = query.write(query.plan(), 1)
     unknown = replace(query, query_id="q-2").having(checkpointLocation="s3a://bucket/c")
@@ -239,9 +239,9 @@ def test_a_new_query_may_take_over_and_begins_at_batch_0(query: Query, topics: T
     assert visible(topics, query) == sorted(2 * expected(0, 1))
     with pytest.raises(SinkError, match="belongs to query q-2"):
         query.plan()
-    # Not by a query with later batches: it is not new, whatever its option says.
+    # A query with later batches is not new, so the option does not help.
     with pytest.raises(SinkError, match="at batch 7, so it is not new"):
-        # Its checkpoint cannot be read, so only its tasks know the query.
+        # The checkpoint cannot be read, so only the tasks know the query.
         query.write(replace(heir.plan(), query_id=None), 7)
 
 

@@ -1,4 +1,4 @@
-"""Producers of a worker are reused, and closed when they are no longer needed."""
+"""A worker reuses its producers, and closes those that it no longer needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan_of(sink_id: str, done: int = 0) -> Plan:
 
 
 class Worker:
-    """Takes producers as tasks do, and remembers all of them."""
+    """A worker that takes producers as tasks do, and remembers all of them."""
 
     def __init__(self, setup: ClientSetup) -> None:
         self._setup = setup
@@ -68,7 +68,7 @@ async def test_what_was_not_taken_for_long_is_closed_and_its_id_used_again(
     held = await worker.take(plan_of(f"{name}-held"))
     monkeypatch.setattr(producers, "IDLE_MS", -1)
     again = await worker.take(plan_of(name, done=1))
-    # A task takes its own producer, however long that was idle.
+    # A task takes its own producer after any idle time.
     assert (again, [await is_closed(socket) for socket in idle]) == (idle[0], [False, True])
     assert not await is_closed(held)
     other = await worker.take(plan_of(f"{name}-other", done=1))
@@ -76,18 +76,18 @@ async def test_what_was_not_taken_for_long_is_closed_and_its_id_used_again(
     assert not await is_closed(other)
 
 
-async def test_no_more_than_a_number_wait_for_other_sinks_whenever_that_was(
+async def test_at_most_a_number_of_idle_producers_wait_for_other_sinks(
     worker: Worker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producers, "MOST_OF_OTHERS", 2)
     sinks = [await worker.use(plan_of(f"{name}-{number}")) for number in range(5)]
-    # The last one found two, and leaves them.
+    # The last producer finds two idle ones of other sinks and keeps them.
     assert [await is_closed(sink) for sink in sinks] == [True, True, False, False, False]
     again = await worker.take(plan_of(f"{name}-4", done=1))
     assert again == sinks[4]
 
 
-async def test_tasks_of_one_sink_may_be_as_many_as_they_are(
+async def test_idle_producers_of_one_sink_are_all_kept(
     worker: Worker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producers, "MOST_OF_OTHERS", 1)

@@ -1,5 +1,5 @@
-"""The driver's round trips for a micro-batch, and the effects of broken connections, with a proxy
-before the broker."""
+"""The driver's round trips for a micro-batch, and the effects of broken connections. A proxy before
+the broker records the requests."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.harness.quick import QUICK
 from tests.spark.topics import Topics
 
 TASKS = 8
-# Longer than either loop, the driver's or the proxy's, takes to send and record a request.
+# More turns than the loop of the driver or the proxy takes to send and record a request.
 TURNS = 50
 
 
 class Late(Fate):
-    """Delays responses, in order, until the driver only waits: all requests that it sends at once
-    have then left, however slow the machine is."""
+    """Delay responses, in order, until the driver only waits. By then it has sent all requests
+    that it sends without waiting, even on a slow computer."""
 
     is_overtaken = True
 
@@ -56,7 +56,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, O
 
 
 class Micro:
-    """Batches of one query, planned and committed by this process."""
+    """Batches of one query. This process plans and commits them."""
 
     def __init__(self, proxy: Proxy, name: str, **more: str) -> None:
         self.proxy = proxy
@@ -65,7 +65,7 @@ class Micro:
         self.intent = Intent(name, CommitKind.GROUP, query_id="q")
 
     def batch(self, batch_id: int) -> list[list[ApiKey]]:
-        """Run a batch. Return the driver's requests by round."""
+        """Run a batch. Return the driver's requests, grouped by round."""
         begun = len(self.proxy.frames)
         plan = driver.plan(self.options, self.intent)
         planned = rounds(self.proxy.frames[begun:])
@@ -80,8 +80,8 @@ class Micro:
 
 
 def rounds(frames: list[Frame]) -> list[list[ApiKey]]:
-    """Split requests into rounds: a request that is sent after a response may depend on it, and so
-    begins the next round."""
+    """Split requests into rounds. A request that is sent after a response may depend on that
+    response, so it begins the next round."""
     found: list[list[ApiKey]] = []
     answered = True
     for frame in frames:
@@ -127,7 +127,7 @@ def test_at_steady_state_tasks_open_no_connection_and_ask_for_their_id_alone(
     connections = {frame.connection for frame in proxy.frames[:begun]}
     assert {frame.connection for frame in frames} <= connections
     asked = Counter(frame.api for frame in frames)
-    # One of them is the driver's.
+    # One further InitProducerId comes from the driver.
     assert asked[ApiKey.INIT_PRODUCER_ID] == TASKS + 1
     assert asked[ApiKey.PRODUCE] == TASKS
     assert not asked.keys() & {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS}
@@ -166,8 +166,7 @@ def test_a_connection_that_breaks_at_a_request_or_its_answer_changes_nothing(
 def test_a_decision_whose_answer_never_comes_is_asked_about_until_it_is_known(
     proxied: tuple[Proxy, Oncelog], name: str
 ) -> None:
-    """The wait is longer than the client's timeouts, even if the machine stands still for three
-    seconds."""
+    """The wait covers the client's timeouts and a pause of the computer for three seconds."""
     proxy, broker = proxied
     topics = Topics(broker.address)
     topics.create(name)

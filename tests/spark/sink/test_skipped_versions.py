@@ -1,5 +1,5 @@
-"""A batch write that is skipped because its version was written before is logged each time.
-Otherwise a writer that restarts its count would lose every write silently."""
+"""Each skipped batch write logs a warning: its version was written before. Without the warning, a
+writer that restarts its version count would lose every write silently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.spark.topics import Topics
 
 
 class Version:
-    """One write of the application `app`, of one row."""
+    """One batch write of the application `app`. It has one row."""
 
     def __init__(self, broker: Oncelog, name: str, version: int) -> None:
         given = {
@@ -74,7 +74,7 @@ def test_a_version_that_was_written_warns_each_time(
     assert len(topics.values(name)) == 1
 
 
-def test_so_is_one_that_another_process_has_written_meanwhile(
+def test_a_version_that_another_process_writes_first_warns_too(
     broker: Oncelog, topics: Topics, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topics.create(name)

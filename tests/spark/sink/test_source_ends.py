@@ -1,5 +1,5 @@
-"""The source ends of a batch are kept with the sink as far as there is room, otherwise a message
-explains it."""
+"""A sink keeps the source ends of a batch if they fit into its state. Otherwise a message gives the
+reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEW, MANY = 400, 1000
 
 
 def end_of(partitions: int) -> dict[str, dict[str, int]]:
-    """Return offsets without a common pattern."""
+    """Return random offsets, which compress badly."""
     offsets = Random(partitions)
     return {
         "purchases": {
@@ -38,7 +38,7 @@ def end_of(partitions: int) -> dict[str, dict[str, int]]:
 
 
 class Sink:
-    """Batches of one query, planned and committed by this process."""
+    """Batches of one query. This process plans and commits them."""
 
     def __init__(self, broker: Oncelog, name: str, kind: CommitKind) -> None:
         self.servers = {"kafka.bootstrap.servers": broker.address}
@@ -54,7 +54,7 @@ class Sink:
         assert driver.commit(self.options, [message], batch_id, end)
 
     def start(self) -> dict[TopicPartition, int]:
-        """Return the start of a source that asks the sink."""
+        """Return the start offsets of a source with `startingOffsets=sink:…`."""
         name = self.intent.sink_id
         options = source_options(Options({**self.servers, "subscribe": name}), streaming=True)
         ends = dict.fromkeys(from_json(end_of(FEW)) or {}, 10**15)
@@ -65,13 +65,13 @@ class Sink:
 
 
 @pytest.mark.parametrize("kind", CommitKind)
-def test_of_some_hundred_partitions_it_is_kept(
+def test_the_end_of_some_hundred_partitions_is_kept(
     broker: Oncelog, topics: Topics, name: str, kind: CommitKind
 ) -> None:
     sink = Sink(broker, topics.create(name), kind)
     sink.batch(0, FEW)
     assert sink.start() == from_json(end_of(FEW))
-    # Also with the record that begins the next generation.
+    # The record that begins the next generation keeps the end, too.
     driver._generations.clear()
     driver.plan(sink.options, sink.intent)
     assert sink.start() == from_json(end_of(FEW))

@@ -1,7 +1,8 @@
-"""Another attempt of a stage: its tasks have attempt number 0 again, while tasks of the first
+"""Another attempt of a stage. Its tasks have attempt number 0 again, while tasks of the first
 attempt still run.
 
-PySpark does not tell a task the attempt of its stage, so an executor cannot distinguish the two.
+PySpark does not pass a stage's attempt number to a task, so an executor cannot distinguish the two
+attempts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The writer as Spark uses it: made twice for each batch, and pickled by the planner only."""
+"""The stream writer as Spark uses it: two writers per batch, and Spark pickles the planning one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def writer(broker: Oncelog, name: str, checkpoint: Path, **more: str) -> StreamW
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The checkpoint of query q-9, at batch 3."""
+    """Return the checkpoint of query q-9, at batch 3."""
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text('{"id":"q-9"}')
     (tmp_path / "offsets" / "3").write_text("v1\n{}\n{}")
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 def test_only_the_pickled_writer_plans_and_once(broker: Oncelog, name: str, folder: Path) -> None:
     planned = writer(broker, name, folder)
     plans = [pickle.loads(pickle.dumps(planned))._plan for _ in range(2)]
-    # The committing writer is made now: it must not fence the planning one.
+    # A writer that Spark creates for the commit must not fence the planning writer.
     fresh = writer(broker, name, folder)
     assert fresh._plan is None
     assert plans[0] == plans[1]

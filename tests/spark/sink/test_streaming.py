@@ -23,7 +23,7 @@ RUN_TIMEOUT_S = 60
 
 
 class Copy:
-    """A query that copies the existing records of one topic to another, and ends."""
+    """A query that copies the existing records of one topic to another and then ends."""
 
     def __init__(
         self, spark: SparkSession, topics: Topics, name: str, checkpoint: str, tasks: int = 2
@@ -97,11 +97,11 @@ def test_every_row_of_every_batch_is_written_once(copy: Copy) -> None:
     assert offset == len(batches) > 2
     ended = metadata["sourceEnd"][copy.source]
     assert sum(ended.values()) == 10
-    # One of the two tasks has no row.
+    # Only one of the two tasks has a row.
     copy.topics.append(copy.source, [b"10"])
     copy.run()
     assert copy.written == rows(*range(11))
-    # Nor does Spark's own record of the last batch matter.
+    # The result is the same without Spark's own record of the last batch.
     assert forget_last_commit(copy.checkpoint) == copy.state(copy.name)[0] - 1
     copy.topics.append(copy.source, [b"11"])
     copy.run()
@@ -117,7 +117,7 @@ def test_a_task_that_dies_is_tried_again_under_another_id(
     copy.run()
     assert fail_points.reached(point) is not None
     assert copy.written == rows(*range(4))
-    # No transaction is left open, so readers do not wait.
+    # No open transaction is left to delay readers.
     ends = copy.topics.end_offsets(copy.target)
     assert ends == copy.topics.end_offsets(copy.target, committed=False)
 
@@ -145,8 +145,8 @@ def test_a_lost_checkpoint_is_found_out_and_adopted_without_writing_anything_twi
 
 @pytest.mark.parametrize("behind", [1, 2])
 def test_a_checkpoint_put_back_from_a_copy_loses_nothing(copy: Copy, behind: int) -> None:
-    """The sink has committed later batches than the copy knows: Spark plans their numbers again,
-    with more rows."""
+    """The sink has committed later batches than the copied checkpoint has. Spark plans the same
+    batch numbers again, with more rows."""
     copy.topics.append(copy.source, rows(0, 1))
     copy.run()
     shutil.copytree(copy.checkpoint, f"{copy.checkpoint}-copy")
@@ -176,7 +176,7 @@ def test_without_a_sink_id_it_is_made_of_the_querys(
     copy.run()
     query_id = json.loads(Path(checkpoint, "metadata").read_text())["id"]
     assert copy.state(f"spark-{query_id}")[1]["queryId"] == query_id
-    # If it cannot be found, it must be given.
+    # Without a readable checkpoint the option is required.
     spark.conf.set("spark.sql.streaming.checkpointLocation", f"{checkpoint}-2")
     try:
         copy.checkpoint = ""

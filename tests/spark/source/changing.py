@@ -38,7 +38,7 @@ def truncate(log: Topics, topic: str, partition: int, before: int) -> None:
 
 
 def grow(log: Topics, topic: str, partitions: int) -> None:
-    """Give the topic this number of partitions. On return they can be written to."""
+    """Give the topic this number of partitions. Return when clients can write to all of them."""
 
     async def add(admin: Admin) -> None:
         await admin.create_partitions({topic: partitions})
@@ -47,14 +47,14 @@ def grow(log: Topics, topic: str, partitions: int) -> None:
             there = (await admin.describe_topics([topic]))[topic].partitions
             return [partition.leader is not None for partition in there] == [True] * partitions
 
-        # Kafka responds before its brokers know.
+        # Kafka responds to the request before all its brokers have the partitions.
         await eventually(are_led)
 
     _by_admin(log, add)
 
 
 def delete(log: Topics, topic: str) -> None:
-    """Delete the topic, and wait until it is gone."""
+    """Delete the topic, and wait until the broker does not know it."""
 
     there = {topic}
 
@@ -64,7 +64,7 @@ def delete(log: Topics, topic: str) -> None:
     _by_admin(log, lambda admin: admin.delete_topics([topic]))
     deadline = time.monotonic() + DEADLINE_S
     while there:
-        assert time.monotonic() < deadline, f"{topic} is not gone within {DEADLINE_S} s"
+        assert time.monotonic() < deadline, f"{topic} still exists after {DEADLINE_S} s"
         _by_admin(log, look)
 
 
@@ -87,7 +87,7 @@ def committed(log: Topics, group: str) -> dict[TopicPartition, int]:
 
 @contextmanager
 def open_transaction(log: Topics, topic: str, rows: Iterable[bytes]) -> Iterator[None]:
-    """Rows in a transaction that stays open until the end of the block, which commits it."""
+    """Append rows in a transaction that stays open until the end of the block, and commit it."""
     with asyncio.Runner() as runner:
         producer = runner.run(_begun(log, topic, rows))
         try:
@@ -116,8 +116,8 @@ async def _committed(producer: Producer) -> None:
 
 
 def create_compacted(log: Topics, topic: str, *, keys: int, records: int) -> None:
-    """Create a topic of one partition with `records` records of `keys` keys, of which compaction
-    has removed some."""
+    """Create a topic of one partition with `records` records of `keys` keys. Wait until compaction
+    has removed some of them."""
     log.create(topic, 1, COMPACTED)
     randomness = random.Random(0)
     log.append(

@@ -1,4 +1,4 @@
-"""Queries of the tests: a batch read, and a stream that records its micro-batches."""
+"""Queries for tests: a batch read, and a stream that records its micro-batches."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.spark.topics import Topics
 
 DEADLINE_S: Final = 60.0
 
-# Losses and missing topics count only at the second look.
+# A loss or a missing topic counts only if the second look finds it, too.
 PATIENCE: Final = {"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "20"}
 
 Records = list[tuple[int, int]]
 
 
 def frame(spark: SparkSession, log: Topics, **options: str) -> DataFrame:
-    """`spark.read` of the source."""
+    """Return `spark.read` of the source."""
     return spark.read.format("oncelog").options(**_options(log, options)).load()
 
 
@@ -35,8 +35,8 @@ def values(rows: DataFrame) -> list[bytes | None]:
 
 
 class Stream:
-    """A query without a real sink. `batches`: (id, rows as (partition, offset, value)) in the order
-    of their runs; a repeated batch is there twice."""
+    """A query that records its micro-batches. `batches`: (id, rows as (partition, offset, value))
+    in the order of their runs. A repeated batch occurs twice."""
 
     def __init__(self, spark: SparkSession, log: Topics, checkpoint: str, **options: str) -> None:
         self._spark = spark
@@ -47,7 +47,7 @@ class Stream:
         self.after_batch: Callable[[int], object] = lambda batch_id: None
 
     def start(self, **trigger: Any) -> StreamingQuery:
-        """Start the query, or restart it; without a trigger it runs as fast as it can."""
+        """Start or restart the query. Without a trigger, micro-batches follow at once."""
         source = self._spark.readStream.format("oncelog").options(
             **_options(self._log, self.options)
         )
@@ -60,7 +60,7 @@ class Stream:
 
     def run(self, **trigger: Any) -> list[dict[str, Any]]:
         """Run until all existing records are read (`availableNow`), or with another trigger that
-        ends. Return the progress of the micro-batches. Raises StreamingQueryException."""
+        ends by itself. Return the progress of the micro-batches. Raises StreamingQueryException."""
         query = self.start(**(trigger or {"availableNow": True}))
         assert query.awaitTermination(int(DEADLINE_S)), "the query does not end"
         return progress(query)
@@ -74,8 +74,8 @@ class Stream:
         raise AssertionError("the query did not fail")
 
     def forget_commit(self, batch_id: int) -> None:
-        """Delete the record of the last commit, as if the driver had died before it: the batch is
-        repeated."""
+        """Delete the record of the last commit, as if the driver had died before it. The next run
+        repeats the batch."""
         for name in (f"{batch_id}", f".{batch_id}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
@@ -98,7 +98,7 @@ class Stream:
 
 
 def progress(query: StreamingQuery) -> list[dict[str, Any]]:
-    """Return the progress of each micro-batch, as JSON."""
+    """Return the progress of each micro-batch as JSON."""
     return [json.loads(progress.json) for progress in query.recentProgress]
 
 
@@ -112,13 +112,13 @@ def wait_until(condition: Callable[[], object], query: StreamingQuery, what: str
 
 
 def stop(query: StreamingQuery) -> None:
-    """Stop once the existing records are read and in the commit log: no batch is repeated."""
+    """Stop after the existing records are in Spark's commit log, so that no batch repeats."""
     query.processAllAvailable()
     query.stop()
 
 
 def failure_of(query: StreamingQuery) -> str:
-    """Return the exception of a running query that fails."""
+    """Return the exception that ends a running query."""
     try:
         query.awaitTermination(int(DEADLINE_S))
     except StreamingQueryException as error:

@@ -25,7 +25,7 @@ from tests.spark.source.reading import frame, values
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
-# Records of this age are past the default retention.
+# Records of this age are older than the default retention.
 KEPT = {"retention.ms": "-1"}
 HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -48,7 +48,7 @@ def at(timestamp_ms: int) -> dt.datetime:
 
 
 def filled(log: Topics, name: str) -> str:
-    """Two partitions of five records each, a second apart: values 00 to 04 and 10 to 14."""
+    """Create two partitions with five records each, a second apart: 00 to 04 and 10 to 14."""
     log.create(name, 2, KEPT)
     log.append(
         name,

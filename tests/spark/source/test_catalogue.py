@@ -20,10 +20,10 @@ def partitions(topics: Topics, **subscription: str) -> frozenset[TopicPartition]
 def test_a_pattern_takes_no_topic_that_sinks_keep_their_state_in(
     fresh_broker: Oncelog, name: str
 ) -> None:
-    """To the broker it is an ordinary topic. A query that reads its own sink's records would never
-    end."""
+    """The state topic is an ordinary topic for the broker. A query that reads its own sink's
+    records would never end."""
     topics = Topics(fresh_broker.address)
     topics.create_all([name, STATE_TOPIC], partitions=1)
     assert partitions(topics, subscribePattern=".*") == {TopicPartition(name, 0)}
-    # A source that names the topic reads it.
+    # A source reads the state topic if its options name the topic.
     assert partitions(topics, subscribe=STATE_TOPIC) == {TopicPartition(STATE_TOPIC, 0)}

@@ -1,5 +1,5 @@
-"""Topics that grow, shrink, disappear and return while a query reads them: every loss is
-reported."""
+"""Topics that grow, shrink, disappear and return while a query reads them. The query reports every
+data loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.spark.topics import Row, Topics
 
 @pytest.fixture
 def stream(spark: SparkSession, log: Topics, name: str, checkpoint: str) -> Stream:
-    """A query of a new topic: two partitions with two records each."""
+    """Return a query of a new topic with two partitions and two records in each."""
     log.create(name, partitions=2)
     append(log, name, 0, 2)
     options = {"subscribe": name, "startingOffsets": "earliest"}
@@ -113,7 +113,7 @@ def test_a_query_without_one_of_its_topics_goes_on_with_the_others_without_fail_
     batches = stream.run()
     assert stream.values == [b"00", b"01", b"02", b"08", b"10", b"11", b"12"]
     assert batches[-1]["sources"][0]["endOffset"] == {name: {"0": 3, "1": 3}}
-    # The error of the previous run has it too, but not at the beginning of a line.
+    # A line of the log begins with the warning. The previous run's error has it inside a line.
     assert spark_driver.wait_for_log(f"^{gone}") == 1
 
 

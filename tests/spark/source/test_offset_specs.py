@@ -1,4 +1,4 @@
-"""Offsets that are looked up while a producer writes."""
+"""Offset lookups while a producer writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T0 = 1_700_000_000_000
 def test_a_time_is_no_later_than_the_end_that_was_asked_for_before(
     topics: Topics, name: str, starting: bool
 ) -> None:
-    """Otherwise a batch would begin or end outside of its log, without any loss of data."""
+    """With a later offset, a batch would begin or end beyond its log, although no data is lost."""
     topics.create(name, 1, {"retention.ms": "-1"})
     topics.append(name, [Row(b"a", timestamp_ms=T0)])
     given = {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": name}

@@ -1,4 +1,4 @@
-"""A topic that is deleted and created again is lost once: the next batch reads the new topic."""
+"""A topic that is deleted and created again is lost once. The next batch reads the new topic."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TOPIC, OTHER = "t", "u"
 
 
 class Cluster:
-    """The results of a catalogue: each topic has an id, and one partition with a number of
-    records."""
+    """A catalogue with fixed results. Each topic has an id and one partition; the partition has a
+    number of records."""
 
     def __init__(self) -> None:
         self.topics = {TOPIC: (b"1" * 16, 2), OTHER: (b"9" * 16, 1)}
@@ -86,10 +86,10 @@ def test_a_recreated_topic_is_taken_for_new_once(cluster: Cluster) -> None:
     assert next_end(stream, next_end(stream, stream.initialOffset())) == at(2)
     for id, records in ((b"2", 5), (b"3", 7)):
         cluster.recreate(id, records)
-        # First the batch that stores the position in the checkpoint, then all records.
+        # One batch stores the position in the checkpoint, the next batch has all records.
         assert next_end(stream, at(2)) == at(0)
         assert next_end(stream, at(0)) == at(records)
-        # From then on it is like any other topic.
+        # After that, the recreated topic is like any other topic.
         assert next_end(stream, at(records)) == at(records)
         cluster.recreate(id, records + 1)
         assert next_end(stream, at(records)) == at(records + 1)

@@ -16,13 +16,13 @@ from tests.spark.topics import Topics
 def copy(
     spark: SparkSession, log: Topics, source: str, target: str, checkpoint: str, **options: str
 ) -> None:
-    """Copy all of one topic to another, with the sink of that name."""
+    """Copy all records of one topic to another, through the sink of this name."""
     servers = {"kafka.bootstrap.servers": log.bootstrap}
     rows = spark.readStream.format("oncelog").options(subscribe=source, **servers, **options).load()
     writer = rows.select("value").writeStream.format("oncelog").options(**servers)
     sink = {"topic": target, "sinkId": f"sink-{source}", "onNewCheckpoint": "adopt"}
     query = writer.options(checkpointLocation=checkpoint, **sink).trigger(availableNow=True).start()
-    assert query.awaitTermination(int(DEADLINE_S)), "the query does not end"
+    assert query.awaitTermination(int(DEADLINE_S)), "the query is still running"
 
 
 def test_a_lost_checkpoint_costs_neither_a_loss_nor_a_duplicate(

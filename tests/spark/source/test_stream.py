@@ -1,5 +1,5 @@
-"""`spark.readStream.format("oncelog")`: the start of a query, the size of a micro-batch, and that a
-repeated one reads the same."""
+"""`spark.readStream.format("oncelog")`: the start of a query, the size of a micro-batch, and equal
+records in a repeated micro-batch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.spark.source.reading import Stream, stop, wait_until
 from tests.spark.topics import Row, Topics
 
 T0 = 1_700_000_000_000
-# Records of this age are past the default retention.
+# Records of this age are older than the default retention.
 KEPT = {"retention.ms": "-1"}
 
 
 def filled(log: Topics, name: str, count: int = 5) -> str:
-    """Two partitions with this number of records each, a second apart: values 00 to 04 and 10 to
-    14."""
+    """Create two partitions with this number of records each, a second apart: values 00 to 04 and
+    10 to 14."""
     log.create(name, 2, KEPT)
     append(log, name, range(count))
     return name
@@ -79,7 +79,7 @@ def test_a_first_batch_that_is_repeated_has_the_same_start(
     filled(log, name)
     stream = Stream(spark, log, checkpoint, subscribe=name, startingOffsets="latest")
     stream.run()
-    # The driver dies before batch 0 is done, and records come before it is back.
+    # The driver dies before batch 0 is done. More records arrive before its restart.
     append(log, name, range(5, 7))
     stream.forget_commit(0)
     stream.run()
@@ -97,7 +97,7 @@ def test_a_batch_that_is_repeated_reads_the_same(
     assert [batch_id for batch_id, _ in stream.batches] == [0, 1, 2]
     append(log, name, range(5, 7))
     stream.forget_commit(2)
-    # Not even the options matter.
+    # Changed options have no effect on a repeated batch.
     stream.options = {"subscribe": name, "maxOffsetsPerTrigger": "1", "minPartitions": "4"}
     stream.run()
     assert stream.batches[3] == stream.batches[2]
@@ -177,7 +177,7 @@ def test_read_uncommitted_reads_up_to_the_high_watermark(
     with open_transaction(topics, name, [b"b"]):
         stream.run()
         assert stream.values == [b"a", b"b"]
-        # Its position is beyond the last stable offset: that is no loss, only no new record.
+        # A position beyond the last stable offset is no loss: there are only no new records.
         stream.options = options
         stream.run()
         assert stream.values == [b"a", b"b"]

@@ -1,4 +1,4 @@
-"""The reader of a stream, called as Spark does, but without Spark, for cases with exact timing."""
+"""The reader of a stream, called as Spark calls it, for cases that need exact timing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reader_of(log: Topics, topic: str, **more: str) -> StreamReader:
 
 
 def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
-    """Pass the end through JSON, as Spark does."""
+    """Return the next end after a round trip through JSON, as in Spark."""
     end = reader.latestOffset(json.loads(json.dumps(start)), reader.getDefaultReadLimit())
     found: dict[str, Any] = json.loads(json.dumps(end))
     return found
@@ -52,7 +52,7 @@ def test_a_topic_that_is_created_again_at_once_is_noticed(
     position = read_to_the_end(reader)
     delete(topics, name)
     topics.create(name, partitions=1)
-    # By its offsets alone the new topic could be the old one.
+    # The offsets alone do not distinguish the new topic from the old one.
     topics.append(name, [b"c", b"d", b"e"])
     if fails == "true":
         message = f"topic {name}, partition 0 was deleted and created again: the old one was read"
@@ -82,7 +82,7 @@ def test_a_target_of_available_now_that_is_gone_is_not_waited_for(
 
 
 def is_answered(reader: StreamReader, position: dict[str, Any]) -> bool:
-    """Return True if the reader finds no more records, within its time."""
+    """Return True if the reader returns in time without new records."""
     try:
         return next_end(reader, position) == position
     except KafkaError:
@@ -99,13 +99,13 @@ def test_a_broker_that_comes_back_in_time_is_waited_for_and_one_that_does_not_is
     quick = {"kafka.default.api.timeout.ms": "200", "kafka.request.timeout.ms": "200"}
     impatient = reader_of(topics, name, **quick)
     while not is_answered(impatient, position):
-        # The machine may stand still for this long.
+        # The computer may pause for this long.
         pass
     fresh_broker.kill()
     begun = time.monotonic()
     with pytest.raises(KafkaError):
         next_end(impatient, position)
-    # Not after a minute, as others wait.
+    # Other readers wait for a minute, this one does not.
     assert time.monotonic() - begun < 30
     back = threading.Thread(target=fresh_broker.start)
     back.start()

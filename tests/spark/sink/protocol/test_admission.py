@@ -1,4 +1,4 @@
-"""The queries that may write to a sink, and the batches that are done."""
+"""Admission decides if a query may write to a sink, and how many batches are done."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ STORED = SinkState("q", 4, 8, 5, '{"purchases":{"0":50}}')
     [
         (None, "q", 3, False, 0),
         (STORED, "q", 8, False, 8),
-        # Spark repeats the last batch if it does not know that it is done.
+        # Spark repeats the last batch if its own record of the commit is missing.
         (STORED, "q", 7, False, 8),
         # The first batch after an adoption.
         (SinkState("q", 4, 0), "q", 0, False, 0),
-        # The query of the request is not known yet.
+        # The caller does not know its query yet.
         (STORED, None, None, False, 8),
         # An operator has set the offset, or no batch is committed yet.
         (SinkState(None, 4, 8), "q", 7, False, 8),
@@ -38,8 +38,8 @@ def test_batches_below_are_done(
 @pytest.mark.parametrize("batch_id", [0, 6])
 @pytest.mark.parametrize("adopts", [False, True])
 def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, adopts: bool) -> None:
-    """Its checkpoint has gone back in time: the batches that it plans again need not end where the
-    committed ones did."""
+    """The checkpoint is an old copy. A batch that it plans again may have another end than the
+    committed batch of that number."""
     refusal = admit("orders", STORED, "q", batch_id, adopts)
     assert isinstance(refusal, Refusal)
     assert refusal.reason is Reason.OLD_CHECKPOINT
@@ -47,7 +47,7 @@ def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, ad
     advice = "startingOffsets=sink:orders"
     for said in ("sink orders", "query q", "committed batch 7", ended, asked, advice):
         assert said in refusal.message
-    # Any version of a batch write may be repeated.
+    # A batch write may repeat any of its versions.
     assert admit("orders", STORED, "q", batch_id, adopts, is_version=True) == 8
 
 
@@ -56,7 +56,7 @@ def test_a_batch_before_the_last_is_none_that_a_stream_repeats(batch_id: int, ad
     [
         (None, False, "onNewCheckpoint=adopt"),
         (0, False, "startingOffsets=sink:orders"),
-        # The query is not new: it has lost the sink to the other one.
+        # Batch 5 is not the query's first: another query has taken over the sink.
         (5, False, "another sinkId"),
         (5, True, "another sinkId"),
     ],

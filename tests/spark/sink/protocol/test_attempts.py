@@ -1,4 +1,4 @@
-"""A task attempt, with and without the information that Spark passes."""
+"""The start of a task attempt, for each combination of facts that Spark may or may not pass."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ONCE = Plan("once", CommitKind.GROUP, 1, None, None, 0)
     [
         (PLAN, Attempt(0, "q", 8), "q"),
         (PLAN, Attempt(0, "q", 11), "q"),
-        # The batch id is unknown: the rows are written, and the commit refuses them if the batch
-        # was done.
+        # The batch id is unknown, so the task writes its rows. The commit refuses them if the batch
+        # is done.
         (PLAN, Attempt(0, "q", None), "q"),
         (KNOWN, Attempt(0, None, None), "q"),
-        # A batch write inside foreachBatch: the batch ids of the stream do not matter.
+        # A batch write inside foreachBatch ignores the batch ids of the stream.
         (VERSION, Attempt(0, "q", 2), "app"),
         (ONCE, Attempt(0, None, None), None),
         (replace(PLAN, adopts=True), Attempt(0, "new", 0), "new"),
@@ -55,7 +55,7 @@ def test_a_batch_that_is_done_is_skipped(plan: Plan, attempt: Attempt) -> None:
         (PLAN, Attempt(0, "other", 0), Reason.NEW_CHECKPOINT),
         (replace(PLAN, adopts=True), Attempt(0, "other", 1), Reason.NEW_CHECKPOINT),
         (PLAN, Attempt(-1), Reason.UNKNOWN_QUERY),
-        # Spark may repeat only the last batch, and this is an older one.
+        # Spark repeats only the last batch. This batch is older.
         (PLAN, Attempt(0, "q", 6), Reason.OLD_CHECKPOINT),
         (KNOWN, Attempt(0, None, 0), Reason.OLD_CHECKPOINT),
     ],

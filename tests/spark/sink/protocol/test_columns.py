@@ -1,4 +1,4 @@
-"""The columns of a sink, by the rules of Spark's own."""
+"""The columns of a sink follow the rules of Spark's own connector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALUE, TOPIC = SinkColumn("value", "binary"), SinkColumn("topic", "string")
 )
 def test_taken(columns: list[SinkColumn], topic: str | None) -> None:
     check_columns(columns, topic)
-    # The same without the value is refused, so the columns were checked.
+    # Without `value` the columns are refused, which shows that they were checked.
     without = [column for column in columns if column.name != "value"]
     with pytest.raises(SinkError, match="a column 'value' is needed"):
         check_columns(without, topic)

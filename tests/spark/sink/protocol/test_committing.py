@@ -1,4 +1,4 @@
-"""Steps 2 and 3 as tables: what is asked after what was answered."""
+"""Steps 2 and 3, commit and abort: the commands that follow each sequence of answers."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def test_a_record_needs_no_staging() -> None:
 
 
 def test_attempts_that_did_not_win_are_ended_before_the_decision() -> None:
-    """What they have open would hold readers up in some partitions and not in others. The parent,
-    other sinks and other generations are not theirs."""
+    """Their open transactions would delay readers in some partitions only. The parent, other sinks
+    and other generations are left alone."""
     open_ids = (
         *(member.transactional_id for member in MEMBERS),
         "s",
@@ -137,7 +137,7 @@ def test_a_version_that_was_written_needs_no_look() -> None:
 
 @pytest.mark.parametrize("messages", [MESSAGES, SKIPPED], ids=["written", "skipped"])
 def test_a_batch_that_is_repeated_must_end_where_it_did(messages: list[TaskMessage]) -> None:
-    """The same number, planned again by a checkpoint that has gone back in time."""
+    """An old copy of the checkpoint plans the batch number again, with another end."""
     stored = Stored(replace(AFTER, source_end='{"a":{"0":5}}'))
     last = committed(messages, stored)[-1]
     assert reason(last) is Reason.OLD_CHECKPOINT
@@ -165,8 +165,8 @@ def test_a_batch_before_the_last_is_not_taken_for_done(messages: list[TaskMessag
     assert reason(committed(messages, stored)[-1]) is Reason.OLD_CHECKPOINT
 
 
-def test_a_batch_of_which_a_part_was_skipped_is_never_decided() -> None:
-    """The state was taken back between the tasks and the commit."""
+def test_a_batch_with_skipped_tasks_is_never_decided() -> None:
+    """The state has moved back between the tasks and the commit."""
     mixed = [MESSAGES[0], *SKIPPED[1:]]
     for messages in (SKIPPED, mixed):
         assert reason(committed(messages, Stored(STATE))[-1]) is Reason.FENCED
@@ -196,7 +196,7 @@ def test_a_fenced_producer_learns_the_cause_as_far_as_it_is_known() -> None:
     raised = committed(MESSAGES, Stored(newer))[-1]
     assert isinstance(raised, Raised)
     assert "query q in generation 5 has taken it over" in raised.refusal.message
-    # The state says whose batches are counted, not which driver came: that may be another query.
+    # The state names the query of the counted batches. The new driver may belong to another query.
     raised = committed(MESSAGES, Stored(replace(newer, is_planner_known=False)))[-1]
     assert isinstance(raised, Raised)
     assert "query q" not in raised.refusal.message
@@ -249,7 +249,7 @@ LOOKS = Look(Step.ABORT_READ, stable=False), Look(Step.ABORT_READ_AGAIN, stable=
 
 
 def test_what_was_not_decided_is_aborted_once_it_cannot_be_any_more() -> None:
-    """Also what a task has left that failed without a message."""
+    """This includes the transaction of a task that failed without a message."""
     left = Stored(STATE, ("s/4/p.0", "s/4/p.7", "s/5/p.0"))
     answers = Stored(STATE), Fenced(PARENT), left, Done()
     assert aborted([*MESSAGES, None], *answers) == [
@@ -264,10 +264,10 @@ def test_what_was_not_decided_is_aborted_once_it_cannot_be_any_more() -> None:
 @pytest.mark.parametrize(
     "stored",
     [
-        # Decided: only the answer was lost.
+        # The batch is decided, and only the response was lost.
         Stored(AFTER),
         Stored(STATE, (), Unfinished(WINNERS, AFTER)),
-        # A newer driver's business.
+        # A newer driver has begun, or there is no state.
         Stored(replace(STATE, generation=5)),
         Stored(None),
     ],
@@ -275,7 +275,7 @@ def test_what_was_not_decided_is_aborted_once_it_cannot_be_any_more() -> None:
 def test_what_was_decided_is_left_alone(stored: Stored) -> None:
     over = Returned(committed=False)
     assert aborted(MESSAGES, stored) == [LOOKS[0], over]
-    # Also if it turns out after the fence.
+    # The result is the same if only the look after the fence shows the decision.
     assert aborted(MESSAGES, Stored(STATE), Fenced(PARENT), stored)[3:] == [over]
 
 

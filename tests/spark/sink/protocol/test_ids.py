@@ -1,4 +1,4 @@
-"""An id is given to at most one attempt of a batch, and to none while an older one may hold it."""
+"""Two attempts of a batch never share an id. An attempt of an older batch takes no id in use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from oncelog_client.values import TransactionMember
 
 PLAN = Plan("orders", CommitKind.GROUP, 3, TransactionMember("orders", 1, 0), "q", 0)
 
-# In which order one process is given attempts, by the number of their batch: all of a batch that is
-# current are planned after those before it, and late ones may come at any time.
+# The batch numbers of the attempts that one process gets, in order. Spark plans a batch after the
+# batches before it, but late attempts may come at any time.
 ORDERS = st.lists(st.integers(0, 4), max_size=30)
 
 
@@ -30,7 +30,7 @@ def test_two_attempts_share_an_id_only_if_the_second_is_of_a_newer_batch(order: 
     for batch in order:
         ids, name = ids.take(replace(PLAN, done=batch))
         assert name not in last_of or last_of[name] < batch
-        # Nor does an attempt that comes late take one that a newer batch may be using.
+        # A late attempt takes no id that a newer batch may be using.
         assert batch >= newest or name not in last_of
         last_of[name] = batch
         newest = max(newest, batch)
@@ -58,7 +58,7 @@ def test_the_generation_is_read_from_ids_of_this_sink_alone() -> None:
         "orders": None,
         "orders/3": None,
         "orders/x/p.0": None,
-        # Of the sink "orders/3".
+        # An id of the sink "orders/3".
         "orders/3/4/p.0": None,
         "invoices/3/p.0": None,
     }.items():

@@ -1,4 +1,4 @@
-"""Step 0 as a table: what is asked after what was answered."""
+"""Step 0, planning: the commands that follow each sequence of answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Asked = Command | Planned | Raised
 
 
 def asked(intent: Intent, begun: Generation | None, *answers: Answer) -> list[Asked]:
-    """All that is asked, the last of it the outcome."""
+    """Return all commands. The last command is the outcome."""
     state, command = begin(intent, begun)
     commands: list[Asked] = [command]
     for answer in answers:
@@ -82,13 +82,13 @@ def test_a_process_goes_on_with_its_generation_once_its_batch_is_done() -> None:
 @pytest.mark.parametrize(
     ("begun", "stored"),
     [
-        # Nothing is known of it here.
+        # This process has begun no generation.
         (None, Stored(STATE)),
-        # What was planned last is not done.
+        # The process's last planned batch is not done.
         (Generation(4, PARENT, 8), Stored(STATE)),
-        # Another process of this driver, or another driver, has come since.
+        # Another process of this driver, or another driver, has begun a newer generation.
         (Generation(3, PARENT, 7), Stored(STATE)),
-        # Decided, and not carried out.
+        # The last batch is decided, but its members are not ended.
         (Generation(4, PARENT, 7), Stored(STATE, (), Unfinished((), STATE))),
     ],
 )
@@ -97,7 +97,7 @@ def test_otherwise_another_generation_begins(begun: Generation | None, stored: S
 
 
 def test_what_counts_is_read_after_the_fence() -> None:
-    """The older driver has committed a batch in between."""
+    """The older driver commits a batch before the fence."""
     commands = asked(
         GROUP,
         None,
@@ -112,7 +112,7 @@ def test_what_counts_is_read_after_the_fence() -> None:
 
 
 def test_two_drivers_with_the_same_guess() -> None:
-    """The other one was quicker."""
+    """The other driver has opened its generation first."""
     commands = asked(
         GROUP, None, Stored(STATE), Fenced(PARENT), Stored(replace(STATE, generation=5))
     )
@@ -132,18 +132,18 @@ def test_a_search_that_is_overtaken_begins_anew(answers: tuple[Answer, ...]) -> 
     assert asked(GROUP, None, Stored(STATE), *answers)[-1] == LOOK
 
 
-def test_not_for_ever() -> None:
+def test_a_search_that_is_overtaken_too_often_fails() -> None:
     answers: list[Answer] = [Stored(STATE), Outdated()] * (MOST_TAKEOVERS + 1)
     said = asked(GROUP, None, *answers)
     last = said[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.CONTENDED
-    # A consumer group of the sink's name refuses every one of them, and they are 31 bits long.
+    # A consumer group with the sink's name refuses every generation. Generations have 31 bits.
     assert max(entry.generation for entry in said if isinstance(entry, FenceParent)) < 1 << 31
 
 
 def test_generations_that_the_state_does_not_know_are_passed_over() -> None:
-    """The state was deleted: the coordinator still remembers generation 1000."""
+    """The state was deleted, but the coordinator still remembers generation 1000."""
     state, command = begin(GROUP, None)
     for _ in range(2 * MOST_TAKEOVERS):
         if isinstance(command, Look):
@@ -190,7 +190,7 @@ def test_a_checkpoint_that_has_gone_back_in_time_is_refused_before_any_fencing()
     last = asked(replace(GROUP, noted_batch=6), None, Stored(STATE))[-1]
     assert isinstance(last, Raised)
     assert last.refusal.reason is Reason.OLD_CHECKPOINT
-    # The last one may be repeated.
+    # The checkpoint may repeat the last committed batch.
     assert asked(replace(GROUP, noted_batch=7), None, Stored(STATE))[-1] == FenceParent(
         Step.PLAN_FENCE, 5
     )
@@ -207,7 +207,7 @@ def test_while_the_query_is_not_known_the_owner_stays() -> None:
     assert (last.plan.query_id, last.plan.owner, last.plan.done) == (None, "q", 8)
 
 
-def test_what_is_open_belongs_to_newer_drivers_alone() -> None:
+def test_planning_aborts_open_transactions_up_to_its_own_generation() -> None:
     stored = Stored(STATE, ("s/3/p.0", "s/4/p.1", "s/5/p.0", "t/1/p.0"))
     commands = asked(GROUP, Generation(4, PARENT, 7), stored, Fenced(RENEWED), Done())
     assert commands[2] == AbortOpen(Step.PLAN_JANITOR, 4, ("s/3/p.0", "s/4/p.1"))
@@ -223,7 +223,7 @@ def test_a_batch_write_that_is_done_needs_no_generation() -> None:
 
 
 def test_what_was_decided_is_carried_out_before_a_generation_is_opened() -> None:
-    """A-record: readers may see a part of it."""
+    """With A-record, readers may already see a part of the batch."""
     after = replace(STATE, offset=9)
     unfinished = Unfinished((TransactionMember("s/4/p.0", 7, 1),), after)
     stored = Stored(STATE, ("s/4/p.0",), unfinished)
@@ -231,7 +231,7 @@ def test_what_was_decided_is_carried_out_before_a_generation_is_opened() -> None
     assert commands[3:] == [
         RollForward(Step.PLAN_ROLL_FORWARD, PARENT, unfinished),
         Open(Step.PLAN_OPEN, PARENT, replace(after, generation=5)),
-        # Its members are at their end: another epoch does no harm.
+        # The roll-forward has ended the members, so a new epoch does no harm.
         AbortOpen(Step.PLAN_JANITOR, 5, ("s/4/p.0",)),
         Planned(Plan("s", CommitKind.RECORD, 5, PARENT, "q", 9, "q"), Generation(5, PARENT, 9)),
     ]

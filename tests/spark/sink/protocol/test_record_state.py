@@ -1,4 +1,4 @@
-"""The state that A-record keeps, and what a sink reads from the topic that sinks share."""
+"""The state that A-record keeps, and how a sink reads it from the topic that all sinks share."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def number(entry: Entry | None) -> int:
 
 
 def data(producer_id: int, offset: int, key: str = SINK, epoch: int = 0) -> LoggedBatch:
-    """A record with a distinct offset, under a distinct sequence number."""
+    """Return a record with a distinct offset and a distinct sequence number."""
     value = encode(Entry(SinkState("q", 1, offset)))
     records = ((key.encode(), value),)
     return LoggedBatch(offset, offset + 1, producer_id, epoch, 10 * offset, True, None, records)
@@ -73,7 +73,7 @@ def marker(producer_id: int, offset: int, *, committed: bool) -> LoggedBatch:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[LoggedBatch]:
-    """A log that a few producers of a few sinks may write."""
+    """Draw a log that a few producers of a few sinks may write."""
     batches: list[LoggedBatch] = []
     for offset in range(draw(st.integers(0, 14))):
         producer_id = draw(st.integers(0, 2))
@@ -86,7 +86,7 @@ def histories(draw: st.DrawFn) -> list[LoggedBatch]:
 
 
 def committed_last(batches: Sequence[LoggedBatch]) -> int | None:
-    """By definition: the newest record of the sink before its last commit marker."""
+    """Return the newest record of the sink before its last commit marker: the definition."""
     for place in reversed(range(len(batches))):
         if not batches[place].committed:
             continue
@@ -112,7 +112,7 @@ def test_the_newest_record_that_is_committed_counts_however_it_is_read(
 
 @given(histories())
 def test_what_compaction_takes_away_is_not_missed(batches: list[LoggedBatch]) -> None:
-    """Of the decided records, it keeps the newest one of each key, and its marker."""
+    """Of the decided records, compaction keeps the newest record of each key, and its marker."""
     log = read_on(RecordLog(), SINK, batches)
     wanted = committed_last(batches)
     open_now = {batch.producer_id for batch in log.pending}
@@ -147,7 +147,7 @@ def test_sequence_numbers_go_on_within_an_epoch_and_begin_with_it() -> None:
     assert log.first_sequence(parent) == 31
     assert log.first_sequence(parent._replace(producer_epoch=1)) == 0
     assert log.first_sequence(parent._replace(producer_id=2)) == 0
-    # Also for an aborted record: the broker counts it.
+    # The broker also counts the sequence number of an aborted record.
     log = read_on(log, SINK, [marker(1, 4, committed=False)])
     assert log.first_sequence(parent) == 31
     last = data(1, 5)._replace(last_sequence=2**31 - 1)

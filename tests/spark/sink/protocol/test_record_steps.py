@@ -1,4 +1,4 @@
-"""A decision by a record: every answer that may come, at every step."""
+"""A decision by a record: every possible answer at every step."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Path = tuple[tuple[Command, Answer], ...]
 def paths(
     state: Deciding, command: Command | Outcome, taken: Path = ()
 ) -> Iterator[tuple[Path, Outcome]]:
-    """Every course of a decision, with its outcome."""
+    """Yield every course of a decision, with its outcome."""
     if isinstance(command, Outcome):
         yield taken, command
         return
@@ -109,7 +109,7 @@ def test_nothing_follows_but_what_the_step_before_has_made_sure(
         if isinstance(outcome, Done):
             assert all(isinstance(answer, Done) for _, answer in path)
         if isinstance(outcome, MemberGone):
-            # Then nothing is decided, in whichever state it is read.
+            # No record of the course has decided the batch, so any reader may abort it.
             assert not is_decided
 
 

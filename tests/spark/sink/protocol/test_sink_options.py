@@ -1,4 +1,4 @@
-"""The options of a sink: what they mean, and what is refused before anything is written."""
+"""The options of a sink: their meanings, and the errors that are raised before any write."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_batch_write_is_named_by_its_application_unless_it_has_a_sink() -> Non
         {"txnVersion": "1"},
         {"txnAppId": "a", "txnVersion": "-1"},
         {"txnAppId": "", "txnVersion": "1"},
-        # Otherwise nothing would say what the sink has written before.
+        # Without txnAppId and txnVersion, the sink's state would not say what is written.
         {"sinkId": "s"},
     ],
 )

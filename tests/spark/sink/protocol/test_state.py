@@ -1,4 +1,4 @@
-"""What is durable of a sink, as it stands in the group's offset."""
+"""The durable state of a sink, as the offset and metadata of a group."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_was_committed_is_read_again(state: SinkState) -> None:
 
 
 def ended(partitions: int) -> str:
-    """Return a source's end offsets, at random, so that they compress badly."""
+    """Return random end offsets of a source, because they compress badly."""
     offsets = Random(partitions)
     of_topic = {str(number): offsets.randrange(10**9, 10**10) for number in range(partitions)}
     return json.dumps({"purchases": of_topic}, separators=(",", ":"))
@@ -67,7 +67,7 @@ def test_sources_end_that_is_too_long_is_left_out_and_that_is_kept() -> None:
     state = SinkState("q", 3, 8, 5, ended(1000))
     found = decode(encode(state), "s")
     assert found == SinkState("q", 3, 8, 5, is_end_too_long=True) == kept(state)
-    # The driver that begins the next generation writes the flag again.
+    # The next generation's Open writes the flag again.
     assert decode(encode(replace(found, generation=4)), "s").is_end_too_long
     with pytest.raises(ValueError, match="too long"):
         encode(SinkState("q" * 5000, 3, 8))

@@ -1,4 +1,4 @@
-"""New partitions, losses, and the end of the next batch: by table, without a broker."""
+"""Tables of new partitions, data losses, and the end of the next batch, without a broker."""
 
 from __future__ import annotations
 

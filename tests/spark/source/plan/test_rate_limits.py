@@ -1,4 +1,4 @@
-"""A limit is shared in proportion: the sum never exceeds it, and no partition waits for ever."""
+"""A limit is shared in proportion. The sum never exceeds the limit, and each partition advances."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_shares_are_within_two_of_the_proportion_and_never_none(
     taken = shares(backlogs, limit, turn)
     for place, backlog in waiting.items():
         assert taken[place] >= 1
-        # The first offset of each partition comes out of the others' proportional shares.
+        # Each partition gets its first offset at the cost of the other partitions' shares.
         assert abs(taken[place] * total - limit * backlog) <= total * (1 + len(waiting))
 
 

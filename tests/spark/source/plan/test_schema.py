@@ -1,4 +1,4 @@
-"""A user's schema is a projection of the source's columns, or a clear error."""
+"""A user's schema must be a projection of the source's columns, or a clear error is raised."""
 
 from __future__ import annotations
 

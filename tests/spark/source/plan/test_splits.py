@@ -77,6 +77,6 @@ def test_there_are_about_as_many_pieces_as_asked_for(
     pieces = split(ranges(*given_sizes), min_partitions=min_partitions, max_records=None)
     whole = sum(1 for size in given_sizes if size)
     least = min(min_partitions, sum(given_sizes))
-    # Each range is rounded by half a piece at most.
+    # Rounding costs each range at most half a piece.
     assert len(pieces) >= least - (whole + 1) // 2
     assert len(pieces) <= max(min_partitions + (whole + 1) // 2, whole)

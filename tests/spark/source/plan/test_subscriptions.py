@@ -1,4 +1,4 @@
-"""Exactly one of three options says which partitions are read."""
+"""Exactly one of three options selects the partitions to read."""
 
 from __future__ import annotations
 

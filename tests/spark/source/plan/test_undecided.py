@@ -1,4 +1,4 @@
-"""Undecided records are neither read nor counted as lost."""
+"""Undecided records are not read, and they do not count as lost."""
 
 from __future__ import annotations
 
