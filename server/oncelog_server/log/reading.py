@@ -9,7 +9,7 @@ from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.producers import Producers
 from oncelog_server.log.results import FileRange, LogRead
 from oncelog_server.log.scan import WALK_CHUNK, Scan
-from oncelog_server.log.segment import Segment
+from oncelog_server.log.segment import UNKNOWN_SIZE, Segment
 from oncelog_server.log.segments import LogSegments
 
 _NOTHING: Final = LogRead(None)
@@ -28,17 +28,20 @@ class LogReader:
 
     def read(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> LogRead:
         """Read as PartitionLog.read; `offset` is in the log."""
-        located = self._locate(offset) if offset < limit else None
+        if offset >= limit or (max_bytes <= 0 and not at_least_one):
+            return _NOTHING
+        located = self._locate(offset)
         if located is None:
             return _NOTHING
-        segment, position = located
+        segment, position, batch_size = located
         end, end_offset = segment.log.size, segment.end_offset
         if limit < end_offset:
             end, end_offset = self._position_of_limit(segment, limit), limit
         length = end - position
         if length > max_bytes:
             length = max_bytes
-            batch_size = read_header(segment.log.read(position, HEADER_SIZE)).size
+            if batch_size == UNKNOWN_SIZE:
+                batch_size = read_header(segment.log.read(position, HEADER_SIZE)).size
             if batch_size > max_bytes:
                 length = batch_size if at_least_one else 0
             end_offset = min(end_offset, segment.offset_at_or_after(position + length))
@@ -46,18 +49,19 @@ class LogReader:
             return _NOTHING
         return LogRead(FileRange(segment.log, position, length), end_offset)
 
-    def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """Return segment and position of the batch with `offset`, or of the first one after it."""
+    def _locate(self, offset: int) -> tuple[Segment, int, int] | None:
+        """Return segment, position and size of the batch with `offset`, or of the first one after
+        it. The size is as Segment.locate returns it."""
         segments = self._segments
         active = segments.active
         if offset >= active.base_offset:
-            position = active.position_of(offset)
-            return None if position is None else (active, position)
+            located = active.locate(offset)
+            return None if located is None else (active, *located)
         for segment in segments.from_offset(offset):
             segments.keep_indexes(segment)
-            position = segment.position_of(offset)
-            if position is not None:
-                return segment, position
+            located = segment.locate(offset)
+            if located is not None:
+                return segment, *located
         return None
 
     def headers_from(self, offset: int, end_offset: int, most: int) -> list[BatchHeader]:
@@ -66,7 +70,7 @@ class LogReader:
         located = self._locate(offset)
         if located is None:
             return []
-        segment, position = located
+        segment, position, _ = located
         scan = Scan(segment.log, position, next_offset=segment.base_offset, chunk_size=WALK_CHUNK)
         headers: list[BatchHeader] = []
         for _, header in scan:
@@ -85,7 +89,7 @@ class LogReader:
         located = self._locate(offset)
         if located is None:
             return 0
-        segment, position = located
+        segment, position, _ = located
         later = self._segments.from_offset(segment.base_offset)
         return sum(following.size for following in later) - position
 

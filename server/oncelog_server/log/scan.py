@@ -69,6 +69,20 @@ class Scan:
             self.position = position + header.batch_length + 12
             self.next_offset = header.next_offset
 
+    def begins_with(self, last_offset: int) -> bool:
+        """Return True if a batch begins at `position`, and `last_offset` is its last offset.
+
+        The walk uses the bytes that were read for this. Call it before the walk. Raises
+        StorageError.
+        """
+        self._read_chunk(self.position, self._chunk_size)
+        if len(self._chunk) < HEADER_SIZE:
+            return False
+        header = read_header(self._chunk)
+        if self._examine(header, self.end - self.position) is not None:
+            return False
+        return header.last_offset == last_offset
+
     def batch(self) -> bytes:
         """Return all bytes of the last batch of the walk."""
         header = self._header

@@ -32,6 +32,7 @@ from oncelog_server.storage.layout import (
 )
 
 NO_TIMESTAMP: Final = -1
+UNKNOWN_SIZE: Final = -1
 _REBUILT: Final = ("_bytes_since_entry", "_index_bytes", "_offset_index", "_time_index",
                    "end_offset", "first_timestamp", "max_timestamp",
                    "max_timestamp_offset")  # fmt: skip
@@ -244,32 +245,47 @@ class Segment:
 
     # Reading.
 
-    def position_of(self, offset: int) -> int | None:
-        """Return the position of the batch with `offset`, or of the first one after it; None
-        without one. Raises StorageError, and CorruptLog if the file does not consist of batches."""
-        if offset >= self.end_offset:
+    def locate(self, offset: int) -> tuple[int, int] | None:
+        """Return (position, size in bytes) of the batch with `offset`, or of the first one after
+        it; None without one. The size is UNKNOWN_SIZE if no header was read for it.
+
+        Raises StorageError, and CorruptLog if the file does not consist of batches.
+        """
+        size = self.log.size
+        if offset >= self.end_offset or not size:  # compaction may leave nothing of a segment
             return None
         if offset <= self.base_offset:
-            return 0 if self.log.size else None  # compaction may leave nothing of a segment
-        recent = self._recent_offsets
+            return 0, UNKNOWN_SIZE
+        recent, positions = self._recent_offsets, self._recent_positions
         if recent and offset >= recent[0]:
-            return self._recent_positions[bisect_right(recent, offset) - 1]
+            following = bisect_right(recent, offset)
+            position = positions[following - 1]
+            end = positions[following] if following < len(positions) else size
+            return position, end - position
         scan = self.walk_from(offset)
         for position, header in scan:
             if header.last_offset >= offset:
-                return position
+                return position, header.size
         self._raise_if_corrupt(scan)
         return None
+
+    def position_of(self, offset: int) -> int | None:
+        """Return the position that `locate` finds. Raises the same."""
+        located = self.locate(offset)
+        return None if located is None else located[0]
 
     def walk_from(self, offset: int, chunk_size: int = WALK_CHUNK) -> Scan:
         """Return a scan over the headers that begins at `offset` or shortly before."""
         entry = self.offset_index().floor(offset - self.base_offset)
-        if entry is None:
-            return Scan(self.log, next_offset=self.base_offset, chunk_size=chunk_size)
-        if not self._confirms(*entry):
+        if entry is not None:
+            scan = self._scan_at(entry[1], chunk_size)
+            if scan.begins_with(self.base_offset + entry[0]):
+                return scan
             self.rebuild_indexes()
             entry = self.offset_index().floor(offset - self.base_offset)
-        position = entry[1] if entry is not None else 0
+        return self._scan_at(0 if entry is None else entry[1], chunk_size)
+
+    def _scan_at(self, position: int, chunk_size: int) -> Scan:
         return Scan(self.log, position, next_offset=self.base_offset, chunk_size=chunk_size)
 
     def offset_at_or_after(self, position: int) -> int:
@@ -280,9 +296,8 @@ class Segment:
 
     def _confirms(self, relative_offset: int, position: int) -> bool:
         """Return True if there is a batch at `position` that ends with this offset."""
-        for _, header in Scan(self.log, position, chunk_size=WALK_CHUNK):
-            return header.last_offset == self.base_offset + relative_offset
-        return False
+        scan = self._scan_at(position, WALK_CHUNK)
+        return scan.begins_with(self.base_offset + relative_offset)
 
     def position_near(self, offset: int) -> int:
         """Return the position of a batch at or before `offset`, by the index file if that is valid.

@@ -70,12 +70,14 @@ def test_a_segment_never_read_twice_from_disk_is_kept_within_bounds() -> None:
 
 
 class Counted(MemoryFile):
-    """Counts the bytes that are read."""
+    """Counts the reads and the bytes that are read."""
 
+    reads = 0
     total = 0
 
     def read(self, position: int, size: int) -> bytes:
         data = super().read(position, size)
+        Counted.reads += 1
         Counted.total += len(data)
         return data
 
@@ -103,7 +105,37 @@ def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
         found = log.read(offset, 1, limit=MANY, at_least_one=True).records
         assert found is not None
         assert len(found) == len(data)
-        assert Counted.total <= LONGEST_INTERVAL + 3 * WALK_CHUNK
+        assert Counted.total <= LONGEST_INTERVAL + 2 * WALK_CHUNK
+
+
+@pytest.mark.parametrize(("size", "reads"), [(0, 1), (3_000, 2)])
+def test_a_fetch_reads_each_header_once(
+    size: int, reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small batches: the read that confirms the index entry also has the header of the first batch.
+    Large batches: that header is in the next read. `max_bytes` needs no further read."""
+    driver = Driver(replace(DEFAULT, segment_bytes=1 << 18))
+    while len(driver.log.segments) < 3:
+        driver.plain(1, size=size)
+    monkeypatch.setattr(memory_files, "MemoryFile", Counted)
+    log = driver.restart()
+    closed_end = bases(driver)[1]
+    log.read(1, 1, limit=MANY)  # load the index
+    for offset in range(closed_end // 2, closed_end // 2 + 20):
+        Counted.reads = 0
+        assert log.read(offset, 1 << 16, limit=MANY).records is not None
+        assert Counted.reads <= reads
+
+
+def test_a_partition_behind_an_exhausted_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(replace(DEFAULT, segment_bytes=1 << 18))
+    while len(driver.log.segments) < 3:
+        driver.plain(1)
+    monkeypatch.setattr(memory_files, "MemoryFile", Counted)
+    log = driver.restart()
+    Counted.reads = 0
+    assert log.read(bases(driver)[1] // 2, 0, limit=MANY).records is None
+    assert Counted.reads == 0
 
 
 def test_l11_a_segment_of_which_compaction_left_nothing_is_passed_over() -> None:
