@@ -1,7 +1,7 @@
-"""A message table and a version -> a construct, which the generated codecs must agree with.
+"""Constructs of messages. The generated codecs must agree with them.
 
-It is built from the same table in another, slower way. Source: the protocol guide, KIP-482 (compact
-lengths, tagged fields), KIP-893 (nullable structs).
+A construct is built from the same table as a codec, in another, slower way. Source: the protocol
+guide, KIP-482 (compact lengths, tagged fields), KIP-893 (nullable structs).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FIXED: dict[str, Construct] = {
 """Types of a fixed size: the same in every version."""
 
 COMPACT_LENGTH: Construct = c.ExprAdapter(c.VarInt, lambda n, _: n - 1, lambda n, _: n + 1)
-"""A varint of the length plus one; null is 0 on the wire, -1 here."""
+"""A varint: the length plus one. Null is 0 on the wire and -1 here."""
 
 FROM_BYTES: dict[str, Callable[[bytes], Any]] = {
     "string": lambda raw: raw.decode("utf-8"),
@@ -54,7 +54,7 @@ FROM_BYTES: dict[str, Callable[[bytes], Any]] = {
 
 
 class Sized(Construct):
-    """Bytes after their length; a length of -1 is null, where null is allowed."""
+    """A length, then that many bytes. A length of -1 is null, where null is allowed."""
 
     def __init__(
         self, kind: Primitive, length: Any, nullable: bool, is_message: bool = False
@@ -84,7 +84,7 @@ class Sized(Construct):
 
 
 class Elements(Construct):
-    """A count, then that many elements; a count of -1 is null, where null is allowed."""
+    """A count, then that many elements. A count of -1 is null, where null is allowed."""
 
     def __init__(self, element: Any, count: Any, nullable: bool) -> None:
         super().__init__()
@@ -175,8 +175,8 @@ _built: dict[tuple[type, int], Construct] = {}
 
 
 def construct_of(cls: type, version: int) -> Construct:
-    """Return the construct of a message in one version; it parses to, and builds from, the
-    class."""
+    """Return the construct of a message in one version. The construct converts between bytes and
+    instances of the message's class."""
     if (cls, version) not in _built:
         schema = schema_of(cls)
         _built[cls, version] = _message(schema, version, version >= schema.flexible_since)
@@ -191,8 +191,8 @@ def default_of(field: Field) -> Any:
 
 
 def is_default(field: Field, value: Any) -> bool:
-    """Return True if a tagged field need not be written. An absent struct equals one with all
-    defaults."""
+    """Return True if a tagged field need not be written. A struct counts as default if it is None
+    or if all its fields have their defaults."""
     if isinstance(field.type, Nested):
         return value is None or bool(value == field.type.of())
     return bool(value == default_of(field))

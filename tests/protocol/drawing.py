@@ -33,7 +33,7 @@ PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "records": st.binary(max_size=200),
 }
 
-# The independent library converts these to its own types, which have a smaller range than the wire.
+# kio converts error codes and times to its own types. Their range is smaller than on the wire.
 ERROR_CODES = st.sampled_from([int(code) for code in ErrorCode if code <= 133])
 TIMES_MS = st.integers(0, 1 << 41) | st.just(-1)
 
@@ -85,7 +85,7 @@ def _of_type(kind: FieldType | type, name: str, version: int) -> st.SearchStrate
     if kind.name == "int16" and name.endswith("error_code"):
         return ERROR_CODES
     if kind.name == "int64" and ("timestamp" in name or name.endswith("time_ms")):
-        # The library has no "none" where Kafka's definition names no default.
+        # kio refuses -1 for this field, because Kafka's definition names no default.
         return st.integers(0, 1 << 41) if name == "transaction_start_time_ms" else TIMES_MS
     return PRIMITIVES[kind.name]
 

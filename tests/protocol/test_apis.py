@@ -1,4 +1,4 @@
-"""The served APIs: exactly the keys and versions of Apache Kafka 4.4, except for those left out."""
+"""The served APIs have the keys and versions of Apache Kafka 4.4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our CRC-32C equals the package's, however it was loaded."""
+"""Our CRC-32C equals that of the package `crc32c`, and loads no other part of the package."""
 
 from __future__ import annotations
 

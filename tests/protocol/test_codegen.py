@@ -77,7 +77,7 @@ def test_every_field_of_a_response_that_explains_is_cut() -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("text", ["x" * 40_000, "x" + "é" * 20_000, "x" * 32_767, "xyz€" * 9_000])
 def test_a_message_that_is_too_long_is_cut_at_a_character(version: int, text: str) -> None:
-    """CreateTopics is flexible from v5 on: readers refuse a longer string there, too."""
+    """Readers refuse a longer string in both encodings: CreateTopics is flexible from v5 on."""
     response = CreateTopicsResponse(topics=[CreatableTopicResult("t", error_message=text)])
     read = decode(CreateTopicsResponse, version, encode(response, version))
     message = read.topics[0].error_message

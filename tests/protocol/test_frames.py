@@ -1,4 +1,4 @@
-"""Frames are the same in whatever pieces their bytes arrive."""
+"""A reader gets the same frames, however their bytes are split on arrival."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_size_beyond_the_limit_is_refused_after_the_frames_before_it(size: byt
 
 
 class Range:
-    """Something that is not bytes but has a length, like a range of a file."""
+    """A part of a frame that is not bytes but has a length, like a range of a file."""
 
     def __len__(self) -> int:
         return 300

@@ -38,7 +38,7 @@ def try_decode(cls: type[Any], version: int, raw: Buffer) -> Any:
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
 def test_every_strict_prefix_is_refused(cls: type[Any], version: int) -> None:
-    """No message is the beginning of another, because each prefix lacks something."""
+    """Each prefix of a message lacks a field or a part of one, so the decoder refuses it."""
     raw = encode(sample(cls, version, elements=2), version)
     for size in range(len(raw)):
         with pytest.raises(ProtocolError):
@@ -97,7 +97,7 @@ BOMBS = (
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=bytes.hex)
 def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> None:
-    """At places all over every message: a false size costs no time and no memory."""
+    """A false size, at many positions of every message, costs neither time nor memory."""
     slow: list[tuple[type[Any], int, bytes]] = []
     tracemalloc.start()
     try:
@@ -111,13 +111,13 @@ def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> 
     finally:
         tracemalloc.stop()
     assert peak < 16_000_000  # most of it is the codecs' own memory
-    # A false size would always take its time; a pause of the machine or a garbage collection comes
-    # once.
+    # A false size would be slow at each attempt. A pause of the machine or a garbage collection is
+    # slow at one attempt only.
     assert [case for case in slow if seconds_to_decode(*case) >= 1] == []
 
 
 def seconds_to_decode(cls: type[Any], version: int, raw: bytes) -> float:
-    """Return the CPU time of this thread."""
+    """Return the CPU time that this thread needs to decode `raw`."""
     started = time.thread_time()
     try_decode(cls, version, raw)
     return time.thread_time() - started
@@ -158,7 +158,7 @@ def test_h21_a_caller_may_allow_fewer_elements() -> None:
 
 @pytest.mark.parametrize("size", [0x7FFF, 0x8000, 0x10000, 1 << 21])
 def test_h24_a_string_is_no_longer_in_a_flexible_version_than_in_any_other(size: int) -> None:
-    """Kafka's own readers refuse more."""
+    """Kafka's readers refuse longer strings."""
     raw = b"\2" + write_uvarint(size + 1) + b"n" * size + b"\0\0"
     oracle = construct_of(DescribeGroupsRequest, 5)
     if size <= 0x7FFF:

@@ -1,4 +1,4 @@
-"""Clients' patterns mean the same as in `re`, without its worst case."""
+"""A client's pattern matches the same texts as in Python's `re`, without exponential time."""
 
 from __future__ import annotations
 

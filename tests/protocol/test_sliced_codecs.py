@@ -1,5 +1,5 @@
-"""The decoder and the encoder of large messages: the same bytes and messages as the others, in
-steps."""
+"""The sliced decoder and encoder of large messages work in steps. Their results equal those of the
+ordinary codecs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_an_array_that_is_the_same_as_before_is_encoded_once(version: int) -> No
     _, steps = at_its_end(sliced_encoder(DescribeConfigsResponse, version)(message, parts.append))
     assert b"".join(parts) == encode(message, version)
     assert decode(DescribeConfigsResponse, version, b"".join(parts)) == message
-    assert 50 + 3 + 50 <= steps < 50 * 4, "those that follow the same are no steps of their own"
+    assert 50 + 3 + 50 <= steps < 50 * 4, (
+        "a list that equals the list before it takes no steps of its own"
+    )
 
 
 def test_decoding_stops_between_elements() -> None:

@@ -1,4 +1,4 @@
-"""Timers that fire when a test says so, in the order of their times."""
+"""Timers that fire when a test advances the time, in the order of their times."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class ManualTimers:
         return [timer for timer in self.armed if not timer.cancelled]
 
     def run_soon(self) -> None:
-        """Run one round of the loop, and the rounds that follow from it."""
+        """Run the callbacks of `call_soon`, including those that they add."""
         while self.soon:
             self.soon.pop(0)()
 
     def run_next(self, until_ms: int) -> bool:
-        """Run the next timer that is due by then, and set the time to it."""
+        """Set the time to the next timer that is due, and run the timer."""
         self.armed = self.waiting
         due = min(self.armed, key=lambda timer: timer.due_ms, default=None)
         if due is None or due.due_ms > until_ms:
@@ -54,7 +54,7 @@ class ManualTimers:
         return True
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass, with all timers that are due."""
+        """Let time pass, and run all timers that become due."""
         until = self.now_ms + by_ms
         while self.run_next(until):
             pass

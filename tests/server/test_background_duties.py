@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Disk(Executor):
-    """A disk that does slow work at once or, if `held`, on demand."""
+    """An executor that runs its work at once or, if `held`, in `go_on`."""
 
     def __init__(self) -> None:
         self.held = False
@@ -62,7 +62,7 @@ class Disk(Executor):
 
 
 class Kept:
-    """A world with background duties. Checkpoints are real files."""
+    """A broker in memory (`World`) with background duties. Its checkpoints are real files."""
 
     def __init__(self, path: Path, settings: Settings | None = None) -> None:
         self.world = world = World()
@@ -150,7 +150,7 @@ def test_flush_ms_is_kept(tmp_path: Path) -> None:
     kept.world.timers.advance(FLUSH_CHECK_MS)
     assert len(kept.world.files.pending) == 1
     kept.world.timers.advance(FLUSH_CHECK_MS)
-    assert len(kept.world.files.pending) == 1, "one that is under way is enough"
+    assert len(kept.world.files.pending) == 1, "while a flush is in progress, no other flush begins"
     kept.world.files.settle()
     assert partition.recovery_point == 1
 
@@ -172,7 +172,7 @@ def test_retention_of_one_log_that_cannot_be_read_hinders_no_other(tmp_path: Pat
 def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
     tmp_path: Path,
 ) -> None:
-    """Renaming is refused between two checks, which are minutes apart."""
+    """The disk refuses the rename between two checks of retention. The checks are minutes apart."""
     kept = Kept(tmp_path)
     world = kept.world
     for name in (A0, A1):
@@ -230,7 +230,7 @@ def test_x5_expired_transactional_ids_go_in_slices_with_others_in_between(tmp_pa
     left: list[int] = []
 
     class Turns(list[Any]):
-        """Work that runs in the loop's next turn, after all other work."""
+        """Work for the loop's next turn, which runs after all other work of that turn."""
 
         def append(self, callback: Any) -> None:
             left.append(len(shard.transactions))
@@ -258,7 +258,7 @@ def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_pat
 def test_checkpoints_are_written_off_the_loop_once_for_all_callers_meanwhile(
     tmp_path: Path,
 ) -> None:
-    """The second and the third caller share one write, with the state at its begin."""
+    """The second and the third caller share one write, which has the state at its start."""
     kept = Kept(tmp_path)
     log = kept.world.partitions[A0]._log
     write(kept.world, A0, 5)
@@ -277,7 +277,7 @@ def test_checkpoints_are_written_off_the_loop_once_for_all_callers_meanwhile(
         kept.disk.go_on()
         rounds += 1
     assert kept.directory.recovery_points()[A0] == 4
-    assert rounds == 2, "the bytes, then their names"
+    assert rounds == 2, "one round syncs the bytes, the next round syncs the names"
 
 
 def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
     old = kept.directory.recovery_points()
     log.recovery_point = 4
     temporary = tmp_path / (HIGH_WATERMARK_CHECKPOINT + TEMPORARY_SUFFIX)
-    temporary.mkdir()  # stands for anything that refuses
+    temporary.mkdir()  # a directory of that name makes the write fail
     with structlog.testing.capture_logs() as logged:
         refused = kept.background_tasks.checkpoint()
         assert isinstance(refused.value, StorageError)
@@ -302,7 +302,8 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
 
 
 async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_path: Path) -> None:
-    """A new topic of the same name could find them after a crash, and lose its records."""
+    """After a crash, a new topic of the same name could find the old checkpoints and lose
+    records."""
     kept = Kept(tmp_path)
     metadata = ClusterMetadata(MemoryStore(), Settings())
     metadata.subscribe(kept.background_tasks.follow, deleted=kept.background_tasks.forgotten)
@@ -310,7 +311,7 @@ async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_pat
     await metadata.create_topics([NewTopic("again")])
     kept.disk.held = True
     deletion = asyncio.create_task(metadata.delete_topics(["again"]))
-    # Turn by turn of the loop: the next name comes in the turn after the first one's end.
+    # One turn of the loop at a time, so that the creation comes in the turn after the deletion.
     while "again" in metadata.image.topics:  # noqa: ASYNC110
         await asyncio.sleep(0)
     creation = asyncio.create_task(metadata.create_topics([NewTopic("again")]))
@@ -349,7 +350,7 @@ def test_after_the_stop_nothing_is_done_any_more(tmp_path: Path) -> None:
 
 
 def test_the_checkpoints_of_very_many_partitions_are_made_in_steps() -> None:
-    """With 20,000 lines each this took 30 ms of the event loop."""
+    """Making checkpoints of 20,000 lines each in one step took 30 ms of the event loop."""
     names = [("wide", number) for number in range(10 * SMALL)]
     offsets = dict.fromkeys(names, 7)
     calls = Calls()

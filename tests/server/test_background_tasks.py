@@ -1,4 +1,4 @@
-"""Periodic tasks of the broker seen from outside: the real process, killed."""
+"""Periodic tasks of a real broker process that is killed."""
 
 from __future__ import annotations
 

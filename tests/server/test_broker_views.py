@@ -1,4 +1,5 @@
-"""The broker and the cluster as operators see them: from the metadata image and the disk."""
+"""The views of the broker and of the cluster for operators, made from the metadata image and the
+disk."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ async def test_a_broker_counts_what_is_in_the_image() -> None:
         assert at_its_end(services.views.broker()) == expected
         elsewhere = seen_from(services, ELSEWHERE)
         assert not at_its_end(elsewhere.broker()).is_controller
-        assert at_its_end(elsewhere.broker()).without_leader == 0, "the leader knows of its disk"
+        assert at_its_end(elsewhere.broker()).without_leader == 0, (
+            "only the leader knows that its disk failed"
+        )
 
 
 async def test_partitions_are_counted_in_steps() -> None:

@@ -1,4 +1,4 @@
-"""A response that comes later: given once, to all listeners or to none."""
+"""A `Deferred` is a response that comes later. It completes once, for all listeners or for none."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_a_waiter_for_a_response_that_will_not_come_learns_it() -> None:
 
 
 class Broken(Exception):
-    """An exception of a defect."""
+    """The exception of a defect in a callback."""
 
 
 @pytest.fixture
 def unheard(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """Return the failures without a listener."""
+    """Return the failures that had no listener."""
     failures: list[Exception] = []
     monkeypatch.setattr(Unheard, "take", failures.append)
     return failures

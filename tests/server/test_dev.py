@@ -1,4 +1,4 @@
-"""`oncelog dev`: the printed commands work unchanged, and nothing is left after its end."""
+"""`oncelog dev`: the printed commands work unchanged, and no file is left after its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Dev:
             )
 
     def printed(self) -> str:
-        """Return the output once it is ready."""
+        """Wait until the broker has printed its commands. Return the output."""
 
         def is_ready() -> bool:
             assert self.process.poll() is None, self.output.read_text()
@@ -70,7 +70,8 @@ def running(tmp_path: Path) -> Iterator[Dev]:
 
 @pytest.fixture
 def path(tmp_path: Path, kafka_jars: str) -> str:
-    """A PATH with a user's installation: Python with the clients, oncelog, Kafka's tools."""
+    """Return a PATH as on a user's machine, with Python and its clients, oncelog and Kafka's
+    tools."""
     folder = tmp_path / "bin"
     folder.mkdir()
     commands = {

@@ -139,8 +139,8 @@ def test_a_defect_names_the_request_it_failed() -> None:
 
 @pytest.mark.parametrize("fails_in_handler", [False, True])
 def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: bool) -> None:
-    """The code that completes the response continues; the connection learns which request
-    failed."""
+    """The code that completes the response continues. The connection gets the failure with the
+    request's API and version."""
     later: Deferred[Any] = Deferred()
 
     def handle(*_: object) -> Any:
@@ -163,7 +163,7 @@ def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: b
 
 @pytest.mark.parametrize("turns", [0, 3])
 def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
-    """For example Metadata after the creation of its topics; found by the fuzzer."""
+    """An example is Metadata after the creation of its topics. The fuzzer found this case."""
     later: Deferred[Any] = Deferred()
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     timers = ManualTimers()
@@ -203,7 +203,7 @@ def test_work_in_slices_stops_if_its_client_gives_up() -> None:
 
 
 def test_a_large_response_leaves_whole_and_in_several_buffers() -> None:
-    """Joining tens of megabytes would hold the loop."""
+    """Joining tens of megabytes into one buffer would block the loop."""
     groups = [ListedGroup(f"group-{number}", "consumer") for number in range(10_000)]
 
     def work() -> Steps[ListGroupsResponse]:
@@ -225,7 +225,8 @@ def test_a_handler_may_give_no_answer(session: Session) -> None:
 
 
 def test_a_handler_may_give_no_answer_to_a_large_request_either() -> None:
-    """EndTxn of a client that has hung up, with long tagged fields: found by the fuzzer."""
+    """An example is EndTxn with long tagged fields, of a client that has closed its connection. The
+    fuzzer found this case."""
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))
     timers = ManualTimers()
     session.services.slices = Slices(timers, lambda: 0, steps_per_slice=10)

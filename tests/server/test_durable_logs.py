@@ -1,4 +1,4 @@
-"""A stop with many partitions runs in slices, so that signals and other work have their turn."""
+"""A stop with many partitions runs in slices. Signals and other work run between the slices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS_PER_SLICE = 5
 
 
 def written() -> tuple[list[Driver], Partitions]:
-    """Return partitions with a record each, every one on its own disk."""
+    """Return partitions with a record each. Every partition has its own disk."""
     drivers, partitions = [], Partitions()
     for number in range(COUNT):
         driver = Driver()
@@ -56,7 +56,8 @@ async def test_logs_are_closed_in_slices_and_all_of_them_are_durable() -> None:
 
 
 async def test_no_partition_is_led_once_the_first_log_is_closed() -> None:
-    """An append after that would be lost at the next start, which trusts the stop."""
+    """The next start trusts the state of a clean stop, so it would lose an append after the
+    close."""
     drivers, partitions = written()
     seen: list[tuple[int, int]] = []
     stopping = asyncio.create_task(close_logs(drivers[0].files, partitions, slices()))
@@ -66,6 +67,6 @@ async def test_no_partition_is_led_once_the_first_log_is_closed() -> None:
         seen.append((closed, led))
         drivers[0].files.settle()
         await asyncio.sleep(0)
-    assert any(0 < led < COUNT for _, led in seen), "in slices"
-    assert any(0 < closed < COUNT for closed, _ in seen), "in slices"
+    assert any(0 < led < COUNT for _, led in seen), "partitions resign in slices"
+    assert any(0 < closed < COUNT for closed, _ in seen), "logs are closed in slices"
     assert not [led for closed, led in seen if closed and led]

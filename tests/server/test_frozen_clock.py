@@ -1,4 +1,5 @@
-"""A clock that stands still (K7): no timer fires, no loop spins, every client is served."""
+"""A clock that stands still (K7): no timer fires, no loop spins, and the broker serves every
+client."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Frozen:
 
 
 class Stopped(OsEnvironment):
-    """A machine with such a clock."""
+    """An environment with a frozen clock."""
 
     def __init__(self, data_directory: str) -> None:
         super().__init__(data_directory)
@@ -55,8 +56,10 @@ async def test_k7_a_frozen_clock_makes_no_loop_busy(tmp_path: Path) -> None:
         with await asyncio.to_thread(Wire, f"{host}:{port}") as wire:
             await asyncio.to_thread(begin, wire)
             gc.disable()  # garbage of earlier tests does not count
-            began = time.thread_time()  # and neither do their threads
-            await asyncio.sleep(IDLE_S)  # the time in which the idle broker is watched
+            began = (
+                time.thread_time()
+            )  # CPU time of this thread, without the threads of earlier tests
+            await asyncio.sleep(IDLE_S)  # the broker is idle for this time
             assert time.thread_time() - began < CPU_SHARE * IDLE_S
             await asyncio.to_thread(go_on, wire)
     finally:
@@ -65,14 +68,15 @@ async def test_k7_a_frozen_clock_makes_no_loop_busy(tmp_path: Path) -> None:
 
 
 def begin(wire: Wire) -> None:
-    """Begin a transaction that would soon be overdue."""
+    """Begin a transaction with a short timeout."""
     create(wire, "t")
     producer = new_identity(wire, "t", timeout_ms=100)
     assert produce(wire, "t", batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
 
 
 def go_on(wire: Wire) -> None:
-    """Check that it is not overdue, and that another transaction can begin and end."""
+    """Check that the first transaction is still open, and that another transaction can begin and
+    end."""
     assert values(wire, "t") == []
     other = new_identity(wire, "other")
     data = batch(other, 0, value=b"other")

@@ -15,8 +15,7 @@ import pytest
 from oncelog_server.deferred import Deferred, gather, pass_on, then, then_ask
 
 ALIVE = 1_000_000
-# Maximum share of living objects that a collection examines: some 10 ms on this machine, a small
-# share on any.
+# Maximum number of living objects that a collection may examine.
 LOOKED_AT = ALIVE // 2
 
 GROWS = f"""
@@ -51,7 +50,7 @@ def test_a_collection_does_not_look_at_all_that_is_alive() -> None:
 
 
 class Answer:
-    """An object that may wait to be freed."""
+    """The value of a response. The tests check when it is freed."""
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def no_collection() -> Any:
 
 
 def _given(wait: Callable[[Deferred[Any]], object]) -> weakref.ref[Answer]:
-    """Complete a wait, and drop it."""
+    """Complete a response that `wait` waits for. Return a weak reference to its value."""
     deferred: Deferred[Any] = Deferred()
     later = wait(deferred)
     answer = Answer()

@@ -1,5 +1,5 @@
-"""Modules that a start leaves out are imported in the end, also if no descriptor is free at
-first."""
+"""The broker imports some modules only after its start. It retries the import until a file
+descriptor is free."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DONE = {"imported after all", "the log cleaner is loaded after all"}
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_what_found_no_descriptor_is_imported_when_there_is_one(tmp_path: Path) -> None:
-    """There is one event for each, and no traceback (D5, D6)."""
+    """The broker logs one event for each failure and each success, without a traceback (D5, D6)."""
     with Oncelog(tmp_path) as broker:
         limit = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (3, limit[1]))

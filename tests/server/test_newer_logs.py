@@ -1,4 +1,4 @@
-"""A log that is newer than the metadata is noticed when it is opened."""
+"""When the broker opens a log, it notices that the log is newer than the metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Work that the disk refused is retried until it succeeds, in short turns, with two events."""
+"""The broker retries work that the disk refused until it succeeds, in short turns. It logs two
+events: the refusal and the success."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ FULL = StorageError("append", "t-0/1.log", "No space left on device", 500)
 
 
 class Disk:
-    """A disk. `tried`: the work tried while it was full or had space."""
+    """A disk that is full or has space. `tried` lists all attempts of work on it."""
 
     def __init__(self, timers: ManualTimers) -> None:
         self.full = True

@@ -1,4 +1,4 @@
-"""Partitions of a real broker over several starts: an untrusted log stays offline (S3)."""
+"""Partitions of a real broker over several starts: a damaged log stays offline (S3)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FEW_STEPS = 10
 
 
 class Counting(OsEnvironment):
-    """Slices that end after a number of steps, however fast the machine is."""
+    """An environment with slices of a fixed number of steps, however fast the machine is."""
 
     @property
     def steps_per_slice(self) -> int:
@@ -109,7 +109,7 @@ async def test_S3d_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
                 broker.partitions.require("topic", 0)
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
             assert broker.partitions.require("topic", 1).log_end_offset == 10
-            await broker.metadata.create_missing_topic("another")  # the image moves on
+            await broker.metadata.create_missing_topic("another")  # a new image
             assert broker.partitions.offline_reason(TopicPartition("topic", 0)) is not None
         assert not (tmp_path / CLEAN_SHUTDOWN).exists()
         assert (tmp_path / FIRST_SEGMENT).stat().st_size == size
@@ -129,8 +129,9 @@ async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it
 
 
 async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
-    """A request for a topic of 10,000 partitions does not hold the loop for twelve seconds. The
-    client waits until all can be used, and later changes of the topic come after that."""
+    """The broker opens the partitions of a new topic in slices. With 10,000 partitions, one slice
+    would block the loop for twelve seconds. The client's request waits until all partitions are
+    open. Later changes of the topic come after that."""
     count = 20 * FEW_STEPS
     async with life(tmp_path) as broker:
         new = asyncio.create_task(broker.metadata.create_topics([NewTopic("many", count)]))
@@ -146,8 +147,8 @@ async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path:
 async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_one_turn(
     tmp_path: Path,
 ) -> None:
-    """Thousands of partitions of another topic wait for their turn. A new topic of one partition is
-    there long before them, and a partition of a deleted topic is gone as early."""
+    """While thousands of partitions of another topic wait to be opened, the broker opens a new
+    topic of one partition and removes the partition of a deleted topic."""
     count = 50 * FEW_STEPS
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("short", 1)])
@@ -158,7 +159,7 @@ async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_on
         assert broker.partitions.require("other", 0).log_end_offset == 0
         assert len(broker.partitions) < count
         gone = asyncio.create_task(broker.metadata.delete_topics(["short"]))
-        # Turn by turn of the loop, so that the deletion is seen before the other creations.
+        # One turn of the loop at a time, so that the test sees the deletion before the creations.
         async with asyncio.timeout(DEADLINE_S):
             while broker.partitions.get(TopicPartition("short", 0)) is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0)
@@ -182,8 +183,8 @@ async def test_deleting_a_topic_of_many_partitions_leaves_the_loop_to_others(
 async def test_directories_of_deleted_partitions_are_deleted_when_no_rename_is_left(
     tmp_path: Path,
 ) -> None:
-    """A rename on the loop waits for any deletion at the same time. A clean stop leaves no deleted
-    directories."""
+    """The file system would delay renames on the loop during a deletion, so deletions come after
+    all renames. A clean stop leaves no deleted directories."""
     count = 5 * FEW_STEPS
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("many", count), NewTopic("kept", 1)])
@@ -198,7 +199,7 @@ async def test_directories_of_deleted_partitions_are_deleted_when_no_rename_is_l
 
 
 def deletions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the list of the directories that the next broker begins to delete."""
+    """Return a list to which the next broker adds each directory that it begins to delete."""
     begun: list[str] = []
 
     class Watched(OsFiles):
@@ -239,7 +240,8 @@ async def test_a_stop_amid_changes_deletes_what_was_renamed(tmp_path: Path) -> N
 async def test_a_topic_that_the_disk_refused_frees_its_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise nothing would, because its deletion from the store may fail on the full disk."""
+    """The broker deletes the topic's directories at once. Deleting the topic from the metadata
+    store may fail on the full disk."""
     deleted = deletions(monkeypatch)
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("refused", 2)])
@@ -277,7 +279,7 @@ async def turns_until_idle(broker: Broker) -> None:
 async def test_directories_of_deleted_partitions_do_not_wait_for_ever_for_other_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two clients that create and delete topics in turns leave no moment without a change."""
+    """If two clients create and delete topics in turns, there is always a change in progress."""
     deleted = deletions(monkeypatch)
     count = 50 * FEW_STEPS
     clock = AheadClock()
@@ -325,7 +327,7 @@ async def most_at_once(broker: Broker, work: asyncio.Task[Any]) -> int:
 
 
 async def until_more_than(broker: Broker, count: int) -> None:
-    # Turn by turn of the loop, because partitions are opened in turns.
+    # One turn of the loop at a time, because the broker opens some partitions in each turn.
     async with asyncio.timeout(DEADLINE_S):
         while len(broker.partitions) <= count:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -347,8 +349,8 @@ async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start
 
 
 def epochs_of(path: Path) -> dict[str, tuple[int, int]]:
-    """Return the inode of each partition's leader epochs, and the latest epoch; -1 without a
-    file."""
+    """Return for each partition the inode of its epoch checkpoint and the latest epoch. Without a
+    file, the inode is -1."""
     found = {}
     for folder in path.glob("topic-*"):
         file = folder / "leader-epoch-checkpoint"
@@ -361,7 +363,8 @@ def epochs_of(path: Path) -> dict[str, tuple[int, int]]:
 async def test_starts_after_clean_stops_write_nothing_of_idle_partitions(
     tmp_path: Path,
 ) -> None:
-    """Only the newest epoch is written, once: it is needed if the metadata is lost."""
+    """A start writes the newest leader epoch to the checkpoint of a single partition. Recovery
+    needs this epoch if the metadata is lost."""
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("topic", 20, 1)])
         for index in range(20):

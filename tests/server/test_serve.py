@@ -1,4 +1,5 @@
-"""`oncelog serve` as a process: one line at the start, one owner of the data, a clean stop."""
+"""`oncelog serve` as a process: it prints one line at the start, locks its data directory, and
+stops cleanly."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ CLEAN_MARK = ".kafka_cleanshutdown"
 
 
 class WithListeners(Oncelog):
-    """A broker with listeners in its settings, which exclude --port."""
+    """A broker with `listeners` in its settings. It is started without --port, which `listeners`
+    excludes."""
 
     def command(self) -> list[str]:
         command = super().command()
@@ -110,7 +112,9 @@ def test_sigterm_leaves_a_clean_mark_in_under_two_seconds(broker: Oncelog) -> No
     assert _seconds_to_stop(broker) < CLEAN_STOP_S
     assert (broker.data / CLEAN_MARK).exists()
     broker.start()
-    assert not (broker.data / CLEAN_MARK).exists(), "from now on the stop is not clean"
+    assert not (broker.data / CLEAN_MARK).exists(), (
+        "a running broker removes the mark of a clean stop"
+    )
     broker.kill()
     assert not (broker.data / CLEAN_MARK).exists()
 
@@ -125,14 +129,15 @@ def _seconds_to_stop(broker: Oncelog) -> float:
 
 
 def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
-    """A slow disk delays the first stop; the next signal does not wait for it."""
+    """A slow disk delays the clean stop after the first signal. The second signal ends the process
+    without waiting."""
     environment = {"ONCELOG_SYNC_DELAY_MS": str(SLOW_DISK_MS)}
     broker = Oncelog(tmp_path, environment=environment, arguments=["--allow-faults"])
     broker.start()
     process = broker._running()
 
     def is_ended() -> bool:
-        # Signals at the same moment count as one, so it may take two of these.
+        # The system may merge signals that arrive together, so the test may have to send another.
         process.send_signal(signal.SIGTERM)
         return process.poll() is not None
 
@@ -140,8 +145,10 @@ def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
         with Wire(broker.address) as wire:
             wire.call(_create("quiet"), 7)
         process.send_signal(signal.SIGTERM)
-        wait_until(lambda: not _accepts(broker), "the first signal is heeded")
-        wait_until(is_ended, "the second signal ends it")
+        wait_until(
+            lambda: not _accepts(broker), "the broker stops listening after the first signal"
+        )
+        wait_until(is_ended, "the second signal ends the process")
         assert process.poll() == ENDED_BY_FORCE
     finally:
         broker.kill()
@@ -253,7 +260,7 @@ def test_an_address_of_this_machine_alone_is_not_called_open(tmp_path: Path) -> 
 
 
 def test_the_address_that_clients_get_is_in_the_first_line(tmp_path: Path) -> None:
-    """A client that cannot resolve it fails after its first response."""
+    """A client that cannot resolve the advertised address fails after its first response."""
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "advertised.listeners": "PLAINTEXT://kafka.example:9094",

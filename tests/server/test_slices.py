@@ -1,4 +1,4 @@
-"""Long work holds the loop for one slice at a time, by an injected clock."""
+"""Long work holds the event loop for one slice at a time. The tests inject the clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Loop:
         self.slices = Slices(
             self.timers, lambda: self.timers.now_ms, steps_per_slice=steps_per_slice
         )
-        # The time for which each turn held the loop.
+        # How long each turn held the loop, in ms.
         self.turns: list[int] = []
 
     def work(

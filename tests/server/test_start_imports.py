@@ -1,5 +1,5 @@
-"""Modules that a start must not import: each was imported once, and none is needed to listen
-(docs/architecture.md, "What a start pays for")."""
+"""Modules that a start must not import, because listening does not need them (docs/architecture.md,
+"What a start pays for")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files left by a crash in the middle of a deletion do no harm later."""
+"""Files that a crash in the middle of a deletion leaves behind do no harm later."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_partitions_of_a_deleted_topic_are_put_aside_and_the_others_stay() -> No
 
 
 def test_what_the_store_does_not_know_shows_that_it_is_older() -> None:
-    """The directory belongs to no topic, to another topic id, to a number beyond the partitions, or
-    has no id."""
+    """A directory is unknown if it has no topic id, or if the store has no topic of its name, with
+    its topic id and with as many partitions."""
     cluster = Cluster()
     topic_id = cluster.create("orders", 2)
     cluster.create("again")
@@ -101,7 +101,8 @@ def test_a_deletion_is_remembered_as_long_as_something_is_left_of_the_topic() ->
 
 
 def test_unfinished_checkpoints_are_deleted_and_no_other_file() -> None:
-    """A deletion that a kill interrupts is repeated. A new file of the same name is not deleted."""
+    """The broker repeats a deletion that a kill interrupted. It does not delete a new file of the
+    same name."""
     cluster = Cluster()
     files = MemoryFiles()
     unfinished = [

@@ -1,4 +1,4 @@
-"""Traces: scenarios as text. Each command is followed by what it led to.
+"""Traces: scenarios as text. The results of each command follow it.
 
     # A comment of one block, or of the command below it.
     end commit producer=1000/0
@@ -6,9 +6,8 @@
     taken Pending t PREPARE_COMMIT
     response to end: NONE producer=1000/1
 
-A blank line ends a block. `ONCELOG_REWRITE_TRACES=1` rewrites the files with what happens now, so
-that a change of behaviour is a diff. The model is `testdata` of etcd's raft.
-"""
+A blank line ends a block. `ONCELOG_REWRITE_TRACES=1` rewrites the files with the current results,
+so that a change of behaviour is a diff. The model is `testdata` of etcd's raft."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ NOTHING: Final = "nothing"
 
 
 class Command(msgspec.Struct):
-    """`name word word setting=value`. Every word and setting has to be taken."""
+    """A command `name word word setting=value`. The scenario must use every word and setting."""
 
     name: str
     words: list[str]
@@ -64,8 +63,8 @@ class Command(msgspec.Struct):
 
 
 Commands = Mapping[str, Callable[[Command], None]]
-# The text of each effect, after its name; None for an effect without a line, because the state and
-# the responses show what it does. A missing row is an error.
+# The text of each effect, after its name. None means that the effect has no line, because the state
+# and the responses show its result. A missing row is an error.
 EffectTexts = Mapping[type[Effect], Callable[[Any], str] | None]
 
 
@@ -83,7 +82,8 @@ class Trace:
         return lines or [NOTHING]
 
     def effects(self, table: EffectTable[S], shown: EffectTexts) -> EffectTable[S]:
-        """Return `table` with a line for each moment at which an effect does something."""
+        """Return `table`. Its effects also add a line to the trace at each moment at which they
+        act."""
 
         def traced(action: Callable[..., None] | None, moment: str) -> Any:
             return None if action is None else partial(self._carry_out, action, moment, shown)
@@ -108,7 +108,7 @@ class Trace:
         action(shard, effect, *code)
 
     def response(self, name: str, answer: Deferred[T], shown: Callable[[T], str]) -> None:
-        """Add a line for a response when it leaves; another line now if it is parked."""
+        """Add a line when the response is sent. If the response is parked, add a line now too."""
         if not answer.done:
             self.add(f"parked {name}")
         answer.on_complete(lambda value: self.add(f"response to {name}: {shown(value)}"))
@@ -159,8 +159,8 @@ def _replayed_block(block: str, commands: Commands, trace: Trace) -> str:
 
 
 def rewritten(path: Path, commands: Commands, trace: Trace) -> tuple[str, str]:
-    """Return the contents of the file, and the same with current results. The file is rewritten if
-    the environment says so."""
+    """Return the contents of the file, and the contents with current results. Rewrite the file if
+    the environment variable is set."""
     expected = path.read_text(encoding="utf-8")
     found = replayed(expected, commands, trace)
     if os.environ.get(REWRITE) and found != expected:

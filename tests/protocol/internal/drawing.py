@@ -47,7 +47,7 @@ from oncelog_protocol.schema import schema_of
 
 
 class Kind(NamedTuple):
-    """A message with its two functions."""
+    """A message class with its encoder and decoder."""
 
     cls: type[Any]
     encode: Callable[..., bytes]

@@ -30,7 +30,7 @@ def test_keys_are_distinguished_by_their_type() -> None:
     assert raw == b"\0\1" + b"\0\7workers" + b"\0\x09purchases" + b"\0\0\0\3"
     assert encode_group_metadata_key(group) == b"\0\2" + b"\0\7workers"
     assert decode_key(raw) == offset
-    assert decode_key(b"\0\0" + raw[2:]) == offset, "as brokers wrote it long ago"
+    assert decode_key(b"\0\0" + raw[2:]) == offset, "a key of version 0, from an old broker"
     assert decode_key(encode_group_metadata_key(group)) == group
 
 
@@ -41,7 +41,8 @@ def test_a_committed_offset_in_every_version(version: int) -> None:
 
 
 def test_the_committed_offset_of_the_article_has_24_bytes() -> None:
-    """Its dump shows a value of 24 bytes that ends in `y`: offset 121 at 1709328801657."""
+    """The dump in the article shows a value of 24 bytes that ends in `y`: offset 121, timestamp
+    1709328801657."""
     raw = encode_offset_commit_value(COMMITTED)
     assert len(raw) == 24
     assert raw[:2] == b"\0\3"

@@ -73,11 +73,11 @@ def test_version_0_has_no_tagged_fields() -> None:
 
 @pytest.mark.parametrize("epoch", [0, 1, 32766])
 def test_our_own_tag_comes_after_all_of_kafkas(epoch: int) -> None:
-    """Kafka's reader skips it: its number is one that Kafka does not use."""
+    """Kafka's reader skips our tag, because Kafka does not use its number."""
     value = decode_transaction_log_value(TRANSACTION)
     value.last_producer_epoch = epoch
     raw = encode_transaction_log_value(value)
-    tags = len(TRANSACTION) - (1 + 2 * 10 + 2 * 4)  # their count, two int64, two int16
+    tags = len(TRANSACTION) - (1 + 2 * 10 + 2 * 4)  # count of tags, two int64, two int16
     assert TRANSACTION[tags:][:1] == b"\4"
     ours = b"\x90\x4e" + b"\2" + epoch.to_bytes(2, "big")
     assert raw == TRANSACTION[:tags] + b"\5" + TRANSACTION[tags + 1 :] + ours

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oncelog_protocol.records.record import NewRecord, Record
 
 LIMIT = 1 << 20
-"""Bytes a drawn batch may decompress to: far more than any of them does."""
+"""Limit of the decompressed size, in bytes. Every drawn batch is far smaller."""
 
 # Lengths around 64 and 8192, where a varint gets longer, are rare when drawn byte by byte.
 PAYLOADS = st.binary(max_size=70) | st.builds(
@@ -18,14 +18,15 @@ PAYLOADS = st.binary(max_size=70) | st.builds(
 KEYS = st.none() | PAYLOADS
 HEADERS = st.lists(st.tuples(st.text(max_size=10), KEYS), max_size=3).map(tuple)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
-# A producer's clock; any int64 whose deltas are int64 too has a test of its own.
+# Realistic timestamps. Another test covers timestamps with deltas near the limits of an int64.
 TIMES_MS = st.integers(0, 1 << 42)
 
 NEW_RECORDS = st.lists(st.builds(NewRecord, TIMES_MS, KEYS, KEYS, HEADERS), min_size=1, max_size=8)
 
 
 def as_read(records: Sequence[NewRecord], base_offset: int = 0) -> list[Record]:
-    """Return the records that a reader must get from a batch of these; values are bytes only."""
+    """Return the records that a reader must get from a batch of `records`. Keys and values become
+    bytes."""
     return [
         Record(
             base_offset + delta,

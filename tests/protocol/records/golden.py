@@ -1,4 +1,4 @@
-"""Batches that Apache Kafka 4.3.1's own classes built: one of three records for every codec."""
+"""Batches built by the classes of Apache Kafka 4.3.1: for every codec a batch of three records."""
 
 from __future__ import annotations
 

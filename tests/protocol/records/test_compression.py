@@ -132,7 +132,7 @@ def test_lz4_with_linked_blocks_is_read() -> None:
 
 
 def test_gzip_with_several_members_is_read() -> None:
-    """The Java client writes these when it flushes, and pigz always."""
+    """The Java client writes several members when it flushes. pigz always writes several."""
     members = gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(b"the end")
     assert decompress(Compression.GZIP, members, MIB) == TEXT + b"the end"
     with pytest.raises(CorruptRecords):
@@ -182,7 +182,8 @@ BOMBS = bombs()
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_h44_a_bomb_is_refused_in_bounded_memory(name: str) -> None:
-    """tracemalloc sees our buffers; a single measurement showed that the library adds little."""
+    """tracemalloc counts our buffers alone. A measurement by hand showed that the compression
+    library adds little."""
     codec, bomb = BOMBS[name]
     limit = 4 * MIB
     tracemalloc.start()

@@ -46,7 +46,7 @@ def record(
     value_length: int = -1,
     tail: bytes = b"\0",
 ) -> bytes:
-    """Return a record with any numbers in it; without `length`, with one that fits."""
+    """Return a record with these numbers. Without `length`, its length is correct."""
     body = (
         b"\0"
         + encode_varint(timestamp_delta)
@@ -73,7 +73,7 @@ def test_every_prefix_of_a_batch_is_refused(compression: Compression) -> None:
 
 @pytest.mark.parametrize("compression", Compression)
 def test_every_corrupt_byte_is_found_by_the_crc(compression: Compression) -> None:
-    """Except in the fields that the CRC does not cover."""
+    """The fields that the CRC does not cover are exempt."""
     batch = build_batch(RECORDS, compression=compression)
     for position in (*range(8, 12), *range(16, len(batch))):
         batch[position] ^= 0x40
@@ -140,7 +140,7 @@ def test_a_record_beyond_the_last_offset_of_the_header_is_refused() -> None:
         with pytest.raises(CorruptRecords, match="last offset"):
             read_records(batch, max_bytes=0, check_crc=False)
     struct.pack_into(">i", batch, 23, 7)
-    assert read_header(batch).last_offset == 7, "compaction took the records at the end"
+    assert read_header(batch).last_offset == 7, "compaction removed the records at the end"
     assert len(read_records(batch, max_bytes=0, check_crc=False)) == 3
 
 

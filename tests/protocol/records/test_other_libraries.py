@@ -118,7 +118,7 @@ def test_we_read_what_they_write(
 @settings(max_examples=60)
 @given(NEW_RECORDS, st.integers(0, 1 << 40))
 def test_kio_reads_what_we_write(records: list[NewRecord], base_offset: int) -> None:
-    """It keeps whole seconds of a timestamp only."""
+    """kio keeps only whole seconds of a timestamp."""
     batch = build_batch(records, base_offset=base_offset, producer_id=7, base_sequence=0)
     theirs, size = kio_read_batch(bytes(batch), 0)
     assert size == len(batch)

@@ -14,8 +14,8 @@ from tests.harness.waiting import wait_until
 
 TOPIC = "compacted"
 KEYS = 50
-# A pass waits up to 20 s for an idle machine before it starts. On a machine that is always busy it
-# does so after each kill.
+# A pass waits up to 20 s for an idle machine before it starts. On a machine that is always busy,
+# the first pass after each kill waits that long.
 PATIENCE_S = 90.0
 SETTINGS = {
     "log.cleaner.backoff.ms": "20",

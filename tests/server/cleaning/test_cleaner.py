@@ -128,7 +128,7 @@ def test_the_dirtiest_log_is_first_and_all_have_their_turn(
 
 
 def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None:
-    """Among 20,000 logs with few compacted ones this took 20 ms of the event loop."""
+    """A search of 20,000 logs in one step, few of them compacted, took 20 ms of the event loop."""
     count = 5 * LOGS_AT_ONCE
     cleaning = Cleaning()
     for number in range(count):
@@ -261,7 +261,7 @@ def test_d6_a_disk_that_takes_what_is_written_and_refuses_its_name_begins_no_oth
 
 
 def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk accepts the probe's zeros, and no records."""
+    """The disk accepts the probe's zeros but refuses records."""
     cleaning = Cleaning()
     files = cleaning.world.files
     write(cleaning.compact(A0), 100)
@@ -281,7 +281,7 @@ def test_d6_a_log_that_is_refused_after_the_probe_rests(monkeypatch: pytest.Monk
 def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The cleaner's interval between two passes does not delay it."""
+    """The pass does not wait for the cleaner's interval between two passes."""
     cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_backoff_ms=600_000))
     files = cleaning.world.files
     write(cleaning.compact(A0), 100)

@@ -23,7 +23,7 @@ DAYS = 6
 # Two thirds of a segment after compaction, so that no two segments are merged.
 VALUE = bytes(300)
 SEGMENT_BYTES = 700
-# Comes long before, or long after, the first check of retention.
+# Delays of the cleaner's first pass: long before, and long after, the first check of retention.
 CLEANER_FIRST, RETENTION_FIRST = FIRST_RETENTION_MS // 10, 10 * FIRST_RETENTION_MS
 
 

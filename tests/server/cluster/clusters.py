@@ -22,7 +22,7 @@ from oncelog_server.settings.model import Settings
 
 
 class Cluster:
-    """A store without an event loop: `apply` applies writes one revision after the other."""
+    """A store without an event loop. `apply` gives each write its own revision, in order."""
 
     def __init__(self, brokers: Iterable[int] = (1,)) -> None:
         self.entries: dict[str, Entry] = {}

@@ -1,4 +1,4 @@
-"""Deletion of topics: refusals, stale writes, and no record left behind."""
+"""Deletion of topics: error codes and stale writes. A deletion leaves no record behind."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_of_two_requests_for_the_same_topic_one_creates_it(cluster: Cluster) -> 
 
 
 def test_h64_the_topics_of_a_request_have_so_many_partitions_together() -> None:
-    """As in Kafka, the limit holds for the whole request, also if single topics are refused."""
+    """As in Kafka, the limit counts all topics of a request, including topics that are refused."""
     check_creation(SETTINGS, [NewTopic("a", 9_998), NewTopic("b"), NewTopic("b", -7)])
     by_hand = NewTopic("a", assignments=tuple((number, (1,)) for number in range(10_000)))
     check_creation(SETTINGS, [by_hand])
@@ -194,7 +194,7 @@ def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
     assert created(NewTopic("many", 97))
     assert created(NewTopic("one", 1))
     assert cluster.apply(create_partitions(cluster.image, settings, NewPartitions("one", 3))), (
-        "as many as there may be"
+        "exactly the maximum"
     )
     for refused in (
         lambda: created(NewTopic("another", 1)),
@@ -207,7 +207,7 @@ def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
     for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
         assert created(internal_topic(cluster.image, settings, name))
     assert cluster.apply(delete_topics(cluster.image, settings, ["many"])[0])
-    assert created(NewTopic("another", 97)), "room again, of which internal topics take none"
+    assert created(NewTopic("another", 97)), "a deletion makes room; internal topics do not count"
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_placement_is_distinct_and_balanced(
 def test_the_record_of_a_partition_is_encoded_once_for_each_assignment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With 10,000 partitions this took 60 ms of the event loop."""
+    """Encoding a record for each of 10,000 partitions took 60 ms of the event loop."""
     encoded: list[object] = []
     encode = records.encode
 
@@ -355,6 +355,6 @@ def test_the_record_of_a_partition_is_encoded_once_for_each_assignment(
     cluster = Cluster((1, 2))
     encoded.clear()
     cluster.create("wide", 500, 2)
-    assert len(encoded) == 1 + 2, "the topic, and either broker leads"
+    assert len(encoded) == 1 + 2, "the topic, and a partition for each of the two leaders"
     leaders = {partition.leader for partition in cluster.image.topics["wide"].partitions}
     assert leaders == {1, 2}

@@ -19,8 +19,8 @@ _PLAIN: Final = (str, bytes, int, float, bool, type(None), Enum, type)
 
 
 def frozen(value: object) -> object:
-    """Return `value` as nested values. Parked responses and functions are compared by identity; a
-    part that was met before becomes its number."""
+    """Return `value` as nested tuples. Parked responses and functions are compared by identity. An
+    object that occurs again is replaced by the number of its first occurrence."""
     return _frozen(value, {})
 
 

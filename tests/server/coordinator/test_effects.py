@@ -1,4 +1,5 @@
-"""Effects are values. A row of a table says what each does at which moment."""
+"""Effects are values. A table has a row for each effect and a column for each moment at which an
+effect acts."""
 
 from __future__ import annotations
 

@@ -42,9 +42,9 @@ def test_a_log_is_loaded_in_pieces_of_any_size(piece: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("knows_sizes", "end_offset"), [(True, 1), (False, 2)])
 def test_a_log_with_nothing_at_its_end_is_loaded(knows_sizes: bool, end_offset: int) -> None:
-    """A power failure took an unacknowledged record and left the name of the next segment. The
-    checkpoint has the former size of the segment, and the log ends earlier. If that size is missing
-    too, compaction may have made the gap, and it stays."""
+    """A power failure removed an unacknowledged record and left an empty next segment. If the
+    checkpoint has the former size of the first segment, the log ends where that segment ends now.
+    Without the size, compaction may have made the gap, so the empty segment stays."""
     driver = Driver(LogConfig(cleanup_policy=frozenset({"compact"})))
     driver.plain()
     kept = driver.log.size_bytes
@@ -68,7 +68,8 @@ def test_a_log_with_nothing_at_its_end_is_loaded(knows_sizes: bool, end_offset: 
 
 
 def broken(world: World) -> World:
-    """A world in which the transaction log cannot be read, while its partition is served."""
+    """Return the broker after a crash. It serves the partition of the transaction log, and has not
+    loaded it yet."""
     return World(world.files.after_kill(), leader_epoch=1, leads=False)
 
 
@@ -113,7 +114,7 @@ STEPS = 5
 
 
 def loading_world(world: World) -> World:
-    """The next broker, which loads shards in slices of a few records."""
+    """Return the broker after a crash. It loads shards in slices of a few records."""
     after = broken(world)
     slices = Slices(after.timers, after.now, steps_per_slice=STEPS)
     after.transactions.runtime._work = slices.run
@@ -134,7 +135,9 @@ def test_a_shard_is_loaded_in_slices_and_says_so_until_it_is_whole() -> None:
     turns = 0
     while world.transactions.runtime.is_loading:
         assert code_of(world) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert not list(world.transactions.runtime.shards()), "never half"
+        assert not list(world.transactions.runtime.shards()), (
+            "no shard is served before it is complete"
+        )
         world.timers.soon.pop(0)()
         turns += 1
     assert turns >= log.log_end_offset // STEPS
@@ -151,8 +154,8 @@ def test_a_shard_that_loads_is_not_loaded_again_in_the_same_epoch() -> None:
 
 
 def test_ids_are_known_when_all_shards_are_loaded() -> None:
-    """An id may be in a group, and so in another shard. This is known only after all have
-    loaded."""
+    """An id may belong to a group, and so to another shard. The coordinator knows this only after
+    all shards have loaded."""
     world = loading_world(used())
     world.transactions.lead(world.partitions[TXN_LOG])
     assert code_of(world) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

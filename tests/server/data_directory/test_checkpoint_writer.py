@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be written leave the old ones, and every caller hears of it."""
+"""A failed write of a checkpoint leaves the old checkpoint. Every caller gets the error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("first", "second")
 
 
 class Writer:
-    """A writer of two checkpoints with the same content."""
+    """A checkpoint writer with two checkpoints of the same content."""
 
     def __init__(self) -> None:
         self.files = MemoryFiles()

@@ -1,4 +1,5 @@
-"""The data directory: its holder is named, and damaged side files cost a scan, not the start."""
+"""The data directory: errors name its holder, and damaged side files cause a scan but not a failed
+start."""
 
 from __future__ import annotations
 

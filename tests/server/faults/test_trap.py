@@ -1,4 +1,5 @@
-"""A fail point must be in the table. It springs at its count, and never without the switch."""
+"""A fail point must be in the table. Its action runs at the given count, and only if the switch is
+set."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def test_a_batch_is_data_or_a_groups_offsets_by_its_topic() -> None:
 
 @pytest.mark.parametrize("variable", ["ONCELOG_FAIL_AT", "ONCELOG_SYNC_DELAY_MS"])
 def test_the_variable_alone_starts_nothing(tmp_path: Path, variable: str) -> None:
-    """The switch is needed too, so that no broker breaks by accident."""
+    """The variable has an effect only with the switch, so that no broker crashes by accident."""
     broker = Oncelog(tmp_path, environment={variable: "before-prepare"})
     assert broker.spawn().wait(60) == 2
     assert "--allow-faults" in broker.said()

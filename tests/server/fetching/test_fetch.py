@@ -21,7 +21,7 @@ WAIT_MS = 500
 
 
 class Reader:
-    """A reader of a topic's partitions, which all hold one batch."""
+    """A reader of a topic's partitions. Each partition holds one batch."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.timers = ManualTimers()
@@ -75,7 +75,8 @@ def test_enough_is_sent_at_once() -> None:
 
 
 def test_a_reader_does_not_wait_for_more_than_it_takes() -> None:
-    """With min_bytes above max_bytes it would wait until its timeout."""
+    """The broker lowers `min_bytes` to `max_bytes`. Else the reader would wait until its
+    timeout."""
     assert Reader().fetch(0, min_bytes=10 * SIZE, max_bytes=SIZE) == SIZE
 
 

@@ -1,4 +1,4 @@
-"""A parked Fetch: what wakes it, what does not, and that it leaves nothing behind (L6)."""
+"""A parked Fetch: some events wake it and others do not. It leaves no state behind (L6)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZE = len(batch())
 
 
 class Reader:
-    """Waits at the end of two partitions."""
+    """A reader that waits at the ends of two partitions."""
 
     def __init__(
         self, isolation: Isolation = RU, min_bytes: int = 1, *, flush_on_ack: bool = False
@@ -111,7 +111,7 @@ def test_when_time_is_up_it_takes_what_there_is() -> None:
     reader.timers.advance(1)
     assert parked.answer.value.size == SIZE
     assert reader.is_released
-    reader.timers.run_soon()  # nothing is left that would respond twice
+    reader.timers.run_soon()  # no timer is left that would respond a second time
 
 
 @pytest.mark.parametrize("time_is_up", [True, False])

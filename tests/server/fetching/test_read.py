@@ -131,7 +131,8 @@ def test_KIP_595_where_the_logs_part(
 
 
 def test_KIP_320_logs_part_also_where_ours_ends_before_the_position() -> None:
-    """Without this, the reader would get OFFSET_OUT_OF_RANGE and reset, or skip later records."""
+    """Without a diverging epoch in the response, the reader would get OFFSET_OUT_OF_RANGE and reset
+    its position, or skip later records."""
     partitions = filled(1, 2)
     wanted = [FetchedPartition(key(0), 9, 1_000, last_fetched_epoch=0)]
     (response,) = fetch(partitions, wanted, 1_000).partitions

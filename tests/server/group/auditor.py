@@ -1,7 +1,7 @@
 """The offsets in a log of `__consumer_offsets`, computed by the protocol's rules.
 
-Plain commits count, and those of committed transactions. Of these, the one with the highest log
-position after the partition's last tombstone is the offset (I12, KAFKA-5247).
+Plain commits and the commits of committed transactions count. Each must be after the partition's
+last tombstone. The counted commit with the highest log position has the offset (I12, KAFKA-5247).
 """
 
 from __future__ import annotations

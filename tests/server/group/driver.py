@@ -187,7 +187,7 @@ class Driver:
         self.fail_commits(6)
 
     def fail_commits(self, code: int) -> None:
-        """What was not committed never will be."""
+        """Fail every held commit: its records will never be committed."""
         held, self._held = self._held, []
         for _, fail in held:
             fail(code)

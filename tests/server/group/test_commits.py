@@ -186,7 +186,7 @@ def test_a_commit_is_answered_when_it_is_committed() -> None:
     driver = Driver(holds_commits=True)
     request = OffsetCommitRequest(group_id=GROUP)
     answer = driver.run(driver.shard.offset_commit(request, driver.caller(9)))
-    assert answer.done  # Nothing to write, so nothing to wait for.
+    assert answer.done  # The request writes no record, so its response waits for no commit.
     topic = OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition()])
     request = OffsetCommitRequest(group_id=GROUP, topics=[topic])
     answer = driver.run(driver.shard.offset_commit(request, driver.caller(9)))

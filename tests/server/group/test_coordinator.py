@@ -91,7 +91,8 @@ def test_S16_after_a_failed_fsync_requests_are_refused_and_none_waits_for_ever()
 
 
 def loading(world: World) -> World:
-    """The next life. It loads the group's shard, and the input topic is deleted meanwhile."""
+    """Return the broker after a crash. It loads the group's shard, and the input topic is deleted
+    during the load."""
     after = world.crash()
     after.groups.resign(0)
     after.groups.runtime._work = Slices(after.timers, after.now, steps_per_slice=1).run
@@ -103,7 +104,7 @@ def loading(world: World) -> World:
 
 
 def with_offset(world: World, offset: int) -> World:
-    """An offset of the input partition is committed."""
+    """Commit an offset of the input partition, and return `world`."""
     producer = world.producer()
     value_of(world.add(producer, OFFSETS))
     world.commit_offset(producer, offset)
@@ -119,7 +120,8 @@ def test_offsets_of_a_topic_that_is_deleted_while_they_load_are_deleted() -> Non
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_offsets_of_a_recreated_topic_survive_the_next_load(ends: bool) -> None:
-    """The topic was deleted during the first load, which ends or gives way to another broker."""
+    """The topic was deleted during the first load. That load ends, or is abandoned because another
+    broker leads."""
     world = loading(with_offset(World(), 5))
     if ends:
         world.settle()
@@ -134,7 +136,8 @@ def test_offsets_of_a_recreated_topic_survive_the_next_load(ends: bool) -> None:
 
 
 def test_offsets_of_a_recreated_topic_survive_while_another_shard_still_loads() -> None:
-    """The topic was deleted during that load, and before this one began."""
+    """The topic was deleted while the other shard was loading, before the load of the group's shard
+    began."""
     world = with_offset(World(), 5)
     runtime = world.groups.runtime
     world.groups.resign(0)

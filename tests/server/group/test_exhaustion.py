@@ -18,7 +18,7 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 def many_groups() -> Driver:
-    """Create groups with a committed offset each, so that they are kept."""
+    """Create groups, each with a committed offset, so that the coordinator keeps them."""
     driver = Driver(compares=False)
     for number in range(MANY):
         assert driver.commit(("t", 0, 5), group=f"consumer-group-{number:08d}") == [0]

@@ -1,4 +1,4 @@
-"""Offsets that expire, those that never do, and the amount of work at a time."""
+"""Offsets that expire, offsets that never expire, and the amount of work in each step."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def asked(version: int, *, everything: bool = False) -> OffsetFetchRequest:
 
 
 def fetch(driver: Driver, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-    """Return the response that a handler makes from the shard's."""
+    """Return the handler's response to `request`, made from the results of the shard."""
     groups = [
         driver.run(driver.shard.offset_fetch(group, require_stable=request.require_stable)).value
         for group in groups_asked_for(request, version)
@@ -127,7 +127,7 @@ def test_unstable_partitions_are_answered_one_by_one() -> None:
 
 
 def test_a_response_about_very_many_partitions_is_made_in_steps() -> None:
-    """With 5,000 partitions this took 15 ms of the event loop."""
+    """A response about 5,000 partitions, made in one step, took 15 ms of the event loop."""
     rows = [OffsetFetchResponsePartitions(number, 7, metadata="") for number in range(3 * SMALL)]
     group = OffsetFetchResponseGroup(
         group_id=GROUP, topics=[OffsetFetchResponseTopics(name="wide", partitions=rows)]

@@ -57,7 +57,8 @@ def test_an_id_in_the_group_is_not_dismissed() -> None:
 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_a_newer_generation_names_the_client_that_began_it(crashes: bool) -> None:
-    """After a restart the time is still known from the record, the client is not."""
+    """After a restart the group still knows the time from the record. It does not know the
+    client."""
     driver = Driver()
     member, generation = alone(driver, "first")
     driver.advance(500)
@@ -209,7 +210,7 @@ def test_long_names_do_not_fill_the_memory() -> None:
     driver.leave(member)
     found = dismissal(driver, member, generation)
     assert found is not None
-    assert found.why is Why.NEWER_GENERATION, "that of the empty group"
+    assert found.why is Why.NEWER_GENERATION, "the empty group has a newer generation"
     short, generation = alone(driver)
     driver.join(short, version=3, client_id="n" * 30_000, protocols={"range": subscription("x")})
     found = dismissal(driver, short, generation)

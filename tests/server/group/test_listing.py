@@ -1,4 +1,4 @@
-"""What operators see of a group, and DeleteGroups."""
+"""ListGroups, DescribeGroups and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_a_listed_group_says_what_kind_it_is() -> None:
 
 
 def test_a_row_is_of_the_moment_at_which_it_is_read() -> None:
-    """A long list is read in slices. A group that is deleted or created meanwhile is not in it."""
+    """The coordinator reads a long list in slices. A group that is deleted or created between two
+    slices is not in the list."""
     driver = Driver()
     for name in ("first", "deleted", "later"):
         driver.commit(("t", 0, 1), group=name)

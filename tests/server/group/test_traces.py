@@ -1,8 +1,8 @@
 """Rebalances of classic groups as traces: `traces/*.txt` (KIP-62, KIP-345, KIP-394).
 
 A member id is the client id, or the group instance id, with a number. `A-1:orders-0` assigns
-`orders-0` to the member `A-1`. The last line of a command says how it left the group, if it changed
-it.
+`orders-0` to the member `A-1`. If a command changes the group, its last line shows the new state of
+the group.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Scenario:
     # --- requests
 
     def join(self, command: Command) -> None:
-        """JoinGroup v9 of a client; `member` once it has a member id."""
+        """JoinGroup v9 of a client. `member` is the member id, if the client has one."""
         client_id = command.word()
         wanted = command.take("topics", "orders").split(",")
         answer = self.driver.join(
@@ -180,7 +180,7 @@ class Scenario:
         self.trace.response(f"join of {client_id}", answer, join_text)
 
     def sync(self, command: Command) -> None:
-        """SyncGroup v5; with assignments, of the leader."""
+        """SyncGroup v5. The leader's request has assignments."""
         member_id = command.word()
         answer = self.driver.sync(
             member_id,
@@ -203,7 +203,7 @@ class Scenario:
         self.trace.add(f"response to heartbeat of {member_id}: {code(error_code)}")
 
     def leave(self, command: Command) -> None:
-        """LeaveGroup v5; with `instance` from an administrator."""
+        """LeaveGroup v5. `instance` is given in a request of an administrator."""
         instance = command.take("instance", "")
         answer = self.driver.leave(*command.all_words(), instances=[instance] if instance else [])
         self.trace.response("leave", answer, leave_text)

@@ -17,7 +17,7 @@ from tests.server.group.driver import GROUP, Driver
 
 
 def both(driver: Driver, topic: str, partition: int) -> set[tuple[int, int]]:
-    """Return what is fetched now, and after a restart."""
+    """Return the results of OffsetFetch now and after a restart."""
     before = driver.fetch(topic, partition)
     driver.crash()
     return {before, driver.fetch(topic, partition)}
@@ -29,7 +29,7 @@ def test_O1_a_pending_offset_is_unstable_with_require_stable_and_unseen_without(
     driver.txn_commit(7, ("t", 0, 10))
     assert driver.fetch("t", 0, require_stable=True) == (-1, 88)
     assert driver.fetch("t", 0) == (5, 0)
-    # Offsets beside it are not affected.
+    # The pending offset does not affect the offsets of other partitions.
     assert driver.fetch("t", 1, require_stable=True) == (-1, 0)
 
 
@@ -90,7 +90,7 @@ def test_O4_a_sweep_of_expired_offsets_takes_nothing_a_transaction_holds() -> No
 
 @pytest.mark.parametrize("code", [47, 48, 120])
 def test_O5_O6_a_refused_append_stages_nothing(code: int) -> None:
-    # The log refuses it: it has no open transaction of this producer, or the epoch is fenced.
+    # The log refuses the append: the producer has no open transaction there, or is fenced.
     driver = Driver()
     driver.commit(("t", 0, 5))
     driver.append_error = code

@@ -238,7 +238,7 @@ DENIALS: Final = [
     Denial(K.LIST_CONFIG_RESOURCES, list_resources_request, CLUSTER_DENIED),
     Denial(K.WRITE_TXN_MARKERS, markers_request, CLUSTER_DENIED, (WRITE_ID,)),
 ]
-# Every client gets a response: it has no secrets, or they are left out.
+# These APIs respond to every client. Their responses have no secrets, or leave them out.
 OPEN: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.DESCRIBE_CLUSTER,
@@ -303,7 +303,8 @@ async def test_very_many_transactional_ids_are_listed_in_turns() -> None:
 
 
 async def transactional_ids(services: BrokerServices, *ids: str) -> list[str]:
-    """Return the list of a coordinator that has these ids, or the one named `id`."""
+    """Return the transactional ids that ListTransactions lists. The coordinator has these ids, or
+    without arguments the id `id`."""
     listing: Any = Transactions(*(ids or ("id",)))
     services = replace(services, transactions=listing)
     request = list_transactions_request(TOPIC)
@@ -340,7 +341,7 @@ class Counting(Granting):
 async def test_a_request_asks_once_for_each_topic(
     api: ApiKey, rights: tuple[Right, ...], partitions: int
 ) -> None:
-    """Also with very many partitions, and with either verdict."""
+    """The number of questions depends neither on the number of partitions nor on the verdict."""
     authorizer = Counting(*rights)
     async with broker_granting() as services:
         services = replace(services, authorizer=authorizer)
@@ -407,7 +408,7 @@ async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
         response = await ask(
             HANDLERS[ApiKey.OFFSET_FOR_LEADER_EPOCH], services, epoch_request(TOPIC)
         )
-        # Allowed: then the log is missing in this test.
+        # The broker allows the request. This error code comes from the missing log.
         assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -75,8 +75,8 @@ async def test_only_what_is_asked_for() -> None:
 
 
 async def test_what_is_asked_again_is_answered_once() -> None:
-    """A resource of 10 bytes must not get 41 KB each time it is repeated. A request for other keys
-    of it is a different one."""
+    """A resource of 10 bytes in the request must not add 41 KB to the response each time it is
+    repeated. A request for other keys of the same resource is no repetition."""
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
         this = str(services.broker_id)

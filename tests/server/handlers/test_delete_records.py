@@ -1,4 +1,4 @@
-"""The response to DeleteRecords comes once the new start survives the process."""
+"""DeleteRecords responds once the new log start offset is on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fetch returns the new leader of a moved partition, and notices deleted topics during its wait."""
+"""Fetch returns the new leader of a moved partition. A waiting Fetch notices that its topic is
+deleted."""
 
 from __future__ import annotations
 

@@ -127,8 +127,8 @@ async def test_a_client_decides_no_transaction_that_it_may_not_write() -> None:
 
 
 async def test_an_older_generation_of_a_live_group_is_reported() -> None:
-    """The group's own coordinator reports it: the request names no producer, and perhaps an unknown
-    id."""
+    """The group's own coordinator reports the older generation. The request names no producer, and
+    its transactional id may be unknown."""
     world = World()
     decided = world.groups.run("g", lambda shard: shard.join_group(JOIN, CALLER))
     world.settle(3_000)

@@ -27,7 +27,8 @@ from tests.server.handlers.requests import add_by_broker, add_by_client
 async def test_the_partitions_of_an_internal_topic_stay_as_many_as_they_are(
     topic: str, version: int
 ) -> None:
-    """The hash of a group or a transactional id modulo their number is its partition."""
+    """The hash of a group or of a transactional id, modulo the number of partitions, is its
+    partition. So the number of partitions is fixed."""
     async with broker() as services:
         count = len((await services.metadata.create_missing_topic(topic)).partitions)
         for wanted in (count + 1, count):

@@ -1,5 +1,5 @@
-"""Requests with very many elements: complete responses, made in slices, with other requests in
-between (H30)."""
+"""Requests with very many elements get complete responses. The broker makes them in slices and
+serves other requests between the slices (H30)."""
 
 from __future__ import annotations
 
@@ -150,7 +150,8 @@ WIDE = [
 async def test_a_wide_request_is_work_for_slices(
     handler: Any, about: Callable[[str], Any], array: str, version: int
 ) -> None:
-    """Others have their turn between its steps, from the first step on."""
+    """The broker serves other requests between the steps of a wide request, from the first step
+    on."""
     request = copy(about("t"))
     setattr(request, array, getattr(request, array) * COUNT)
     rights = CountedRights()
@@ -174,7 +175,7 @@ async def test_what_is_described_already_is_a_step_too() -> None:
 
 
 def test_a_request_may_name_every_partition_there_may_be() -> None:
-    """Each in its own topic: a reader of all of them is served (B11)."""
+    """The broker serves a reader of all partitions, also if each is in its own topic (B11)."""
     place = FetchTopic(topic="t", partitions=[FetchPartition()])
     offset = ListOffsetsTopic("t", [ListOffsetsPartition()])
     for handler, request in (
@@ -218,7 +219,7 @@ async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_p
 
 
 def test_partitions_that_are_added_to_a_transaction_are_collected_in_steps() -> None:
-    """For 5,000 partitions, a fifth of the request's time was a single step."""
+    """Before, a single step took a fifth of the request's time for 5,000 partitions."""
     calls = Calls()
     wide = AddPartitionsToTxnTopic("wide", [*range(COUNT)])
     assert len(at_its_end(calls.counted(add_partitions_to_txn._partitions([wide])))) == COUNT

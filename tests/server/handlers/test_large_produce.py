@@ -1,5 +1,5 @@
-"""A Produce to very many partitions leaves the loop to others. It stays complete and in order, and
-appends nothing to a transaction that has ended."""
+"""A Produce to very many partitions lets the event loop serve other requests between its steps. It
+stays complete and in order, and appends nothing to a transaction that has ended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COUNT = SMALL + SMALL // 2
 SESSION = Session(ANONYMOUS, "127.0.0.1", "PLAINTEXT", lambda: False)
 # The first version in which the broker adds the partitions to the transaction.
 ADDING = produce.ADDS_PARTITIONS_SINCE
-# Maximum number of calls in a step; all appends together make some sixty each.
+# Maximum number of calls in a step. One step with all appends would make sixty for each partition.
 MOST_CALLS = 10 * COUNT
 
 
@@ -81,9 +81,11 @@ def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -
 
 
 async def response_of(response: EncodedResponse, version: int = 9) -> ProduceResponse:
-    """The response of a request, when it is there."""
+    """Wait for the response of a request, and return it decoded."""
     assert isinstance(response, Deferred)
-    assert not response.ordered, "the next request of the connection would append before"
+    assert not response.ordered, (
+        "after an ordered response the connection's next request could append first"
+    )
     ready = asyncio.Event()
     response.on_complete(lambda _: ready.set())
     response.on_abandon(ready.set)
@@ -161,7 +163,7 @@ def add_all(broker: Broker, owner: tuple[int, int]) -> None:
 async def test_no_step_of_it_does_very_much(
     broker: Broker, acks: int, version: int, is_transactional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This holds for decoding, checks, questions, appends and the response."""
+    """Decoding, checks, authorization, appends and the response all take small steps."""
     asked = request(acks=acks)
     if is_transactional:
         owner = await identity(broker, "t")
@@ -234,7 +236,7 @@ async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
     assert ended.error_code == 0
     found = await response_of(response, version)
     assert 0 in codes(found)
-    assert len(codes(found)) > 1, "those whose turn came after the end"
+    assert len(codes(found)) > 1, "partitions after the end of the transaction are refused"
     for number in range(COUNT):
         partition = broker.partitions.require("wide", number)
         assert not [*partition._log.producers.ongoing_transactions()]
@@ -271,7 +273,7 @@ async def test_batches_of_two_producers_are_refused_together(broker: Broker) -> 
 
 
 async def test_two_of_them_are_appended_in_their_order(broker: Broker) -> None:
-    """As on a connection: the next request is served after the response to the one before."""
+    """As on a connection, each request is served after the response to the request before it."""
     owner = await identity(broker, "t")
     for sequence in range(2):
         data = batch(producer_id=owner[0], producer_epoch=0, base_sequence=sequence)

@@ -40,8 +40,8 @@ OPEN, SECRET = "open", "secret"
 
 @asynccontextmanager
 async def node_with_offsets() -> AsyncIterator[BrokerServices]:
-    """A group with offset 7 committed in two topics. Then the client loses its rights to one of
-    them."""
+    """Yield a broker that has a group with offset 7 committed in two topics. The client has no
+    rights to the second topic any more."""
     world = World()
     async with broker() as bare:
         await bare.metadata.create_topics([NewTopic(OPEN), NewTopic(SECRET)])

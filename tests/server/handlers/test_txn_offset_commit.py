@@ -1,4 +1,4 @@
-"""Offsets of a transaction, while another client ends that transaction."""
+"""TxnOffsetCommit, while another client ends the transaction."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def is_open(world: World) -> bool:
 def waiting_for_the_older(
     world: World, services: BrokerServices, version: int
 ) -> tuple[Producer, Deferred[Any]]:
-    """The newer producer's commit waits for the abort of the older one. The older one's partition
-    of `__transaction_state` has the slower disk."""
+    """Return the newer producer and its commit, which waits for the abort of the older producer's
+    transaction. The disk is slow for the older producer's partition of `__transaction_state`."""
     older, newer = begun(world, OLDER), begun(world, NEWER)
     response = commit(services, OLDER, older, 5, version)
     world.settle()
@@ -111,8 +111,8 @@ def waiting_for_the_older(
 async def test_r12_what_was_ended_while_older_ones_are_aborted_gets_no_offsets(
     version: int, code: ErrorCode
 ) -> None:
-    """The transaction was verified before the abort. The offsets would be pending for ever, because
-    no marker follows."""
+    """The transaction was verified before the abort of the older transactions. If its offsets were
+    staged after its end, they would be pending for ever, because no marker follows."""
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, version)
         ended = world.end(newer, True, transactional_id=NEWER, bumps_epoch=False)
@@ -158,7 +158,7 @@ async def test_without_an_end_they_are_staged_once_the_older_ones_are_aborted() 
 
 
 async def test_a_producer_that_gives_way_to_an_older_commit_learns_why() -> None:
-    """The older transaction is decided already, and its marker cannot be written yet."""
+    """The older transaction has its outcome, but its marker cannot be written yet."""
     async with flushing() as (world, services):
         older, newer = begun(world, OLDER), begun(world, NEWER)
         response = commit(services, OLDER, older, 5, 4)

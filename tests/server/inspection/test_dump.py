@@ -40,7 +40,7 @@ def dumped(path: Path, *options: str) -> Result:
 
 
 def test_a_batch_larger_than_allowed_is_named_and_passed_over(tmp_path: Path) -> None:
-    """Red before: any batch in a file was decompressed, up to a GiB."""
+    """Before, the command decompressed any batch in a file, up to a GiB."""
     path = log_with_a_large_batch(tmp_path)
     result = dumped(path, "--max-batch-bytes", "100000")
     assert result.exit_code == 1
@@ -60,7 +60,7 @@ def test_a_batch_within_the_bound_is_printed_whole(tmp_path: Path) -> None:
 
 
 def test_records_that_are_no_records_are_named(tmp_path: Path) -> None:
-    """Red before: only a line among the others, and exit code 0."""
+    """Before, the command printed a line among the others and exited with 0."""
     path = log_with_a_large_batch(tmp_path)
     data = bytearray(path.read_bytes())
     data[61] = 0x7F  # the length of the first record

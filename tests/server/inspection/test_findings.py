@@ -1,4 +1,4 @@
-"""Notes and problems are counted apart."""
+"""The counts of notes and of problems are separate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The JSON of internal records: the names of Kafka's converters, and our own fields on request."""
+"""The JSON of internal records has the field names of Kafka's converters, and on request the fields
+that only oncelog has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The entries of a segment's side files: offsets count from the segment's base offset."""
+"""The entries of a segment's index files. Their offsets are relative to the segment's base
+offset."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ async def write(address: str) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory after a clean stop."""
+    """Return a data directory after a clean stop."""
     with Oncelog(tmp_path_factory.mktemp("written"), SETTINGS) as broker:
         asyncio.run(write(broker.address))
     assert len(list((broker.data / f"{TOPIC}-0").glob("*.log"))) >= 3
@@ -59,7 +59,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(written: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be damaged."""
+    """Return a copy of the data directory, for a test to damage."""
     return Path(shutil.copytree(written, tmp_path / "data"))
 
 
@@ -143,7 +143,7 @@ def test_a_running_broker_is_looked_at_without_a_word(tmp_path: Path) -> None:
 
 
 def test_a_folder_after_a_kill_is_whole(tmp_path: Path) -> None:
-    """Files that a start would rebuild are no problem."""
+    """Files that the next start rebuilds count as no problem."""
     broker = Oncelog(tmp_path, SETTINGS)
     broker.start()
     asyncio.run(write(broker.address))
@@ -156,7 +156,7 @@ def test_one_partition_is_checked_by_its_folder(data: Path) -> None:
 
 
 async def write_compacted(address: str) -> None:
-    """Write a few keys repeatedly, in transactions; every third is aborted."""
+    """Write a few keys repeatedly, in transactions. Every third transaction is aborted."""
     config = {
         "cleanup.policy": "compact",
         "segment.bytes": "1048576",
@@ -321,15 +321,15 @@ def test_what_is_no_log_is_one_line(tmp_path: Path, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def victim(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy for many small changes, each undone after its test."""
+    """Return a copy for many small changes. Each test undoes its change."""
     return Path(shutil.copytree(written, tmp_path_factory.mktemp("victim") / "data"))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(chosen=st.data())
 def test_no_flipped_bit_of_a_log_goes_unseen(victim: Path, chosen: st.DataObject) -> None:
-    """The CRC covers everything except fields that are checked by the order of offsets and by the
-    epochs."""
+    """The CRC does not cover the base offset and the leader epoch. The command checks the base
+    offset by the order of offsets, and the leader epoch by the order of epochs."""
     log = chosen.draw(st.sampled_from(segments(victim)))
     batches = positions(log)
     at = chosen.draw(st.sampled_from(batches))[0]

@@ -43,7 +43,7 @@ async def responses(link: BrokerLink, *requests: tuple[object, int]) -> Response
 
 @pytest.fixture
 async def links(tmp_path: Any) -> AsyncIterator[BrokerLinks]:
-    """Links from a broker to itself, as if it were another broker."""
+    """Yield links from a broker to itself, as if to another broker."""
     settings = Settings(log_dirs=(str(tmp_path),), listeners=("PLAINTEXT://127.0.0.1:0",))
     broker = Broker(settings, OsEnvironment(settings.data_directory))
     await broker.start()
@@ -116,7 +116,7 @@ class Peer:
 
 @pytest.fixture
 async def peer() -> AsyncIterator[Peer]:
-    """A server that reads the first bytes and does not respond."""
+    """Yield a server that reads the first bytes and does not respond."""
     peer = Peer()
     await peer.start()
     yield peer

@@ -1,4 +1,4 @@
-"""The client ids of brokers in requests to each other."""
+"""The client ids that brokers send in requests to other brokers."""
 
 from __future__ import annotations
 

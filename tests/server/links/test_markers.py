@@ -1,5 +1,5 @@
-"""Markers to another broker, over a real connection: a broker sends them to its own listener (seam
-4)."""
+"""Markers to another broker, over a real connection. The test broker sends them to its own
+listener."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def work(committed: bool = True, producer_epoch: int = 1, coordinator_epoch: int
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    """With the topic of three partitions and one for transactions."""
+    """Yield a broker with a topic of three partitions and one partition for transactions."""
     settings = Settings(
         log_dirs=(str(tmp_path),),
         listeners=("PLAINTEXT://127.0.0.1:0",),
@@ -56,14 +56,14 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     await broker.metadata.create_missing_topic("topic")
     await broker.metadata.create_missing_topic(TRANSACTION_STATE)
     while broker.services.new_producer_id() < PRODUCER_ID:
-        pass  # an id that was never given out is refused
+        pass  # the broker refuses an id that it has never given out
     yield broker
     await broker.stop()
 
 
 @pytest.fixture
 async def links(broker: Broker) -> AsyncIterator[BrokerLinks]:
-    """Links to every broker of the cluster: only this one, treated as another."""
+    """Yield links to every broker of the cluster. This broker, the only one, counts as another."""
     links = BrokerLinks(lambda: broker.metadata.image, "PLAINTEXT", "broker-99-markers")
     yield links
     links.close()
@@ -162,7 +162,7 @@ async def test_many_at_once_are_all_answered(broker: Broker, markers: RemoteMark
 async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
     broker: Broker, markers: RemoteMarkers
 ) -> None:
-    """The coordinator believes that it is another broker; its markers come back to this one."""
+    """The coordinator has the id of another broker, so it sends its markers to this broker."""
     ids = iter(range(7, 100))
     clock = SystemClock()
     coordinator = TransactionCoordinator(
@@ -180,20 +180,22 @@ async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
     coordinator.add_partitions(AddPartitions("t", 7, 0, frozenset(TOPIC), 2))
     write(broker, (7, 0), *TOPIC)
     answer = coordinator.end_txn(EndTxn("t", 7, 0, True, True))
-    assert value_of(answer) == TransactionResult(ErrorCode.NONE, 7, 1), "answered after PREPARE"
+    assert value_of(answer) == TransactionResult(ErrorCode.NONE, 7, 1), (
+        "EndTxn responds after PREPARE_COMMIT"
+    )
     live = coordinator.owner("t")[1].transactions["t"]
     assert live.metadata.state is State.PREPARE_COMMIT
     await until(lambda: live.metadata.state is State.COMPLETE_COMMIT)
     assert stable(broker) == ends(broker) == [2, 2, 2]
 
 
-# --- brokers that are not well
+# --- failures of the other broker
 
 
 @pytest.mark.parametrize("what_happens", ["breaks off", "responds to fewer partitions"])
 async def test_a_marker_without_a_response_is_sent_again_or_given_up(what_happens: str) -> None:
-    """A lost marker may have been written, so the coordinator retries it. A response without one of
-    the partitions is a defect of the other broker."""
+    """If no response comes, the other broker may have written the marker, so the coordinator sends
+    it again. If a response lacks a partition, the other broker has a defect."""
     link = UnsentLink()
     codes: CODES = {}
     RemoteLeader(link).send(work(), TOPIC, codes.__setitem__)

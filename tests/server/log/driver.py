@@ -1,5 +1,5 @@
-"""A driver for a log on a disk in memory, and an oracle: it computes everything again from the
-bytes of the `.log` files, by the simplest code."""
+"""A driver for a log on a disk in memory, and an oracle. The oracle computes the state of the log
+again from the bytes of the `.log` files, by the simplest code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batch(count: int = 1, *, timestamp: int = NOW_MS, size: int = 20, **fields: 
 
 
 def read_all(log: PartitionLog, offset: int | None = None, limit: int = MANY) -> list[Record]:
-    """Return the records that a reader of `log` gets up to the end, markers among them."""
+    """Return the records that a reader of `log` gets up to the end, including markers."""
     position = log.log_start_offset if offset is None else offset
     found: list[Record] = []
     while True:
@@ -52,7 +52,7 @@ def read_all(log: PartitionLog, offset: int | None = None, limit: int = MANY) ->
 
 
 def flush(log: PartitionLog, done: Callable[[StorageError | None], None]) -> None:
-    """Sync everything appended. The recovery point moves once the disk has it."""
+    """Sync everything appended. The recovery point moves once the sync has ended."""
     begun = log.begin_flush()
 
     def synced(error: StorageError | None) -> None:
@@ -70,7 +70,7 @@ def batches_of(answer: LogRead) -> list[BatchHeader]:
 
 @dataclass
 class Driver:
-    """`log` and its disk. `restart` and similar methods start another life of the log."""
+    """`log` and its disk. `restart` and similar methods close the log and open it again."""
 
     config: LogConfig = SMALL
     files: MemoryFiles = field(default_factory=MemoryFiles)
@@ -126,8 +126,8 @@ class Driver:
         )  # fmt: skip
 
     def stop(self) -> tuple[int, int]:
-        """Stop cleanly. Keep the recovery point and the log start that the checkpoints would
-        have."""
+        """Stop cleanly. Return the recovery point and the log start offset, as the checkpoints
+        would have them."""
         files = self.log.close(clean=True)
         self.files.sync(files, lambda error: None)
         self.files.settle()
@@ -153,7 +153,7 @@ class Driver:
 
 @dataclass
 class Oracle:
-    """The state of a log by its bytes, read from its first segment to its end."""
+    """The state of a log, computed from its bytes from the first segment to the end."""
 
     records: list[Record] = field(default_factory=list)
     # First and last offset of each batch.
@@ -179,7 +179,7 @@ class Oracle:
 
 
 def full_scan(data: Iterable[bytes]) -> Oracle:
-    """`data`: the `.log` files in order."""
+    """Return the state of the log with these `.log` files, in order."""
     oracle = Oracle()
     for content in data:
         for position, header in split_batches(content):

@@ -1,4 +1,5 @@
-"""Logs of followers, which get the batches of a leader and are compared with other logs."""
+"""Logs of followers. A follower's log gets the batches of a leader, and tests compare it with other
+logs."""
 
 from __future__ import annotations
 

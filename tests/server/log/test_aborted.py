@@ -1,4 +1,5 @@
-"""The txnindex files: trusted only with a matching checksum, otherwise computed again."""
+"""The log trusts a txnindex file only with a matching checksum. Otherwise it computes the rows
+again."""
 
 from __future__ import annotations
 

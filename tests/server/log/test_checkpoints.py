@@ -99,10 +99,10 @@ def test_leader_epochs_have_kafka_s_lines() -> None:
     ("entry", "after"),
     [
         ((3, 9), [(0, 0), (2, 7), (3, 9)]),
-        ((2, 9), [(0, 0), (2, 7)]),  # it began earlier
+        ((2, 9), [(0, 0), (2, 7)]),  # epoch 2 began earlier
         ((2, 5), [(0, 0), (2, 5)]),
         ((3, 7), [(0, 0), (3, 7)]),  # epoch 2 wrote nothing
-        ((1, 3), [(0, 0), (1, 3)]),  # what follows contradicts it
+        ((1, 3), [(0, 0), (1, 3)]),  # the entries after it contradict it
         ((4, 0), [(4, 0)]),
     ],
 )
@@ -129,7 +129,8 @@ def test_an_epoch_before_the_first_ends_where_that_begins() -> None:
 
 
 def test_s8_s17_leader_epochs_cut_anywhere_are_refused_or_none() -> None:
-    """A torn file must not count as a shorter list: readers would be sent back (KIP-320)."""
+    """A torn file must not count as a shorter list of epochs. With a shorter list, the broker would
+    send readers back to an earlier offset (KIP-320)."""
     whole = epochs((1, 0), (2, 89), (7, 247)).encode()
     for size in range(len(whole)):
         try:

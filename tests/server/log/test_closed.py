@@ -1,5 +1,5 @@
-"""The single file in which a clean stop stores the state of all logs, and the files that it need
-not write beside each log."""
+"""The single file in which a clean stop stores the state of all logs. With it, the stop writes
+fewer files beside each log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def files_of(driver: Driver) -> set[str]:
 
 
 def test_the_file_reads_as_it_was_written_or_not_at_all() -> None:
-    """A changed bit may produce another line ending, with the same contents."""
+    """A changed bit may produce a different line ending. The file then has the same contents."""
     data = encode_closed_logs([closed_log_line(name, log) for name, log in LOGS.items()])
     assert decode_closed_logs(data) == LOGS
     assert decode_closed_logs(encode_closed_logs([])) == {}
@@ -56,14 +56,15 @@ def test_the_file_reads_as_it_was_written_or_not_at_all() -> None:
             except MalformedCheckpoint:
                 refused += 1
     assert refused > 2 * len(data)
-    assert decode_closed_logs(data[: len("0\n")]) == {}, "all logs are read then"
+    assert decode_closed_logs(data[: len("0\n")]) == {}, "without entries, the start reads all logs"
     for size in range(len("0\n") + 1, len(data)):
         with pytest.raises(MalformedCheckpoint):
             decode_closed_logs(data[:size])
 
 
 def test_a_short_log_without_producers_gets_no_file_at_a_clean_stop() -> None:
-    """For 20,000 such logs the files would take longer than the rest of the stop."""
+    """Writing a snapshot for each of 20,000 such logs would take longer than the rest of the
+    stop."""
     driver = Driver(LogConfig())
     driver.plain(3)
     before = files_of(driver)
@@ -81,7 +82,7 @@ def test_a_short_log_without_producers_gets_no_file_at_a_clean_stop() -> None:
 
 
 def test_of_producers_there_is_a_snapshot_at_the_end_after_a_clean_stop() -> None:
-    """Apache Kafka takes a log without a snapshot for one without producers."""
+    """If a log has no snapshot, Apache Kafka assumes that the log has no producers."""
     driver = Driver(LogConfig())
     driver.send(7, 0)
     driver.restart()
@@ -104,8 +105,8 @@ def test_an_index_with_entries_is_written_and_one_that_is_there_is_kept_right() 
 
 @pytest.mark.parametrize("remembered", [True, False])
 def test_aborted_transactions_are_known_after_a_clean_stop(remembered: bool) -> None:
-    """Also if no aborted transactions are stored, and the checkpoint of the roll says that there
-    are none."""
+    """The start finds aborted transactions even if the clean stop stored none and the checkpoint of
+    the roll lists none."""
     driver = Driver(LogConfig())
     driver.plain()
     driver.log.roll(driver.now_ms)

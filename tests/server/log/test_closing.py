@@ -1,4 +1,4 @@
-"""The files of a full segment, which all become durable."""
+"""All files of a full segment become durable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_roll_leaves_indexes_and_a_snapshot_and_makes_the_old_segment_durable(
     driver = Driver()
     driver.send(7, 0, 3)
     driver.log.roll(driver.now_ms)
-    assert driver.log.recovery_point == 0, "not before the disk says so"
+    assert driver.log.recovery_point == 0, "the recovery point waits for the sync"
     driver.files.settle()
     assert driver.log.recovery_point == 3
     names = {name.removeprefix(f"{DIRECTORY}/") for name in driver.files.nodes}
@@ -43,7 +43,8 @@ def test_what_was_there_before_the_start_is_not_counted() -> None:
 
 @pytest.mark.parametrize("idle", [False, True], ids=["written", "only led"])
 def test_the_leader_epochs_are_durable_after_a_clean_stop(idle: bool) -> None:
-    """A clean start trusts their file, so it must not be older than the log."""
+    """A start after a clean stop trusts the epoch checkpoint, so the checkpoint must not be older
+    than the log."""
     driver = Driver()
     driver.plain()
     driver.restart()

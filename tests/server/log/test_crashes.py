@@ -1,5 +1,5 @@
-"""A kill at any change of the disk, or a loss of the page cache: no promised record is lost, and a
-second start finds the same as the first (scenarios S9, S11, S13)."""
+"""A kill at any change of the disk, or a loss of the page cache, loses no acknowledged record. A
+second start finds the same log as the first start (scenarios S9, S11, S13)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Remembering(Driver):
 
 
 def scenario(driver: Driver) -> None:
-    """Make every kind of change of the disk that a log makes, except those of opening."""
+    """Make every kind of change of the disk that a log makes, except the changes of opening."""
     for turn in range(4):
         driver.send(1, turn * 2, 2, size=150)
         driver.send(2, turn, 1, transactional=True)
@@ -49,7 +49,7 @@ def scenario(driver: Driver) -> None:
 
 
 def run_until(operation: int, torn_bytes: int) -> tuple[Driver, list[int]]:
-    """Stop the scenario at one change of the disk. Return the offsets acknowledged before."""
+    """Stop the scenario at a change of the disk. Return the offsets acknowledged before it."""
     driver = Remembering()
     opened = len(driver.files.operations)
     driver.files.stop_before(opened + operation, torn_bytes=torn_bytes)
@@ -138,7 +138,7 @@ def test_s9_s17_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushe
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_one(seed: int) -> None:
-    """The process is killed, started again and flushed, and then loses power."""
+    """The broker is killed, restarts and flushes the log. Then the machine loses power."""
     driver = busy()
     driver.kill()
     driver.plain()

@@ -1,4 +1,5 @@
-"""Damage while no broker runs: the next start finds it, and never serves a part."""
+"""The next start finds damage that happened while no broker ran. It never serves a part of the
+log."""
 
 from __future__ import annotations
 
@@ -80,8 +81,8 @@ DAMAGE = [remove, remove_all_of_it, empty, cut_at_a_batch]
 def test_a_segment_that_lost_something_is_missed_at_every_start(
     damage: Callable[[MemoryFiles, str], None], slot: int, how: str, refuses: bool
 ) -> None:
-    """After a kill, below the recovery point. Above it, records may have been lost before they were
-    durable."""
+    """After a kill, this holds below the recovery point. Above it, a power failure may have lost
+    records that were not durable."""
     driver = written()
     clean = how == "clean stop"
     point = driver.stop()[0] if clean else driver.log.recovery_point
@@ -102,7 +103,8 @@ def test_a_segment_that_lost_something_is_missed_at_every_start(
 def test_a_coordinator_misses_what_a_kill_cannot_have_lost(
     damage: Callable[[MemoryFiles, str], None], slot: int
 ) -> None:
-    """Above the recovery point: the computer kept running, so its page cache is complete."""
+    """This holds above the recovery point too: the computer kept running, so its page cache is
+    complete."""
     driver = written()
     driver.files = driver.files.after_kill()
     damage(driver.files, logs(driver.files)[slot])
@@ -128,8 +130,7 @@ def test_a_closed_segment_that_ends_within_a_batch_was_cut_if_the_computer_has_r
 
 
 def test_a_coordinator_without_its_first_segment_refuses_after_a_power_failure_too() -> None:
-    """Compaction never removes the file with the first name, and the rest of the log is no
-    prefix."""
+    """Compaction never removes the first segment, so a log that begins later has lost it."""
     driver = written()
     driver.files = driver.files.after_kill()
     remove(driver.files, logs(driver.files)[0])
@@ -153,7 +154,8 @@ def test_what_retention_deletes_is_not_missed() -> None:
 
 @pytest.mark.parametrize("refuses", [True, False], ids=["coordinator", "other"])
 def test_a_coordinator_does_not_cut_off_whole_batches_behind_a_damaged_one(refuses: bool) -> None:
-    """Above the recovery point. The batches that follow may be in later segments only."""
+    """The damage is above the recovery point. Whole batches may follow it only in later
+    segments."""
     for slot, batch in ((3, 1), (2, 2)):
         driver = written()
         driver.files = driver.files.after_kill()
@@ -172,8 +174,8 @@ def test_a_coordinator_does_not_cut_off_whole_batches_behind_a_damaged_one(refus
 
 
 def test_what_a_power_failure_leaves_is_cut_off() -> None:
-    """There are zeros if an earlier write did not reach the disk and a later one did, or a torn
-    end."""
+    """A power failure leaves zeros if a later write reached the disk and an earlier write did not.
+    It may also leave a torn end."""
     for place in (0, 1):
         driver = written()
         driver.files = driver.files.after_kill()
@@ -193,8 +195,8 @@ def test_what_a_power_failure_leaves_is_cut_off() -> None:
 def test_a_closed_segment_may_lose_its_end_to_a_power_failure_though_the_next_one_does_not(
     checkpoint: str,
 ) -> None:
-    """It ends inside a batch, above the recovery point: nothing of it was acknowledged as
-    durable."""
+    """The segment ends inside a batch above the recovery point. Its lost bytes were never
+    acknowledged as durable."""
     for slot, cut in ((2, 1), (2, 250), (1, 340)):
         driver = written()
         driver.files = driver.files.after_kill()
@@ -207,7 +209,7 @@ def test_a_closed_segment_may_lose_its_end_to_a_power_failure_though_the_next_on
 
 @pytest.mark.parametrize("field", [8, 9, 10, 11])
 def test_a_length_that_was_changed_is_no_end_that_was_lost(field: int) -> None:
-    """By its length the batch exceeds the file, which is complete."""
+    """With the changed length the batch ends beyond the end of the file. The file is complete."""
     for slot in (1, 2):
         driver = written()
         driver.files = driver.files.after_kill()
@@ -220,7 +222,7 @@ def test_a_length_that_was_changed_is_no_end_that_was_lost(field: int) -> None:
 def test_a_sector_that_was_never_written_is_no_damage() -> None:
     data = b"h" * 1000 + bytes(512) + b"t" * 100
     assert was_written(b"x" * 2000, 0)
-    assert was_written(data, 0), "no sector is all zeros"
+    assert was_written(data, 0), "no whole sector is zeros"
     assert not was_written(data, 24)
     assert not was_written(bytes(61) + b"x" * 2000, 7)
 
@@ -230,7 +232,7 @@ def test_the_next_start_does_not_miss_what_recovery_has_cut_off() -> None:
     driver.files = driver.files.after_kill()
     cut_at_a_batch(driver.files, logs(driver.files)[1])
     driver.log = open_again(driver, clean=False, point=0)
-    assert driver.log.log_end_offset == 4, "the log has no hole"
+    assert driver.log.log_end_offset == 4, "the log ends before the missing batches"
     for _ in range(6):
         driver.plain(size=300)
     flush(driver.log, lambda error: None)

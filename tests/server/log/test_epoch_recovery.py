@@ -1,4 +1,5 @@
-"""Leader epochs after an unclean stop: the batches confirm the file, or replace it (S8)."""
+"""Leader epochs after an unclean stop: recovery compares the checkpoint with the batches, and
+rebuilds it if they differ (S8)."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ def active_path(driver: Driver) -> str:
 
 
 def flips(files: MemoryFiles) -> range:
-    """Yield the file with each single bit changed."""
+    """Yield the file's bytes once for each bit, with that bit changed."""
     return range(8 * len(files.nodes[PATH].data))
 
 
 @pytest.mark.parametrize("log_start_offset", [0, 1, 29])
 def test_s8_a_flipped_bit_changes_no_leader_epoch(log_start_offset: int) -> None:
-    """The file has no checksum. With a later epoch, the log would seem newer than the metadata."""
+    """The checkpoint has no checksum. A bit flip to a later epoch would make the log seem newer
+    than the metadata."""
     driver = busy()
     if log_start_offset:
         driver.log.delete_records_before(log_start_offset, driver.now_ms)
@@ -44,8 +46,8 @@ def test_s8_a_flipped_bit_changes_no_leader_epoch(log_start_offset: int) -> None
 
 @pytest.mark.parametrize("removed", [(0, 1), (1, 2), (0, 3)])
 def test_epochs_of_records_that_compaction_removed_stay(removed: tuple[int, int]) -> None:
-    """No batch is left that confirms or contradicts them. The first segment has three batches, each
-    of its own epoch."""
+    """The first segment has three batches, each with its own epoch. No batch is left that confirms
+    or contradicts a removed batch's epoch."""
     driver = Driver()
     sizes = [0]
     for driver.leader_epoch in range(3):
@@ -89,7 +91,7 @@ def test_leader_epochs_that_a_power_loss_took_are_written_again_by_the_start() -
     driver.plain()
     driver.files.nodes[PATH] = FileNode(bytearray(before))
     log = driver.kill()
-    log.assign_leader_epoch(2)  # and it appends nothing
+    log.assign_leader_epoch(2)  # the leader of this epoch appends nothing
     log = driver.restart()
     assert [tuple(leader_epoch) for leader_epoch in log.leader_epochs] == [(0, 0), (1, 1)]
 
@@ -98,7 +100,7 @@ def test_leader_epochs_that_a_power_loss_took_are_written_again_by_the_start() -
 def test_leader_epochs_that_a_power_loss_took_are_found_before_the_recovery_point(
     at_segment_start: bool,
 ) -> None:
-    """Their segments are below the recovery point, so a start does not scan them."""
+    """The segments of these epochs are below the recovery point, so a start does not scan them."""
     driver = Driver()
     driver.plain()
     before = bytes(driver.files.nodes[PATH].data)

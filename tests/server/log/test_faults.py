@@ -1,5 +1,5 @@
-"""A disk that refuses work: nothing is half done, and nothing acknowledged is missing (scenarios
-D1, D3, D4, D6, D7, D9, S16)."""
+"""A disk that refuses operations: no change is half done, and no acknowledged record is missing
+(scenarios D1, D3, D4, D6, D7, D9, S16)."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_s16_after_a_failed_fsync_nothing_is_promised_any_more(driver: Driver) -
     assert driver.log.recovery_point == 0
     flush(driver.log, outcome.append)
     driver.files.settle()
-    assert driver.log.recovery_point == 0, "a later fsync says nothing of the pages that were lost"
+    assert driver.log.recovery_point == 0, "a later fsync succeeds even if pages were lost"
     with pytest.raises(StorageError):
         driver.plain()
     with pytest.raises(StorageError):
@@ -126,7 +126,8 @@ def test_d9_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
 
 
 def test_d9_no_reader_passes_over_a_segment_whose_indexes_could_not_be_rebuilt() -> None:
-    """A failed read left the segment without an end, and readers silently skipped its records."""
+    """Before, a failed read left the segment without an end, and readers skipped its records
+    without an error."""
     driver = Driver()
     for _ in range(3):
         driver.plain()
@@ -180,8 +181,9 @@ SIDE_FILES = [".txnindex", ".index", ".timeindex", ".snapshot", "txn-index-check
 @pytest.mark.parametrize("kind", SIDE_FILES)
 @pytest.mark.parametrize("then", ["stop", "kill"])
 def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then: str) -> None:
-    """An abort, a new leader and a roll happen while it is refused; another producer's commit stays
-    visible."""
+    """While the disk refuses the file, the log appends an abort marker, gets a new leader epoch and
+    rolls. The records that another producer has committed stay visible. Once the disk has space,
+    the log writes the file."""
     errors: list[StorageError] = []
     log = driver.log
     log.refusals.report_to(errors.append)
@@ -216,7 +218,8 @@ def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then:
 
 
 def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver) -> None:
-    """Meanwhile fewer bytes than were refused do fit: the disk still counts as full."""
+    """The disk still has space for smaller appends. It counts as full until the refused number of
+    bytes fits."""
     errors: list[StorageError] = []
     log = driver.log
     log.refusals.report_to(errors.append)
@@ -241,7 +244,7 @@ def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver
 
 
 def test_retention_frees_a_disk_that_takes_nothing() -> None:
-    """The files beside the log are written later."""
+    """The log writes the other files of its segments later."""
     driver = Driver()
     for _ in range(3):
         driver.plain(3)

@@ -31,15 +31,15 @@ CASES = {
         [name(0, "log"), name(0, "log.cleaned"), name(0, "index.cleaned")],
         [name(0, "log")],
     ),
-    "with the swaps from it on": (
+    "an unfinished compaction goes with the swaps of later segments": (
         [name(0, "log"), name(2, "log"), name(0, "log.cleaned"), name(2, "log.swap")],
         [name(0, "log"), name(2, "log")],
     ),
-    "a swap before it is finished": (
+    "a swap of an earlier segment is finished": (
         [name(0, "log"), name(2, "log"), name(2, "log.cleaned"), name(0, "log.swap")],
         [name(0, "log"), name(2, "log")],
     ),
-    "a swap takes its name": (
+    "a swap gets the name of its segment": (
         [name(0, "log.swap"), name(0, "index.swap"), name(2, "log")],
         [name(0, "index"), name(0, "log"), name(2, "log")],
     ),

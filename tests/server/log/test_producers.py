@@ -95,8 +95,8 @@ def test_an_older_epoch_is_fenced_even_for_a_batch_it_sent(driver: Driver) -> No
 
 
 def test_x7_an_unknown_producer_may_begin_anywhere(driver: Driver) -> None:
-    """Its state may have expired, or been deleted with the records (UNKNOWN_PRODUCER_ID is
-    obsolete)."""
+    """The producer's state may have expired, or been deleted with its records (UNKNOWN_PRODUCER_ID
+    is obsolete)."""
     assert not driver.send(1, 17, 2).duplicate
     assert driver.send(1, 17, 2).duplicate
     assert refused(lambda: driver.send(1, 17, 3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -120,7 +120,7 @@ def test_e8_a_sequence_may_wrap_inside_a_batch(driver: Driver) -> None:
 
 
 def test_r17_after_a_restart_a_repeated_batch_is_never_appended_again(driver: Driver) -> None:
-    """The snapshot has the last batch only."""
+    """The snapshot has only the last batch of each producer."""
     sent(driver)
     driver.restart()
     assert driver.send(1, 12, 2).duplicate
@@ -266,9 +266,9 @@ def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
     with pytest.raises(AppendError, match=r"oncelog\.max\.producer\.ids\.per\.partition") as caught:
         driver.send(3, 0, 1)
     assert caught.value.code == ErrorCode.POLICY_VIOLATION
-    assert (driver.log.log_end_offset, len(producers)) == (3, 3), "nothing appended"
-    assert calls == ["full"], "once for each batch"
-    assert driver.send(1, 1, 1).base_offset == 3, "a known producer goes on"
+    assert (driver.log.log_end_offset, len(producers)) == (3, 3), "a refused batch is not appended"
+    assert calls == ["full"], "one call for each refused batch"
+    assert driver.send(1, 1, 1).base_offset == 3, "a known producer may append"
     driver.plain()
     # Coordinators have their own limits, and a marker must be written.
     driver.append(
@@ -277,18 +277,18 @@ def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
     driver.mark(8)
     driver.now_ms += driver.expiration_ms
     producers.expire(driver.now_ms)
-    assert driver.send(3, 0, 1).base_offset == 7, "room again once others have expired"
+    assert driver.send(3, 0, 1).base_offset == 7, "expired producers make room for new ones"
 
 
 def test_d10_a_sweep_over_a_hundred_thousand_producers_holds_up_no_request() -> None:
-    # Measured twice: a slow sweep is always slow, a pause of the machine hits only one of them.
+    # Measured twice: a slow sweep is slow both times, and a pause of the machine only once.
     slowest = max(map(min, *(seconds_of_sweeps() for _ in range(2))))
-    assert slowest < 0.05, "some ten ms, on a machine that does nothing else"
+    assert slowest < 0.05, "a sweep takes about 10 ms on an idle machine"
 
 
 def seconds_of_sweeps() -> list[float]:
-    """Return the time of three sweeps over this number of producers: none is expired, half of them,
-    the rest."""
+    """Return the times of three sweeps over 100,000 producers. The first sweep finds no expired
+    producer, the second finds half of them, the third finds the rest."""
     producers = Producers(86_400_000)
     producers.load(ProducerEntry(number, 0, updated_ms=number) for number in range(100_000))
     used = []
@@ -305,7 +305,7 @@ def seconds_of_sweeps() -> list[float]:
 
 
 def hundred_thousand_producers(batches: int) -> Producers:
-    """Return producers that have each written this number of batches, at different times and
+    """Return 100,000 producers. Each has written `batches` batches, at its own times and
     offsets."""
     producers = Producers(86_400_000)
     header = read_header(batch(producer_id=0, producer_epoch=7, base_sequence=1_000))
@@ -325,6 +325,7 @@ def hundred_thousand_producers(batches: int) -> Producers:
 def test_d10_a_hundred_thousand_producers_take_a_kibibyte_each_or_little_more(
     batches: int, most: int
 ) -> None:
-    """A producer with all five batches takes a quarter more, if they share no objects."""
+    """A producer with five remembered batches may take a quarter more than a producer with a single
+    batch."""
     growth = resident_growth(partial(hundred_thousand_producers, batches))
     assert growth / 100_000 < most

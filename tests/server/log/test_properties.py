@@ -1,5 +1,5 @@
-"""After any producers, transactions, crashes and restarts, the state of the log equals its
-bytes."""
+"""The state of the log equals the state computed from its bytes, after any appends, transactions,
+crashes and restarts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """Producers that know their sequences, as clients do."""
+    """Producers that keep their next sequence numbers, as clients do."""
 
     def __init__(self) -> None:
         self.driver = Driver()
@@ -62,8 +62,8 @@ class Model:
             self.open.add(producer)
 
     def again(self, producer: int, back: int) -> None:
-        """Send one of the last five batches again: it is acknowledged, or refused after a restart,
-        but never appended."""
+        """Send one of the last five batches again. The log acknowledges it, or refuses it after a
+        restart, but never appends it."""
         if back >= len(self.sent[producer]):
             return
         sequence, count, offset = self.sent[producer][-1 - back]
@@ -74,7 +74,7 @@ class Model:
                 transactional=producer in self.open,
             )  # fmt: skip
         except AppendError as refused:
-            if refused.code != 45 or back == 0:  # the last one is known after every restart
+            if refused.code != 45 or back == 0:  # the last batch is known after every restart
                 raise
         else:
             assert answer.duplicate

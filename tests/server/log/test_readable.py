@@ -1,5 +1,5 @@
-"""The count of readable records equals the number of records that a read_committed reader gets,
-with any markers, aborted transactions, segments and compaction."""
+"""The count of readable records equals the number of records that a read_committed reader gets.
+This holds with any markers, aborted transactions, segments and compactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of reads, and the memory that reads keep."""
+"""The results of reads, and the memory that a log keeps for reads."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_segment_never_read_twice_from_disk_is_kept_within_bounds() -> None:
 
 
 class Counted(MemoryFile):
-    """Counts the reads and the bytes that are read."""
+    """A file that counts the reads and the bytes read from it."""
 
     reads = 0
     total = 0
@@ -86,8 +86,8 @@ class Counted(MemoryFile):
 def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
     interval: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One record a batch, in closed segments and the open one, with sparse indexes: before, during
-    and after a restart."""
+    """The log has one record a batch, two closed segments and an active segment, and sparse
+    indexes. It was opened again, so the first reads build the indexes."""
     config = topic_config(
         Settings(), {"index.interval.bytes": interval, "segment.bytes": str(1 << 20)}
     )

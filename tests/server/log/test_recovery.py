@@ -1,4 +1,4 @@
-"""Opening a log after anything that may happen to its files (scenarios S1-S11, S18)."""
+"""Opening a log after damage, loss or a crash in any of its files (scenarios S1-S11, S18)."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def test_damage_below_the_recovery_point_is_never_skipped(clean: bool) -> None:
 
 
 def test_s17_a_log_has_no_hole_where_the_end_of_a_segment_was_lost() -> None:
-    """The power failed when the next segment already had a name. The log ends between whole
-    batches, so no torn batch shows the loss."""
+    """The power failed when the next segment already had a name. The first segment ends after a
+    whole batch, so no torn batch shows the loss."""
     driver = Driver()
     driver.plain()
     kept = driver.log.size_bytes
@@ -195,7 +195,7 @@ def test_s4_s6_s7_s8_any_file_but_the_log_may_be_lost_or_damaged(
         else:
             SPOILS[how](disk.nodes[path].data)
     if (kind, how) == ("partition.metadata", "one bit"):
-        with pytest.raises(InconsistentTopicId):  # as far as the log knows, another topic's
+        with pytest.raises(InconsistentTopicId):  # the log takes it for the log of another topic
             driver.open(clean=clean, recovery_point=point, files=disk)
         return
     log = driver.open(clean=clean, recovery_point=point, files=disk)
@@ -276,7 +276,7 @@ def test_s9b_a_producer_known_by_its_marker_alone_keeps_epoch_and_coordinator() 
 
 
 def test_an_empty_open_transaction_of_a_snapshot_blocks_readers() -> None:
-    """Its records were deleted, the transaction was not."""
+    """DeleteRecords has removed the records of the transaction but not the transaction."""
     driver = Driver()
     driver.send(1, 0, 1, transactional=True)
     driver.log.roll(driver.now_ms)

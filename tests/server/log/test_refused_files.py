@@ -35,13 +35,13 @@ KINDS = {
     "sizes": r"txn-index-checkpoint",
     "all": r"",
 }
-# Files that are still accepted: nothing depends on them before a roll, or they only make a start
-# faster.
+# If the disk refuses these files, appends still succeed. The log needs the files only after a roll,
+# or only for a faster start.
 TAKES_APPENDS = ("leader epochs", "txnindex", "snapshot")
 
 
 class Full:
-    """A disk that is full for files that match, after `room` more changes of them."""
+    """A disk that refuses changes of matching files, after `room` more accepted changes."""
 
     def __init__(self, files: MemoryFiles, pattern: str, room: int) -> None:
         self._files, self._step = files, files.step
@@ -70,7 +70,7 @@ def epochs_in_bytes(files: MemoryFiles) -> list[tuple[int, int]]:
 
 
 def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
-    """Return the leader epochs with records."""
+    """Return the leader epochs that have records in the log."""
     return [
         (leader_epoch[0], leader_epoch[1])
         for leader_epoch in log.leader_epochs
@@ -95,7 +95,8 @@ def check(driver: Driver) -> None:
 
 
 def work(driver: Driver) -> list[Callable[[], object]]:
-    """Append a new epoch's first batch, aborts and commits, and enough for several segments."""
+    """Return steps that append a batch of a new epoch, abort and commit transactions, and fill
+    several segments."""
     steps: list[Callable[[], object]] = []
     for turn in range(4):
         steps += [
@@ -108,7 +109,8 @@ def work(driver: Driver) -> list[Callable[[], object]]:
 
 
 def refuse(kind: str, room: int) -> tuple[Driver, Full, int]:
-    """Run all of `work` at the log. Return the number of refused steps."""
+    """Run all steps of `work` on a full disk. Return the driver, the disk and the number of refused
+    steps."""
     driver = busy()
     driver.leader_epoch += 1
     full = Full(driver.files, KINDS[kind], room)
@@ -153,7 +155,9 @@ def test_d6_with_space_what_is_owed_is_written_before_a_stop_is_clean(kind: str,
     except StorageError:
         pass
     else:
-        assert kind in ("snapshot", "log", "sizes"), "nothing is owed that a start would believe"
+        assert kind in ("snapshot", "log", "sizes"), (
+            "the stop fails while a file is missing that a start would trust"
+        )
         assert driver.log.refusals.current is not None
     full.free()
     driver.log.try_again(driver.now_ms)

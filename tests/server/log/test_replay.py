@@ -1,4 +1,4 @@
-"""Producer state may be computed from any snapshot, always with the same result (I15)."""
+"""Any snapshot and the log after it give the same producer state (I15)."""
 
 from __future__ import annotations
 

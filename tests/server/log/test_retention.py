@@ -21,7 +21,7 @@ def bases(driver: Driver) -> list[int]:
 
 
 def days(driver: Driver, count: int) -> Driver:
-    """Write one segment a day. The broker's time is that of the last record."""
+    """Write one segment a day. The broker's clock moves with the records."""
     for _ in range(count):
         driver.plain(2, timestamp=driver.now_ms)
         driver.log.roll(driver.now_ms)

@@ -1,4 +1,4 @@
-"""`retention.ms` counts from the latest record of a segment, wherever in the segment it is."""
+"""`retention.ms` counts from the record of a segment with the latest timestamp, at any position."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from oncelog_server.log.log import PartitionLog
 from tests.server.log.driver import MANY, NOW_MS, Driver
 
 SEGMENT_MS = 1_000
-# Longer than each process lives: a time since its start would say nothing.
+# The time between two processes. It is longer than `segment.ms`.
 DOWN_MS = 5 * SEGMENT_MS
 CONFIG = LogConfig(
     segment_ms=SEGMENT_MS, file_delete_delay_ms=0, message_timestamp_after_max_ms=MANY

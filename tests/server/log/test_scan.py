@@ -1,4 +1,4 @@
-"""Scanning the batches of a file, with reads of any size."""
+"""Scans of the batches in a file give the same result with reads of any size."""
 
 from __future__ import annotations
 

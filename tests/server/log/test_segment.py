@@ -1,4 +1,4 @@
-"""When a segment is rolled, and what its index files hold (Kafka's LogSegment)."""
+"""The conditions that roll a segment, and the contents of its index files (Kafka's LogSegment)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A segment is added to and removed from a log in a single place, with all its state."""
+"""Adding a segment to a log, or removing it, changes all state that the log keeps of the
+segment."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tests.server.log.test_refused_files import Full
 
 
 def rolled(count: int) -> Driver:
-    """Return a log of `count` segments with a batch each, and an empty one."""
+    """Return a log of `count` segments with a batch each, and an empty active segment."""
     driver = Driver()
     for _ in range(count):
         driver.plain(2)

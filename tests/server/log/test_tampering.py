@@ -1,6 +1,6 @@
-"""A table of manipulations of a log's files between two lives of its broker. The log is complete,
-or a start or a read refuses it, or the truncation is reported. It is never served in part, and
-never silently (S2-S8, S14)."""
+"""A table of manipulations of a log's files while no broker runs, with the outcome of each. Either
+every record is served, or the start or a read refuses the log, or the start reports a truncation.
+The last three members of `Outcome` are the exceptions (S2-S8, S14)."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ Tampering = Callable[[MemoryFiles], None]
 
 
 class Outcome(Enum):
-    """The possible outcomes. The last three apply where no checksum and no checkpoint covers the
-    change."""
+    """The possible outcomes. The last three happen only if neither a checksum nor a checkpoint
+    covers the change."""
 
     WHOLE = "W"
-    # Refused by the start, or by the load of the coordinator.
+    # The start fails, or the load of the coordinator.
     REFUSED = "R"
-    # Refused by the reader: no batch, or not at its offset.
+    # The read fails: at the position is no batch, or a batch with another offset.
     FOUND = "F"
     # Records are missing, and the recovery reports it.
     CUT = "C"
-    # Every record is there, the last ones at later offsets.
+    # Every record is there, but the last records have later offsets.
     MOVED = "M"
     # The end of the last segment is missing.
     END = "E"
-    # Records are missing before others.
+    # Records in the middle of the log are missing.
     HALF = "H"
 
 
 class Stop(Enum):
-    """How the broker ended. After a kill the computer kept running; a power failure may have lost
-    records above the recovery point, which is 0 here."""
+    """The ways in which the broker ended. After a kill the computer kept running. A power failure
+    may have lost records above the recovery point, which is 0 here."""
 
     CLEAN = "clean stop"
     KILL = "kill"
@@ -101,7 +101,7 @@ def outcome(tamper: Tampering, stop: Stop, *, coordinator: bool) -> Outcome:
     found = look(driver, stop, point, closed, rows, coordinator=coordinator)
     if found is Outcome.REFUSED:
         again = look(driver, stop, point, closed, rows, coordinator=coordinator)
-        assert again is found, "the next start"
+        assert again is found, "the next start has the same outcome"
     return found
 
 
@@ -186,7 +186,7 @@ def spans(data: bytes | bytearray) -> list[tuple[int, int]]:
 
 
 def remove(slot: int, suffix: str, files: MemoryFiles) -> None:
-    """Remove a file; `suffix` "*": all files of the segment."""
+    """Remove the segment's file with this suffix, or with "*" all files of the segment."""
     path = path_of(files, slot)
     if suffix == "*":
         for node in [node for node in files.nodes if node.startswith(path.removesuffix(".log"))]:
@@ -196,7 +196,7 @@ def remove(slot: int, suffix: str, files: MemoryFiles) -> None:
 
 
 def cut(slot: int, keep: int, left: int, files: MemoryFiles) -> None:
-    """Keep this number of batches, and this number of bytes of the next one."""
+    """Cut the file after `keep` batches and `left` bytes of the next batch."""
     data = data_of(files, slot)
     del data[([0] + [end for _, end in spans(data)])[keep] + left :]
 
@@ -230,7 +230,7 @@ def duplicate(slot: int, batch: int, files: MemoryFiles) -> None:
 
 
 def swap_batches(slot: int, batch: int, files: MemoryFiles) -> None:
-    """Swap a batch with the next one, which has the same length."""
+    """Swap a batch with the next batch. Both have the same length."""
     data = data_of(files, slot)
     (start, middle), (_, end) = spans(data)[batch : batch + 2]
     data[start:end] = data[middle:end] + data[start:middle]
@@ -301,12 +301,13 @@ TAMPERINGS |= {
 }  # fmt: skip
 
 
-# A letter of `Outcome` for each `Stop`: for a coordinator's log, and for a user's. The first
-# matching pattern counts. A user's log is truncated and read as in Kafka.
+# The first three letters are the outcomes for a coordinator's log, one for each `Stop`. The last
+# three are the outcomes for a user's log, which is truncated and read as in Kafka. The first
+# matching pattern counts.
 EXPECTED: Final = {
     r".*: leader epoch of .*": "WWW WWW",  # covered by no checksum, and read by no client
     r".* (garbled|gone)": "WWW WWW",
-    # No file knows the last appended records before a kill.
+    # After a kill, no other file shows that the last records existed.
     r"last: (log|segment) removed|last: emptied|last: cut (at a|before its last) batch": "REE REE",
     r"last: cut .* into a batch": "RCC RCC",
     r"last: length of 2 .*": "RCC RCC",
@@ -314,14 +315,14 @@ EXPECTED: Final = {
     # Retention may remove the first segments, too.
     r"first: (log|segment) removed": "RRR HHH",
     r"(first|closed): (emptied|cut .*)": "RRC RCC",
-    # After a power failure compaction may explain it, with a lost checkpoint.
+    # After a power failure that lost the checkpoint, compaction may have removed the batch.
     r"last: batch taken out": "RRH RHH",
     r".*: batch taken out": "RRH RHH",
     r".*: batch zeroed": "RRC FCC",
     r"segments swapped|closed and last swapped": "RRR RCC",
     r"closed: (renamed|log removed|segment removed)": "RRC RCC",
     r".*: (renamed|batch duplicated|batches swapped)": "RRR RCC",
-    # Covered by no checksum: batches with too low an offset are skipped, as in Kafka.
+    # No checksum covers the base offset. Readers skip batches with too low an offset, as in Kafka.
     r"last: base offset of 2 \^ 64": "MRM MMM",
     r"first: base offset of (0|2) \^ 1": "RRR HCC",
     r".*: base offset of 0 .*|(first|closed): base offset of 2 \^ 64": "RRR FCC",
@@ -355,7 +356,7 @@ def test_each_tampering_has_the_outcome_of_its_row(stop: Stop, coordinator: bool
 
 
 def test_a_coordinator_never_serves_half_unless_a_power_failure_hides_it() -> None:
-    """Each row of the table holds."""
+    """Check each row of the table."""
     for name in TAMPERINGS:
         clean, kill, power = list(expected(name)[:3])
         assert clean in "WRM", name

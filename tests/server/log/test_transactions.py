@@ -1,5 +1,5 @@
-"""Transactions in one partition: what readers may see, and the effects of markers (KIP-98, KIP-890,
-KIP-1228; scenarios L1, L3-L5, L7, L9, R15, R16)."""
+"""Transactions in one partition: the records that readers may see, and the effects of markers
+(KIP-98, KIP-890, KIP-1228; scenarios L1, L3-L5, L7, L9, R15, R16)."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_a_batch_outside_of_the_producer_s_open_transaction_is_refused(driver: D
 def test_a_newer_epoch_does_not_go_on_with_an_open_transaction_of_an_older_one(
     driver: Driver,
 ) -> None:
-    """No coordinator lets this happen, unless it has lost its log. One COMMIT would then make both
-    visible, so the forgotten transaction must be aborted first (I4)."""
+    """Only a coordinator that has lost its log lets a newer epoch write here. Its COMMIT would make
+    the records of both transactions visible, so the old transaction must be aborted first (I4)."""
     driver.send(1, 0, 1, transactional=True)
     for origin in Origin:
         late = batch(producer_id=1, producer_epoch=1, base_sequence=0, is_transactional=True)
@@ -161,14 +161,15 @@ def test_l4_an_aborted_transaction_over_three_segments_is_named_in_each(driver: 
         for segment in driver.log.segments[:3]:
             found = driver.log.aborted_transactions(segment.base_offset, segment.base_offset + 1)
             if segment.base_offset == 0:
-                assert found == []  # it begins at offset 2
+                assert found == []  # the transaction begins at offset 2
             found = driver.log.aborted_transactions(segment.base_offset, segment.end_offset)
             assert [row[:3] for row in found] == [(1, 2, 10)]
         assert driver.log.aborted_transactions(11, MANY) == []
 
 
 def test_l5_a_reader_that_stops_in_an_aborted_transaction_gets_it(driver: Driver) -> None:
-    """The upper bound of a read covers every record in it, and little more (L5)."""
+    """The end offset of a read is above every record of the read, and at most 10 above the last
+    (L5)."""
     for n in range(30):
         driver.send(1, n, 1, transactional=True, size=100)
         driver.send(2, n, 1, size=100)

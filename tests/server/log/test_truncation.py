@@ -1,4 +1,4 @@
-"""A log is truncated where it differs from the leader's, and is then equal to one that never was
+"""A log is truncated where it differs from the leader's log. It then equals a log that never was
 longer."""
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ BATCHES = batches_in(CASES.files)
 def test_a_truncated_log_is_one_that_never_had_more(
     kept: int, inside: bool, flushed: bool, at_once: int
 ) -> None:
-    """Its bytes and its state are the same, and stay the same after further appends."""
+    """The truncated log has the same bytes and the same state as the shorter log, also after
+    further appends."""
     follower = follow(BATCHES, at_once)
     if flushed:
         flush(follower.log, lambda error: None)
@@ -115,8 +116,8 @@ def test_a_reader_finds_the_new_batches_at_the_old_limit() -> None:
 
 
 def check_cut(log: PartitionLog, disk: MemoryFiles, offset: int) -> None:
-    """A start after a crash found a prefix with everything that had to stay. After the truncation
-    it is correct."""
+    """Check that the log after a crash is a prefix with every batch below `offset`. Then truncate
+    it again and check the result."""
     found = batches_in(disk)
     assert found == BATCHES[: len(found)]
     expected = [data for data in BATCHES if read_header(data).last_offset < offset]
@@ -210,7 +211,8 @@ def test_what_was_appended_is_counted_on_though_it_was_dropped() -> None:
 
 
 def test_a_transaction_decided_above_the_high_watermark_stays_unstable() -> None:
-    """The snapshot from which the producers are rebuilt was taken after its marker."""
+    """The log rebuilds its producers from a snapshot. The snapshot is from after the transaction's
+    marker."""
     follower = follow(BATCHES)
     log = follower.log
     aborted = log.aborted_transactions(0, MANY)[0]
@@ -236,8 +238,8 @@ def newer(batches: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize("offset", [0, 17, 44])
 @pytest.mark.parametrize("life", ["kill", "restart"])
 def test_a_start_believes_nothing_of_what_was_dropped(offset: int, life: str) -> None:
-    """The follower stopped before the truncation, and then reaches the same end offset with other
-    batches."""
+    """The follower stopped cleanly before the truncation. After the truncation it reaches the same
+    end offset with different batches."""
     follower = follow(BATCHES)
     follower.restart()
     truncate(follower, offset)
@@ -286,7 +288,7 @@ def test_the_recovery_point_moves_down_with_the_log() -> None:
 
 
 def test_a_segment_that_grows_again_is_synced_after_its_next_roll() -> None:
-    """The sync is not one that began earlier."""
+    """A sync that began before the roll does not count."""
     follower = follow(BATCHES)
     truncate(follower, 17)
     log = follower.log

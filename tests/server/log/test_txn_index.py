@@ -1,4 +1,4 @@
-"""Rows of aborted transactions: as bytes, and which of them matter to a reader."""
+"""Rows of aborted transactions: their bytes, and the choice of the rows for a reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from oncelog_server.log.txn_index import AbortedTransaction, TxnIndex, encode_ro
 
 
 def history(choices: list[int]) -> list[AbortedTransaction]:
-    """Return rows as a log writes them: each choice opens a transaction or aborts an open one."""
+    """Return rows as a log writes them. Each choice opens a transaction or aborts an open
+    transaction."""
     rows: list[AbortedTransaction] = []
     opened: list[tuple[int, int]] = []
     for offset, choice in enumerate(choices):
@@ -34,7 +35,7 @@ def test_a_reader_gets_all_that_overlap_its_range(choices: list[int], first: int
     ended = index.collect(first, end, found)
     wanted = [row for row in rows if row.last_offset >= first and row.first_offset < end]
     assert found == wanted
-    if ended:  # a later abort begins at or after the end
+    if ended:  # later rows belong to transactions that begin at or after `end`
         assert any(row.last_stable_offset >= end for row in rows)
 
 

@@ -1,5 +1,5 @@
-"""A cut that was not durable, and that a power failure undoes: bytes of a refused append are back
-behind the last batch of a segment."""
+"""The log cuts off the bytes of a refused append. If a power failure undoes the cut, these bytes
+are again behind the last batch of a segment."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ COMPACTED = LogConfig(
 
 
 def rolled(config: LogConfig = SMALL) -> tuple[Driver, str, int]:
-    """Return a log with a flushed segment and an empty one after it, the path of the first, and
-    the recovery point."""
+    """Return a log with a flushed segment and an empty segment after it, the path of the flushed
+    segment, and the recovery point."""
     driver = Driver(config)
     for _ in range(8):
         driver.plain(2)
@@ -29,7 +29,7 @@ def rolled(config: LogConfig = SMALL) -> tuple[Driver, str, int]:
 
 
 def refused() -> bytes:
-    """Return the batch that the disk refused, with the offset that it would have had."""
+    """Return the refused batch with the offset that it would have had."""
     data = batch(2)
     patch_place(data, 16, 0)
     return bytes(data)
@@ -65,7 +65,8 @@ def test_a_damaged_batch_below_the_recovery_point_is_not_cut_off() -> None:
 
 @pytest.mark.parametrize("extra", [b"", bytes(59)])
 def test_compaction_leaves_an_end_that_only_the_size_tells(extra: bytes) -> None:
-    """The segment's last batch was removed, so its last offset is below the next segment."""
+    """Compaction has removed the segment's last batch. So the segment's last offset is not the
+    offset before the next segment."""
     driver, path, recovery_point = rolled(COMPACTED)
     data = driver.files.nodes[path].data
     last = len(data) // 8
@@ -80,8 +81,8 @@ def test_compaction_leaves_an_end_that_only_the_size_tells(extra: bytes) -> None
 
 @pytest.mark.parametrize("is_older", [True, False])
 def test_an_end_in_the_middle_is_not_believed(is_older: bool) -> None:
-    """A damaged batch is where the checkpoint has the segment's end: the checkpoint is older than
-    the roll, or the batches behind it are there after all."""
+    """The checkpoint has an end of the segment at a damaged batch, with valid batches behind it.
+    The start does not cut there: the checkpoint may be older than the roll, or wrong."""
     without_index = LogConfig(segment_bytes=2000, index_interval_bytes=2000)
     driver, path, recovery_point = rolled(without_index)
     data = driver.files.nodes[path].data
@@ -95,8 +96,8 @@ def test_an_end_in_the_middle_is_not_believed(is_older: bool) -> None:
 
 
 def test_bytes_behind_a_segment_that_was_synced_after_the_roll_are_not_looked_for() -> None:
-    """The recovery point is past the segment's end: its cut is durable, and other bytes are
-    damage."""
+    """If the recovery point is past the segment's end, the cut is durable. Bytes behind the end are
+    then damage, and the start does not cut them off."""
     driver, path, _ = rolled()
     driver.plain()
     flush(driver.log, lambda error: None)

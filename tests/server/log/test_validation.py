@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 
 
 def changed(position: int, form: str, value: int, *, sealed: bool = True) -> bytearray:
-    """Return a valid batch with one field changed; `sealed` computes its CRC again."""
+    """Return a valid batch with one field changed. If `sealed`, its CRC is computed again."""
     data = batch(3)
     struct.pack_into(">" + form, data, position, value)
     return seal(data) if sealed else data
@@ -39,7 +39,7 @@ def seal(data: bytearray) -> bytearray:
 
 
 def empty() -> bytearray:
-    """Return a batch with a consistent count and last offset delta of zero records."""
+    """Return a batch of zero records, with a matching count and last offset delta."""
     data = batch(1)
     struct.pack_into(">i", data, 23, -1)
     struct.pack_into(">i", data, 57, 0)

@@ -77,7 +77,7 @@ class MemoryStore:
         self._leases.pop(lease_id, None)
 
     def end_all_leases(self) -> None:
-        """End all leases, as a store does that opens after its holder has died."""
+        """End all leases, as a store does when it opens after a crash of the broker."""
         keys = sorted({key for keys in self._leases.values() for key in keys})
         self._leases.clear()
         if keys:

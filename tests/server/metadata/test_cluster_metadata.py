@@ -1,4 +1,5 @@
-"""The image follows the store; the caller of a change sees it when the call returns."""
+"""The image follows the store. When a call that changes metadata returns, the image has the
+change."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ async def test_many_topics_are_created_in_few_transactions(
     }
     sizes = {name: len(topic.partitions) for name, topic in metadata.image.topics.items()}
     assert sizes == {**{f"t{number}": 3 for number in range(96)}, "big": MAX_OPERATIONS}
-    # 384 records with 128 or 129 a transaction: a list ends before or after the big topic.
+    # 384 records in transactions of 128 or 129: a transaction ends before or after the big topic.
     assert store.feed.revision - before <= 8
 
 
@@ -113,7 +114,7 @@ async def test_many_topics_are_deleted_in_few_transactions(
     before = store.feed.revision
     assert await metadata.delete_topics(names) == [None] * len(names)
     assert not metadata.image.topics
-    # Of 128 records: 96 topics with their deletions, 96 partitions, 96 deletions to forget.
+    # Transactions of 128 records: 96 topics, 96 partitions, and 96 deletions written and removed.
     assert store.feed.revision - before <= 5
 
 
@@ -284,7 +285,7 @@ async def test_an_image_that_fell_too_far_behind_is_read_anew() -> None:
     operations: list[WriteOperation] = [Put("elsewhere", b"%d" % number) for number in range(5)]
     operations.insert(0, Delete(records.topic_key("gone")))
     operations.append(topic_put(kept, settings={"flush.ms": "1"}))
-    # One after the other, without a turn of the loop in which the watch could follow.
+    # The transactions leave no turn of the loop in which the watch could follow.
     for operation in operations:
         store.apply([operation])
     await metadata.create_topics([NewTopic("new")])

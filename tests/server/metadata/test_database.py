@@ -10,7 +10,9 @@ from oncelog_server.storage.layout import TEMPORARY_SUFFIX
 
 def test_a_text_copy_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    copy.with_name(copy.name + TEMPORARY_SUFFIX).mkdir()  # stands for anything that refuses
+    copy.with_name(
+        copy.name + TEMPORARY_SUFFIX
+    ).mkdir()  # a directory of that name makes the write fail
     database = Database(tmp_path / "metadata.sqlite", copy=copy)
     assert isinstance(database.failure, OSError)
     database.close()

@@ -26,7 +26,7 @@ from oncelog_server.cluster.store import (
 from oncelog_server.metadata.sqlite_store import SqliteStore
 from tests.server.metadata.memory_store import MemoryStore
 
-# Twenty transactions on a busy disk.
+# Enough for twenty transactions on a busy disk.
 DEADLINE_S = 60
 
 

@@ -18,7 +18,7 @@ from tests.server.metadata.memory_store import MemoryStore
 
 
 class Disk:
-    """A part of the broker that stores topics on a disk without space for some of them."""
+    """The part of the broker that stores topics. Its disk has no space for some topics."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.no_room = {"b"}
@@ -88,7 +88,9 @@ async def test_if_the_store_is_full_too_the_next_creation_deletes_the_topic_firs
     disk.store_is_full_after_creation = True
     assert await create(metadata, "b") == [ErrorCode.KAFKA_STORAGE_ERROR]
     first = metadata.image.topics["b"].id
-    assert await create(metadata, "b") == [ErrorCode.KAFKA_STORAGE_ERROR], "not deleted yet"
+    assert await create(metadata, "b") == [ErrorCode.KAFKA_STORAGE_ERROR], (
+        "the store has not deleted the topic yet"
+    )
     assert metadata.image.topics["b"].id == first
     store.is_full = False
     disk.no_room.clear()

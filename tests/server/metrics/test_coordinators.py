@@ -1,4 +1,5 @@
-"""Transactional ids by state, markers in the queue, decisions by cause, load times."""
+"""Metrics of coordinators: transactional ids by state, markers in the queue, ends of transactions
+by cause, load times."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_transactional_ids_are_counted_by_state(world: World) -> None:
         for labels in page.labels(IDS)
         if page.value(IDS, **labels)
     } == {"Empty": 1, "Ongoing": 1, "CompleteCommit": 1, "CompleteAbort": 1}
-    assert len(page.labels(IDS)) == 8, "states without an id are there too"
+    assert len(page.labels(IDS)) == 8, "states without an id have a line too"
 
 
 def test_the_oldest_open_transaction_ages_until_it_is_decided(world: World) -> None:
@@ -72,11 +73,11 @@ def test_decisions_are_counted_by_outcome_and_cause(world: World) -> None:
         producer = world.producer()
         world.add(producer, DATA[0])
         world.end(producer, committed)
-    # A newer instance.
+    # A newer instance fences the producer.
     producer = world.producer()
     world.add(producer, DATA[0])
     producer = world.producer()
-    # Its time is up.
+    # The transaction times out.
     world.add(producer, DATA[0])
     world.settle(advance_ms=60_001)
     assert world.transactions.abort_overdue(10) == ["t"]
@@ -126,7 +127,7 @@ def test_what_is_decided_before_a_restart_is_not_counted_again(world: World) -> 
     after = world.crash()
     after.settle(advance_ms=1_000)
     page = page_of(after)
-    assert page.value(metrics.MARKERS_PENDING.name) == 0, "it was finished"
+    assert page.value(metrics.MARKERS_PENDING.name) == 0, "the broker has written the marker"
     assert page.value(DECIDED, outcome="commit", cause="client") == 0
 
 
@@ -144,7 +145,9 @@ def test_groups_and_offsets(world: World) -> None:
     page = scraped(group_lines(world.groups.views))
     assert page.value(metrics.GROUPS.name) == 1
     assert page.value("kafka_coordinator_group_groupmetadatamanager_numgroupsempty") == 1
-    assert page.value(metrics.GROUP_OFFSETS.name) == 0, "pending until the transaction ends"
+    assert page.value(metrics.GROUP_OFFSETS.name) == 0, (
+        "the offset is pending until the transaction ends"
+    )
 
 
 def test_load_times_are_those_of_all_partitions_taken_over() -> None:

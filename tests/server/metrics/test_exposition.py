@@ -1,4 +1,4 @@
-"""Prometheus's own reader reads the metrics as they were written."""
+"""The parser of Prometheus reads the same metrics that the broker wrote."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_slices_are_the_page_and_none_is_longer(lines: list[str], size: int) -> 
 
 
 def test_work_without_a_line_counts_for_a_slice() -> None:
-    """A walk over many partitions without any output still lets others have their turn."""
+    """A walk over many partitions lets other requests run, even if it writes no line."""
     assert len(list(slices([WORK] * 1000, 100))) > 9
 
 

@@ -1,4 +1,4 @@
-"""Counts of readable records that are kept from scrape to scrape."""
+"""The broker keeps counts of readable records from one scrape to the next."""
 
 from __future__ import annotations
 

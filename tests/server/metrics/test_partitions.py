@@ -1,4 +1,4 @@
-"""Offsets, producers and open transactions of partitions, as they are at the scrape."""
+"""Metrics of partitions: offsets, producers and open transactions at the moment of the scrape."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_the_last_stable_offset_stays_at_an_open_transaction_and_its_lag_grows(
         assert page.value(metrics.LOG_END_OFFSET.name, **where) == count
     world.end(producer, True)
     page = page_of(world)
-    assert page.value(metrics.LAST_STABLE_OFFSET.name, **where) == 4, "the marker, too"
+    assert page.value(metrics.LAST_STABLE_OFFSET.name, **where) == 4, (
+        "the marker moves the offset too"
+    )
     assert page.value(metrics.LAST_STABLE_OFFSET_LAG.name, **where) == 0
 
 
@@ -84,7 +86,7 @@ def test_a_partition_that_takes_no_append_is_offline_once(world: World) -> None:
 
 
 def test_producer_ids_are_counted_where_they_are_remembered(world: World) -> None:
-    """As Kafka's ProducerIdCount: one producer in two partitions counts twice."""
+    """As in Kafka's ProducerIdCount, a producer in two partitions counts twice."""
     for name in ("a", "b"):
         producer = world.producer(name)
         for partition in DATA[:2]:

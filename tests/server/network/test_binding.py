@@ -1,4 +1,4 @@
-"""A port has one listener: if two sockets are bound to it, the second listen is refused, on both
+"""A port has one listener. If two sockets are bound to the port, the second `listen` fails, on both
 event loops."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WAY_OUT = "take another"
 
 
 async def _second_listens() -> str:
-    """Return the error of a server that was bound before another one listened on its port."""
+    """Return the error of the second of two servers that were bound before the first listened."""
     first = await bind(asyncio.Protocol, BindAddress("127.0.0.1", 0, "listeners", WAY_OUT), BACKLOG)
     port = first.sockets[0].getsockname()[1]
     place = BindAddress("127.0.0.1", port, "listeners", WAY_OUT)

@@ -1,5 +1,5 @@
-"""Responses are sent in the order of the requests; a waiting request is parked; a client that does
-not read is not served."""
+"""The broker sends responses in the order of the requests. It parks a request that waits, and
+serves no further requests of a client that does not read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from oncelog_server.requests.session import Session as ClientSession
 from oncelog_server.storage.files import File
 
 DEADLINE_S = 60
-# More than the buffers of both sockets hold.
+# More bytes than the buffers of both sockets hold.
 RANGE_BYTES = 32 << 20
 
 
@@ -170,7 +170,8 @@ async def test_a_closed_connection_needs_no_collection(session: Session) -> None
 
 
 async def test_a_parked_request_holds_back_the_next(session: Session) -> None:
-    """As in Kafka, which reads the next request of a connection after the response to the last."""
+    """As in Kafka, the broker serves a connection's next request after the response to the one
+    before it."""
     session.send(b"now 1", b"later", b"now 2")
     await session.expect(b"now 1;")
     await session.until(lambda: len(session.server.served) == 2)
@@ -207,9 +208,9 @@ async def test_an_answer_that_a_later_request_completes_does_not_overtake_earlie
 async def test_what_arrived_before_the_peer_closed_is_served(
     session: Session, first: bytes, count: int
 ) -> None:
-    """A producer with acks=0 closes after its last request. There are many turns' worth of
-    requests, and 8,000 are more than is read behind a parked request: the end is noticed only after
-    all are served."""
+    """A producer with acks=0 closes after its last request. The broker serves the requests in many
+    turns of the loop. Behind a parked request it reads fewer than 8,000 requests, and so notices
+    the end of the stream only after it has served them all."""
     served, opened = session.server.served, session.server.opened
     session.send(b"none", first, *[b"none %d" % number for number in range(count)])
     await session.until(lambda: bool(session.server.waiting) or first == b"none")
@@ -225,7 +226,9 @@ async def test_a_drained_connection_whose_peer_closes_waits_for_nothing(session:
     session.send(b"later", b"now")
     await session.until(lambda: bool(session.server.waiting))
     await session.until(lambda: session.server.opened[0].held_bytes > 0)
-    session.server.opened[0]._draining = True  # `drain` reads no more, and may come after the end
+    session.server.opened[
+        0
+    ]._draining = True  # `drain` stops reading, and may be called after the peer has closed
     session.writer.close()
     await session.until(session.server.closed.is_set)
     assert session.server.served == [b"later"]
@@ -262,8 +265,8 @@ async def test_an_abandoned_answer_closes_the_connection(session: Session) -> No
 
 
 async def test_an_answer_that_failed_closes_its_connection_with_a_line(session: Session) -> None:
-    """A5: the code that completes the response is not affected. The event names API, version and
-    peer."""
+    """The failure does not reach the code that completes the response (A5). The log event names the
+    API, the version and the peer."""
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     failure = RequestFailed(api="AlterConfigs", version=1)
@@ -332,15 +335,15 @@ async def file(tmp_path: Path) -> AsyncIterator[File]:
 async def test_n4_responses_behind_an_unread_range_do_not_pile_up(
     session: Session, file: File
 ) -> None:
-    """The transport's flow control does not count responses that wait for sendfile. Their number is
-    bounded, and all are sent, in order, once the client reads."""
+    """The transport's flow control does not count responses that wait for sendfile. The connection
+    limits their number, and sends all of them in order once the client reads."""
     session.server.file = file
     small, count = b"now " + b"x" * 1000, 4000
     session.send(b"range", *[small] * count)
     await session.until(lambda: session.server.opened[0]._write_paused > 0)
     for _ in range(200):
         await asyncio.sleep(0)
-    # A turn that has begun is completed.
+    # The connection completes a turn that has begun, so it may exceed the limit.
     assert len(session.server.served) * len(small) < 2 * QUEUED_BYTES
     await session.expect(bytes(RANGE_BYTES) + (small + b";") * count)
     assert not session.server.opened[0]._write_paused
@@ -358,7 +361,7 @@ async def test_what_waits_behind_a_range_leaves_before_a_drained_connection_clos
 
 
 async def test_the_peer_has_hung_up(session: Session) -> None:
-    """POLLRDHUP: a client that closed the connection has closed its side."""
+    """POLLRDHUP shows that the client has closed the connection."""
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     opened = session.server.opened[0].session

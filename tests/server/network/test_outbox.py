@@ -1,4 +1,4 @@
-"""Buffers and file ranges are sent in order and completely, to any slow peer."""
+"""The outbox sends buffers and file ranges completely and in order, however slow the peer is."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ async def file_of(folder: Path, data: bytes) -> AsyncIterator[File]:
 
 
 async def test_parts_of_both_kinds_arrive_in_order(tmp_path: Path) -> None:
-    """Small buffers go through the transport, small ranges are read, large ones sent by sendfile,
-    in random order, to a late reader. Every byte is compared."""
+    """The outbox writes buffers and small ranges to the transport, and large ranges by sendfile.
+    The order is random and the reader starts late. The test compares every byte."""
     data = os.urandom(FILE_BYTES)
     draw = random.Random(7)
     expected = []
@@ -106,8 +106,8 @@ async def test_parts_of_both_kinds_arrive_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("behind_a_range", [False, True])
 async def test_a_response_of_many_parts_is_not_copied(tmp_path: Path, behind_a_range: bool) -> None:
-    """Joining tens of megabytes on the loop would delay all other clients. The response is sent
-    after everything held until the end of the turn, and before whatever follows."""
+    """Joining tens of megabytes on the loop would delay all other clients. The outbox sends the
+    response after the responses that it held until the end of the turn, and before later ones."""
     parts: list[Part] = [os.urandom(1 << 20) for _ in range(32)]
     async with file_of(tmp_path, bytes(500)) as file, connected() as (outbox, reader):
         first: list[Part] = [FileRange(file, 0, 500)] if behind_a_range else [b"held"]
@@ -130,7 +130,7 @@ async def test_a_response_of_many_parts_is_not_copied(tmp_path: Path, behind_a_r
 
 
 class Unwritable(asyncio.Transport):
-    """A transport with a defect, not a system error."""
+    """A transport with a defect: `write` raises an error that is no OSError."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class Unwritable(asyncio.Transport):
 
 
 async def test_answers_that_cannot_be_written_at_the_end_of_a_turn_end_the_connection() -> None:
-    """The peer would take later responses for these."""
+    """Otherwise the peer would take later responses for the responses that were not written."""
     loop = asyncio.get_running_loop()
     transport, turn = Unwritable(), Turn(loop, Spin(loop, SystemClock(), 0))
     outbox = Outbox(transport, loop, turn, Writables(loop), Sender())
@@ -159,7 +159,7 @@ async def test_answers_that_cannot_be_written_at_the_end_of_a_turn_end_the_conne
 
 
 async def test_a_range_that_cannot_be_read_ends_the_connection(tmp_path: Path) -> None:
-    """After half a response no other one may follow."""
+    """After half a response the connection must not send another response."""
     async with file_of(tmp_path, b"x" * SENDFILE_BYTES) as file, connected() as (outbox, reader):
         outbox.send([b"head", FileRange(file, 0, 2 * SENDFILE_BYTES), b"tail"])
         async with asyncio.timeout(DEADLINE_S):

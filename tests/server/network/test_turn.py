@@ -1,4 +1,5 @@
-"""When small responses are written: a single one at once, several at the end of the loop's turn."""
+"""A single small response in a turn of the loop is written at once. Of several responses, all but
+the first are written at the end of the turn."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ async def test_of_several_answers_only_the_first_leaves_before_the_end_of_the_tu
 
 
 async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
-    """So that none of many clients is always ahead of the others."""
+    """Otherwise the same client's response would always be ahead of the others."""
     turn, answers = new_turn(), Answers()
     assert turn.may_write()
     assert not turn.may_write()
@@ -57,7 +58,9 @@ async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
     turn.hold(answers)
     await a_turn()
     assert answers.flushed == 1
-    assert turn.may_write(), "alone again"
+    assert turn.may_write(), (
+        "after a turn with a single response, the next response is written at once"
+    )
 
 
 async def test_a_response_that_cannot_be_encoded_is_logged_and_the_others_are_sent() -> None:

@@ -1,4 +1,4 @@
-"""Sockets that become writable: each callback runs, whatever happens to the others."""
+"""Sockets that become writable: each callback runs, even if another callback fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET /metrics: its responses, and that it delays no other client."""
+"""GET /metrics: its responses. A scrape delays no other client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSED: tuple[str, dict[str, str], bytes] = ("", {}, b"")
 
 @asynccontextmanager
 async def serving(lines: Callable[[], Iterator[str]]) -> AsyncIterator[int]:
-    """The port of a listener, which is stopped after the test."""
+    """Yield the port of a listener, and stop the listener in the end."""
     listener = MetricsListener(lines)
     _, port = await listener.bind("127.0.0.1", 0)
     await listener.accept()
@@ -40,7 +40,8 @@ async def port() -> AsyncIterator[int]:
 
 
 async def ask(port: int, request: bytes) -> tuple[str, dict[str, str], bytes]:
-    """Return the status line, headers and body; the server closes the connection."""
+    """Send a request. Return the status line, headers and body, read until the server closes the
+    connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(request)
@@ -127,8 +128,8 @@ async def test_others_have_their_turn_between_the_slices_of_a_page() -> None:
 async def test_connections_that_ask_nothing_keep_no_scraper_out(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their number is bounded: a new connection replaces the one that has been silent for the
-    longest time."""
+    """The listener limits the number of silent connections. A new connection replaces the
+    connection that has been silent for the longest time."""
     monkeypatch.setattr(listening, "MAX_CONNECTIONS", 2)
     monkeypatch.setattr(listening, "REQUEST_TIMEOUT_S", 600)
     silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]

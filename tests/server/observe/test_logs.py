@@ -1,4 +1,5 @@
-"""Logs are read on terminals: control characters in a client's name are escaped."""
+"""The broker's log escapes control characters in a client's name, because operators read the log on
+terminals."""
 
 from __future__ import annotations
 

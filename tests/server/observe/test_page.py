@@ -1,4 +1,4 @@
-"""The whole page, from the parts of a broker without a network."""
+"""The whole page of metrics, made from the parts of a broker without a network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.server.transaction.world import DATA, World
 
 
 class Counted:
-    """A network with three requests and five connections, of which two are open."""
+    """A network that has had three requests and five connections. Two connections are open."""
 
     accepted = 5
 
@@ -107,7 +107,7 @@ async def test_the_slices_are_the_page(page: Page) -> None:
 
 
 async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page) -> None:
-    """Metadata shows it without a leader, too."""
+    """Metadata also shows such a partition without a leader."""
     metadata = page.services.metadata
     await metadata.create_topics([NewTopic("broken", partitions=3)])
     assert scraped(page.lines()).value(metrics.OFFLINE_PARTITIONS.name) == 0
@@ -123,8 +123,8 @@ async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page
 async def test_no_line_of_a_large_page_is_made_of_very_many_things(
     page: Page, world: World
 ) -> None:
-    """A topic with many partitions, read by a group and written by a transaction that waits for its
-    leaders."""
+    """The page shows a topic with many partitions. A group reads the topic, and a transaction with
+    all its partitions waits for their leaders."""
     count = 10 * SMALL
     wide = [TopicPartition("wide", number) for number in range(count)]
     for name in wide:

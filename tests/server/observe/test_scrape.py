@@ -1,4 +1,4 @@
-"""A real broker's page, read as Prometheus reads it."""
+"""The page of metrics of a real broker, read by Prometheus's parser."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_requests_connections_and_bytes_are_counted(broker: Oncelog, wire: Wire)
     producer = new_identity(wire)
     data = batch(producer, 0, value=b"x" * 1000)
     for _ in range(2):
-        produce(wire, "t", data)  # The second batch repeats the first: it is not appended again.
+        produce(
+            wire, "t", data
+        )  # The second batch repeats the first, so the broker does not append it.
     place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
     wire.call(FetchRequest(topics=[place]), 12)
     page = scrape(broker)

@@ -1,4 +1,4 @@
-"""Descriptors that the logs need are not given to clients."""
+"""The broker limits its connections, so that enough file descriptors are left for the logs."""
 
 from __future__ import annotations
 

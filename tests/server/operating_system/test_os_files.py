@@ -1,4 +1,4 @@
-"""Cases that only the real disk has, such as running out of space in the middle of a write."""
+"""Failures that only the real disk has, such as too little space in the middle of a write."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_replace_that_fails_leaves_the_old_file_and_no_other(
 
 
 def test_a_sync_holds_its_descriptors_whatever_the_limit(tmp_path: Path) -> None:
-    """More files than descriptors allowed: each is synced by its own descriptor."""
+    """A sync of more files than the limit of descriptors syncs each file by its own descriptor."""
     synced: list[StorageError | None] = []
     with ThreadPoolExecutor(1) as executor:
         files = OsFiles(
@@ -120,8 +120,8 @@ def test_a_file_that_cannot_be_opened_fails_its_sync(tmp_path: Path) -> None:
 def test_s17_the_name_of_a_file_that_was_found_is_made_durable_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed process may have created it. Its data would be synced, but lost with its name at the
-    next power loss."""
+    """A killed process may have created the file and not synced its directory. The next power loss
+    would remove the file's name, and with it the synced data."""
     (tmp_path / "a-0").mkdir()
     (tmp_path / "a-0" / "log").write_bytes(b"left by a killed process")
     synced: list[str] = []
@@ -131,7 +131,7 @@ def test_s17_the_name_of_a_file_that_was_found_is_made_durable_too(
         handle = files.open("a-0/log")
         for _ in range(2):
             files.sync([handle], lambda outcome: None)
-            executor.submit(int).result()  # the one before it has ended
+            executor.submit(int).result()  # the sync has ended
     assert synced == [str(tmp_path / "a-0"), str(tmp_path)]
     files.close()
 
@@ -174,4 +174,4 @@ def test_a_sync_without_descriptors_is_tried_until_there_are_some(
         assert synced == [None, None]
         for handle in handles:
             handle.close()
-        assert files.open_descriptors == 0, "nothing stays pinned"
+        assert files.open_descriptors == 0, "the sync keeps no descriptor open"

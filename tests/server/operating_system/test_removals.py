@@ -1,4 +1,5 @@
-"""Deletions run off the loop in one job at a time, so that other jobs of the disk get a thread."""
+"""Deletions run in one job of the executor at a time, so that other jobs of the disk get a
+thread."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from oncelog_server.storage.files import Done, StorageError
 
 
 class HeldJobs(Executor):
-    """Jobs that run when the test says so."""
+    """An executor that keeps its jobs until the test runs them."""
 
     def __init__(self) -> None:
         self.jobs: list[Callable[..., Any]] = []

@@ -31,7 +31,8 @@ def partition(
     replicas: tuple[int, ...] = (0,),
     **config: Any,
 ) -> Partition:
-    """Return a partition that leads in epoch 0. Syncs of the disk end in `files.settle()`."""
+    """Return a partition that leads in epoch 0. Its syncs end when a test calls
+    `files.settle()`."""
     files = files or MemoryFiles()
     log = PartitionLog.open(
         files,

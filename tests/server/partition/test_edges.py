@@ -1,5 +1,5 @@
-"""Values at the limits of conditions. Generated mutants have shown that no other test covers
-them."""
+"""Values at the limits of conditions. Generated mutants showed that other tests do not cover these
+limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_no_request_is_served_before_there_is_a_leader() -> None:
 
 
 def test_the_interval_of_flush_ms_begins_with_the_request_and_not_with_its_end() -> None:
-    """Else a slow disk gets a request for each append."""
+    """Otherwise a slow disk would get a flush request for each append."""
     found = partition(flush_ms=100)
     found.append(batch(), now_ms=NOW_MS)
     assert not found.claim_flush(NOW_MS + 99)
@@ -48,7 +48,8 @@ def test_the_interval_of_flush_ms_begins_with_the_request_and_not_with_its_end()
 
 
 def test_news_of_the_epoch_that_is_known_count() -> None:
-    """Replicas leave the ISR without another epoch; a leader of an epoch may follow in it."""
+    """The partition applies an update with its current leader epoch: replicas leave the ISR, or the
+    leader becomes a follower."""
     found = partition(replicas=(0, 1), isr=(0, 1))
     found.become_leader(0, 0, (0,), (0, 1))
     found.append(batch(), now_ms=NOW_MS)

@@ -1,4 +1,4 @@
-"""One fsync for all requests that wait."""
+"""One fsync serves all requests that wait for it. The tests call it a round."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_after_a_failure_the_next_round_serves_later_requests() -> None:
 def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment_was_rolled() -> (
     None
 ):
-    """Syncs end in any order. Each covers only bytes written before it began."""
+    """Syncs may end in any order. Each sync covers only bytes written before it began."""
     files = MemoryFiles()
     replica = partition(files, flush_on_ack=True)
     replica.append(batch(), now_ms=NOW_MS)
@@ -73,7 +73,7 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
     assert replica.high_watermark == 3
     for segment in replica._log.segments:
         node = files.nodes[segment.log.path]
-        assert node.durable == node.data, "acknowledged, and no sync has covered it"
+        assert node.durable == node.data, "the log acknowledged bytes that no sync has covered"
     roll()
     assert replica._log.segments.unsynced == []
 
@@ -104,4 +104,4 @@ def test_a_callback_that_raises_strands_no_other_partition_of_its_round(fails: b
     assert [replica.high_watermark for replica in replicas[1:]] == [0 if fails else 1] * 3
     assert all((replica.offline is not None) is fails for replica in replicas[1:])
     files.settle()
-    assert replicas[0].high_watermark == 2, "the next round begins all the same"
+    assert replicas[0].high_watermark == 2, "the next round begins in spite of the exception"

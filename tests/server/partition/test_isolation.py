@@ -1,4 +1,5 @@
-"""What readers of either isolation level see of a partition, and the effects of markers on it."""
+"""The records that readers of each isolation level get from a partition, and the effects of
+markers."""
 
 from __future__ import annotations
 

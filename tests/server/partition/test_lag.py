@@ -16,7 +16,7 @@ from tests.server.partition.partitions import mark, partition, send
         (0, Lag(4, 5)),
         (3, Lag(1, 5)),
         (4, Lag(0, 5)),
-        # Read before the transaction was open, or by a reader that takes open records too.
+        # The group has read records of the open transaction, with read_uncommitted.
         (6, Lag(0, 3)),
         (9, Lag(0, 0)),
     ],

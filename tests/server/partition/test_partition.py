@@ -49,7 +49,7 @@ def test_what_is_not_committed_is_not_read() -> None:
     assert replica.read(0, MANY, RU, at_least_one=True).records is None
     assert (
         replica.read(3, MANY, RU, at_least_one=True).records is None
-    )  # appended: not out of range
+    )  # the offset is appended, so the read is in range
     files.settle()
     assert replica.read(0, MANY, RU, at_least_one=True).records is not None
 
@@ -78,7 +78,7 @@ def test_flush_messages_5_holds_the_fifth() -> None:
     assert replica.high_watermark == 4
     replica.append(batch(1), now_ms=NOW_MS)
     files.pending.pop(0)()
-    assert replica.high_watermark == 6  # one not on disk, as allowed
+    assert replica.high_watermark == 6  # one record is not on disk, as flush.messages=5 allows
     files.settle()
     replica.append(batch(4), now_ms=NOW_MS)
     assert replica.high_watermark == 10
@@ -102,7 +102,7 @@ def test_a_failed_append_moves_nothing() -> None:
 
 
 def test_d6_a_leader_epoch_that_the_disk_refuses_is_owed_and_the_append_taken() -> None:
-    """The batch has the epoch, too: `tests/server/log/test_refused_files.py` covers all files."""
+    """The batch itself has the epoch. `tests/server/log/test_refused_files.py` tests all files."""
     files = MemoryFiles()
     replica = partition(files)
     files.fail_append(match="leader-epoch-checkpoint")
@@ -123,7 +123,7 @@ def test_S16_a_failed_flush_takes_the_partition_offline_and_no_later_one_brings_
     second = waiter(replica, 2)
     files.fail_sync()
     files.settle()
-    # A wait that begins after the failure does not last for ever.
+    # A request that begins to wait after the failure gets an error at once.
     late = waiter(replica, 2)
     assert first == second == late == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert (replica.high_watermark, replica.recovery_point) == (0, 0)
@@ -246,8 +246,8 @@ def test_R12_M19_a_guard_is_gone_with_the_transaction_it_was_made_in() -> None:
     replica = partition()
     guard = replica.begin_verification(7)
     replica.check_guard(7, guard)
-    mark(replica, 7)  # the transaction that was asked about ends,
-    another = replica.begin_verification(7)  # and the next one is asked about
+    mark(replica, 7)  # ends the transaction of the first verification
+    another = replica.begin_verification(7)  # belongs to the next transaction
     assert refusal(lambda: replica.check_guard(7, guard)) is ErrorCode.TRANSACTION_ABORTABLE
     replica.check_guard(7, another)
 

@@ -1,5 +1,5 @@
-"""Producers of a partition as operators see them, and the records that they hold back from readers
-(KIP-664)."""
+"""The producers of a partition in DescribeProducers, and the records that open transactions hold
+back from readers (KIP-664)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_bytes_are_counted_across_segments_and_after_a_restart() -> None:
 
 
 def test_nothing_unflushed_is_counted_as_held() -> None:
-    """Readers of uncommitted records would not see it either."""
+    """Readers with read_uncommitted do not get unflushed records either."""
     replica = partition(flush_on_ack=True)
     send(replica, 7, 0)
     assert held(replica)[7][0] == 0

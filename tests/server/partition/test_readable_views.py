@@ -1,4 +1,5 @@
-"""The read models of readable records: bounds of a partition, and a walk that may be refused."""
+"""The read models of readable records: the bounds of a partition, and a count in steps, which fails
+if the partition is no longer available."""
 
 from __future__ import annotations
 

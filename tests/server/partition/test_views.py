@@ -42,7 +42,7 @@ def test_a_leader_that_misses_replicas_is_under_replicated_and_a_follower_is_not
 
 
 def test_a_refused_side_file_is_shown_unless_the_partition_is_offline() -> None:
-    """An offline partition counts as offline only."""
+    """An offline partition counts only as offline, not as refusing writes."""
     files = MemoryFiles()
     found = partition(files)
     assert not partition_view(found).refuses_writes
@@ -54,8 +54,8 @@ def test_a_refused_side_file_is_shown_unless_the_partition_is_offline() -> None:
 
 
 def test_views_show_each_partition_as_it_is_when_its_turn_comes() -> None:
-    """Others have their turn between two steps, and a partition may grow, disappear or fail
-    meanwhile."""
+    """Other requests run between two steps. A partition may grow, disappear or fail between two
+    steps."""
     partitions = Partitions()
     first, second, third = (partition(name=TopicPartition("t", number)) for number in range(3))
     for found in (first, second, third):

@@ -1,4 +1,4 @@
-"""A request parked on a partition completes once, in order, and by one call."""
+"""Requests parked on a partition complete in order, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions and a transaction coordinator, for one Produce."""
+"""Partitions and a transaction coordinator, for tests of a single Produce."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def transactional(producer_id: int = 7, epoch: int = 0, sequence: int = 0) -> by
 
 @dataclass
 class Broker:
-    """Partitions, and a transaction coordinator with the response and time that a test sets."""
+    """Partitions and a transaction coordinator. A test sets the coordinator's response, and the
+    time of the response."""
 
     flush_on_ack: bool = False
     answer: TransactionResult | Deferred[TransactionResult] | Refused = SUCCESS

@@ -1,4 +1,5 @@
-"""One Produce to several partitions: checks, the coordinator's consent, appends, and waiting."""
+"""One Produce to several partitions: checks, the question to the coordinator, appends, and
+waits."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def test_acks_all_waits_until_every_partition_is_committed() -> None:
     broker = Broker(flush_on_ack=True)
     appends, later = broker.produce(batch(), batch(), batch(3))
     assert later is not None
-    assert later.ordered, "the connection may go on with the next request"
+    assert later.ordered, "the connection may serve the next request"
     broker.files.pending.pop(0)()
     assert not later.done
     broker.files.settle()
@@ -151,7 +152,7 @@ def test_the_first_batch_of_a_transaction_asks_the_coordinator_and_no_other_does
 
 
 def test_before_v12_the_partition_is_looked_up_and_not_added() -> None:
-    """KIP-890 part 1: only before the first batch of a transaction."""
+    """The broker asks only before the first batch of a transaction (KIP-890, part 1)."""
     broker = Broker()
     appends, _ = broker.produce(transactional(), adds_partitions=False)
     assert codes(appends) == [NONE]
@@ -184,8 +185,8 @@ def test_Z3_Z16_what_is_not_in_the_transaction_is_not_appended(
 
 
 def test_R12_a_batch_that_was_looked_up_in_an_earlier_transaction_is_refused() -> None:
-    """The coordinator's response comes after that transaction has ended and another of the same
-    producer has begun (ABA)."""
+    """The coordinator responds after the earlier transaction has ended and the same producer has
+    begun another transaction (ABA)."""
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=answer)
     appends, later = broker.produce(transactional(), adds_partitions=False)
@@ -196,7 +197,7 @@ def test_R12_a_batch_that_was_looked_up_in_an_earlier_transaction_is_refused() -
     answer.complete(SUCCESS)
     assert codes(appends) == [ErrorCode.TRANSACTION_ABORTABLE]
     assert read_all(broker.partitions[0]._log) != []
-    assert broker.partitions[0].log_end_offset == 1, "the marker alone"
+    assert broker.partitions[0].log_end_offset == 1, "the log has only the marker"
 
 
 def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> None:
@@ -205,7 +206,7 @@ def test_a_parked_batch_is_copied_and_appended_when_the_coordinator_has_it() -> 
     network = bytearray(transactional())
     appends, later = broker.produce(memoryview(network), batch())
     assert later is not None
-    assert broker.ends == [0, 0, 0], "nothing of the request is appended before"
+    assert broker.ends == [0, 0, 0], "no batch is appended before the coordinator responds"
     network[:] = bytes(len(network))  # the next request is read into the same buffer
     answer.complete(SUCCESS)
     assert later.done

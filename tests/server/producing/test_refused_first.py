@@ -1,4 +1,5 @@
-"""No batch takes the place of an earlier one that was refused for the moment (R11)."""
+"""If the broker refuses a batch with a retriable error, it refuses the producer's later batches
+until the first is appended (R11)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tests.server.producing.driver import NONE, Broker, codes, transactional
 def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer(
     adds_partitions: bool,
 ) -> None:
-    """In a partition without state of the producer no sequence check would notice."""
+    """The partition has no state of the producer, so no sequence check would notice the gap."""
     broker = Broker(answer=TransactionResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     def produce(sequence: int = 0) -> list[ErrorCode]:
@@ -32,7 +33,8 @@ def test_r11_a_batch_does_not_overtake_the_refused_first_one_of_its_producer(
 
 
 def test_r11_nor_does_it_overtake_one_that_the_disk_has_refused() -> None:
-    """Without a transaction, too: the disk is full for the first of five batches in flight."""
+    """The rule also holds without a transaction. The disk is full for the first of the batches in
+    flight."""
     broker = Broker()
 
     def produce(sequence: int) -> list[ErrorCode]:
@@ -55,7 +57,8 @@ def test_what_is_no_batch_is_refused_as_that_while_others_are_waited_for() -> No
 
 
 def test_before_v12_a_producer_that_was_forgotten_begins_where_it_is() -> None:
-    """Its sequences continue over transactions, while the partition's memory is shorter."""
+    """A producer's sequence numbers continue over transactions, but the partition may forget the
+    producer."""
     broker = Broker()
     appends, _ = broker.produce(transactional(sequence=5), adds_partitions=False)
     assert codes(appends) == [NONE]

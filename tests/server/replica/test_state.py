@@ -25,8 +25,8 @@ def replicas(
     epoch_start_offset: int = 0,
     **log_ends: int,
 ) -> Replicas:
-    """Return the replicas of a leader with log end 10. `f1=7`: follower 1 fetches from offset 7 at
-    time 0."""
+    """Return the replicas of a leader with log end 10. `f1=7` means that follower 1 fetches from
+    offset 7 at time 0."""
     found = Replicas(min_insync_replicas)
     found.lead(LEADER, epoch_start_offset)
     found.update(isr, assignment)
@@ -188,7 +188,9 @@ def test_an_id_without_a_replica_is_an_error() -> None:
 def test_lag_is_what_a_follower_lacks() -> None:
     found = replicas(f1=7)
     assert [found.lag(follower, 10) for follower in (1, 2)] == [3, None]
-    assert found.lag(1, 5) == 0  # The leader counts flushed records; the follower has more.
+    assert (
+        found.lag(1, 5) == 0
+    )  # The leader counts only flushed records, and the follower has more.
 
 
 def test_a_follower_may_join_at_the_high_watermark_and_the_start_of_the_leader_epoch() -> None:
@@ -243,7 +245,7 @@ ISRS: Final = st.sampled_from([(0,), (0, 1), (0, 2), ALL])
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """The model only remembers events, and searches them for each value."""
+    """The model only stores events. It computes each expected value by a search of the events."""
 
     @initialize(isr=ISRS, min_insync_replicas=st.integers(1, 4))
     def lead_first(self, isr: tuple[int, ...], min_insync_replicas: int) -> None:
@@ -301,8 +303,8 @@ class AnyHistory(RuleBasedStateMachine):
         return fetches[-1][1] if fetches else -1
 
     def caught_up_ms(self, follower: int) -> int | None:
-        """Return the time of the latest fetch that caught up: it, or the next fetch, started at the
-        leader's log end of that time."""
+        """Return the time of the latest fetch with which the follower had caught up: this fetch or
+        the next fetch started at or after the leader's log end at the time of this fetch."""
         fetches = self.fetches[follower]
         moments = [
             now_ms

@@ -1,5 +1,5 @@
-"""Frames are returned whole, in whatever pieces their bytes arrive, and memory follows the bytes
-that have arrived (H1-H4)."""
+"""The reader returns whole frames, however their bytes are split on arrival. Its memory grows with
+the bytes that have arrived, not with the announced length (H1-H4)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_frames_before_a_refused_length_are_served() -> None:
 
 
 def test_connections_share_one_buffer_without_mixing() -> None:
-    """Half a frame of one connection is not changed by bytes of another."""
+    """Bytes of one connection do not change half a frame of another connection."""
     shared = SharedBuffer(256)
     first, second = FrameReader(shared, LIMIT), FrameReader(shared, LIMIT)
     frame, two = framed(b"1" * 50), framed(b"2" * 50)

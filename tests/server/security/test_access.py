@@ -1,5 +1,5 @@
-"""The rights of a request: the error codes, the named resources, the session that the authorizer
-sees."""
+"""The checks of a request's rights: their error codes, and the resource and session that the
+authorizer gets."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_authorized_operations_are_bits_at_the_codes_of_the_operations() -> None
 
 
 def test_the_right_to_a_topic_takes_two_calls() -> None:
-    """Produce and Fetch check each topic: another call here is another one for each of their
+    """Produce and Fetch check each topic, so an additional function call would slow down all these
     requests."""
     calls: list[str] = []
 

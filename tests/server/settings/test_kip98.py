@@ -1,6 +1,6 @@
-"""Every broker setting that KIP-98 names: default, limit, the KIP's own spelling, and its effect.
+"""Every broker setting that KIP-98 names: default, limit, the KIP's own spelling, and effect.
 
-The clients' are in tests/client/test_kip98.py.
+tests/client/test_kip98.py tests the settings of clients.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def test_an_idle_transactional_id_expires_when_the_setting_says() -> None:
 
 
 def expired(sweeper: IdExpiry) -> int:
-    """Expire by one complete sweep."""
+    """Run one complete sweep of expiry."""
     count, goes_on = sweeper.step()
     while goes_on:
         found, goes_on = sweeper.step()

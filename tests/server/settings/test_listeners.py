@@ -1,4 +1,4 @@
-"""Listeners are read as Kafka reads them."""
+"""The broker reads the settings of listeners as Kafka does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No value of a secret setting is printed, from any source and in any spelling."""
+"""The broker never prints the value of a secret setting, from any source and in any spelling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRETS = (
 
 
 def _printed(**sources: object) -> str:
-    """Return everything that a start would print about these settings."""
+    """Return all text that a start would print about these settings."""
     try:
         loaded = load_settings(**sources)  # type: ignore[arg-type]  # of any kind
     except SettingsError as error:

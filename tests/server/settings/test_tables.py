@@ -1,4 +1,4 @@
-"""Every setting of Kafka's is in one table, with Kafka's meaning."""
+"""Every setting of Kafka is in exactly one table, with Kafka's meaning."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ DIFFERENT = {
     "controller.listener.names": "Kafka demands them",
     "process.roles": "Kafka demands them",
     "log.dir": "a temporary folder is no place for data",
-    "socket.send.buffer.bytes": "a reader of 1 MB answers gets a tenth more than with Kafka's",
+    "socket.send.buffer.bytes": "a reader of 1 MB responses gets a tenth more bytes per second",
     "max.connections": "descriptors run out before",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "a crash holds up readers",
 }
@@ -224,8 +224,8 @@ SERVER = Path(oncelog_server.config.__file__).parent
 
 
 def test_every_honoured_setting_is_read_by_some_part_of_the_broker() -> None:
-    """A setting without a reader belongs to those accepted without effect. Settings that a topic
-    has too are described, stored and passed to its log."""
+    """If no module reads a setting, the setting belongs in the table of settings without effect.
+    Settings that topics have too are exempt: the broker passes them to the topic's logs."""
     tables = SERVER / "settings"
     readers = [path for path in SERVER.rglob("*.py") if tables not in path.parents]
     readers += [tables / "listeners.py", tables / "topics.py"]
@@ -246,7 +246,7 @@ def test_each_setting_is_declared_in_one_part() -> None:
 
 @pytest.mark.parametrize("text", ["x" * 32_767, "x" + "\N{EURO SIGN}" * 10_922])
 def test_a_value_may_be_as_long_as_a_string_of_the_protocol(text: str) -> None:
-    """DescribeConfigs before v4 has an INT16 for the length in bytes."""
+    """DescribeConfigs before v4 encodes the length of a string as an INT16."""
     check_length("a.setting", text)
     with pytest.raises(InvalidValue, match=r"a\.setting: 32768 bytes, 32767 fit"):
         check_length("a.setting", text + "x")

@@ -1,7 +1,7 @@
 """A disk in memory that can fail on purpose: `Files` for tests and the simulation.
 
-Every reader sees appended bytes at once; they are durable once synced. `after_kill` is the disk
-that a new process finds, `after_power_loss` the same without the page cache.
+Every reader sees appended bytes at once. Appended bytes are durable once synced. `after_kill`
+returns the disk that a new process finds, `after_power_loss` the disk without the page cache.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ IO_ERROR = "Input/output error"
 
 
 class Stopped(BaseException):
-    """The process ends here: the operation in progress is done up to some byte, or not at all."""
+    """The end of the process. The operation in progress is done up to some byte, or not at all."""
 
 
 @dataclass(slots=True)
 class FileNode:
-    """One file: its contents, and the part that survives a power loss. `changes` counts all
-    changes, and the first `synced` of them are durable."""
+    """One file: its contents, and the part that survives a power loss. `changes` is the number of
+    changes, and the first `synced` changes are durable."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -43,7 +43,7 @@ class AppendFault:
 
 
 class MemoryFile:
-    """An open file. Its node is looked up by name at each use, because a descriptor may be closed
+    """An open file. Each use looks up the file's node by name, because its descriptor may be closed
     at any time."""
 
     def __init__(self, files: MemoryFiles, path: str) -> None:
@@ -89,8 +89,8 @@ class MemoryFile:
 
 
 class MemoryFiles:
-    """The disk. `capacity`: bytes of the whole disk. Work that ends by an event ends in
-    `settle`."""
+    """The disk. `capacity` is the size of the whole disk in bytes. `settle` completes the
+    operations that end by an event."""
 
     def __init__(self, *, capacity: int | None = None) -> None:
         self.capacity = capacity
@@ -119,12 +119,14 @@ class MemoryFiles:
         self.failing_reads = match
 
     def stop_before(self, operation: int, *, torn_bytes: int = 0) -> None:
-        """Raise Stopped at that change; an append leaves its first `torn_bytes` behind."""
+        """Raise Stopped at the change with this number. If the change is an append, its first
+        `torn_bytes` bytes are written."""
         self.stop_at = operation
         self.torn_bytes = torn_bytes
 
     def after_kill(self) -> MemoryFiles:
-        """Return the disk that the next process finds: everything written, nothing in progress."""
+        """Return the disk that the next process finds. It has all written bytes and no operation in
+        progress."""
         disk = MemoryFiles(capacity=self.capacity)
         disk.directories = set(self.directories)
         disk.nodes = {
@@ -134,8 +136,8 @@ class MemoryFiles:
         return disk
 
     def after_power_loss(self, random: Random) -> MemoryFiles:
-        """Return the disk after a power loss: unsynced ends are cut or torn, files without a
-        durable name may be missing."""
+        """Return the disk after a power loss. Unsynced ends of files are cut or torn. Files without
+        a durable name may be missing."""
         disk = self.after_kill()
         for path, node in list(disk.nodes.items()):
             if not node.entry_durable and random.random() < 0.5:
@@ -227,7 +229,7 @@ class MemoryFiles:
         self.nodes[path] = FileNode(bytearray(data), data, entry_durable=True)
 
     def sync(self, files: Sequence[File], done: Done) -> None:
-        # As in POSIX: a sync need not cover writes from here on.
+        # As in POSIX, a sync need not cover writes that begin after this call.
         begun = [
             (node, node.changes, bytes(node.data))
             for file in files

@@ -1,4 +1,5 @@
-"""The contract of every disk: the operating system's and the one in memory pass the same tests."""
+"""The contract of `Files`. The disk of the operating system and the disk in memory pass the same
+tests."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Disk:
     def sync(self, *paths: str) -> StorageError | None:
         outcome: list[StorageError | None] = []
         self.files.sync([self.files.open(path) for path in paths], outcome.append)
-        assert not outcome, "an event never comes before the call returns"
+        assert not outcome, "the event must come after the call has returned"
         while not outcome:
             self.run_one()
         return outcome[0]
@@ -172,7 +173,7 @@ def test_a_descriptor_in_a_sync_survives_close_and_the_cache(disk: Disk) -> None
 
 
 def test_a_file_deleted_before_its_sync_needs_none(disk: Disk) -> None:
-    """A topic may be deleted while its log waits for the disk: other files are synced as usual."""
+    """A topic may be deleted while its log waits for a sync. The sync of other files succeeds."""
     disk.files.make_directory("d")
     gone = [disk.files.open(f"d/{n}", create=True) for n in range(3)]
     kept = disk.files.open("kept", create=True)

@@ -1,4 +1,4 @@
-"""Disk work in turns: a limited number of pieces at a time, and a single end."""
+"""`in_turns` begins a limited number of pieces of disk work at a time, and reports a single end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from oncelog_server.storage.turns import in_turns
 
 
 class Disk:
-    """Pieces in progress, which end when a test says so."""
+    """The pieces of work in progress. A test ends them with `end`."""
 
     def __init__(self, pieces: int, at_once: int) -> None:
         self.begun: list[tuple[int, Done]] = []
@@ -18,7 +18,7 @@ class Disk:
         self.begun.append((piece, done))
 
     def end(self, error: StorageError | None = None) -> int:
-        """End the piece that was begun first; return its number."""
+        """End the piece that began first. Return its number."""
         piece, done = self.begun.pop(0)
         done(error)
         return piece

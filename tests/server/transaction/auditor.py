@@ -1,5 +1,5 @@
-"""The promises of KIP-98 and KIP-890 for one transactional id, checked on records, markers and
-responses alone, without the server's states and verdicts."""
+"""The promises of KIP-98 and KIP-890 for one transactional id. The auditor checks them on records,
+markers and responses alone, without the server's state machine."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ Identity = tuple[int, int]
 
 @dataclass
 class Auditor:
-    """`handed` survives every crash: a response cannot be taken back."""
+    """`handed` has the producer ids and epochs that responses gave to clients. It survives every
+    crash, because a sent response cannot be undone."""
 
     handed: dict[Identity, Owner] = field(default_factory=dict)
     # Responses to EndTxn: (identity in the request, committed).
     ended: list[tuple[Identity, bool]] = field(default_factory=list)
 
     def gives(self, identity: Identity, owner: Owner) -> None:
-        """I10: a producer id and epoch belong to one instance, for ever."""
+        """Check that a producer id and epoch belong to one instance for ever (I10)."""
         assert 0 <= identity[1] <= 32766, f"{identity} is no epoch for a producer"
         assert self.handed.setdefault(identity, owner) == owner, f"{identity} given twice"
 
@@ -41,19 +42,19 @@ class Auditor:
         records: Sequence[CoordinatorRecord],
         markers: Sequence[tuple[MarkerWork, TopicPartition]],
     ) -> None:
-        """Check everything. `records`: the committed log of the id. `markers`: all that were ever
-        written."""
+        """Check all promises. `records` is the committed log of the id. `markers` are all markers
+        ever written."""
         values = [_value(record) for record in records]
         self._epochs_never_go_back(values)
         decided = _decisions(values)
         for identity, committed in self.ended:
-            # I9: an acknowledged end is in the log. I7: with the same result.
+            # The log has every acknowledged end (I9), with the same outcome (I7).
             assert decided.get(identity) == committed, f"{identity} ended and the log does not know"
         _markers_follow_decisions(values, markers)
 
     @staticmethod
     def _epochs_never_go_back(values: Sequence[TransactionLogValue]) -> None:
-        """I11."""
+        """Check that producer ids and epochs never decrease (I11)."""
         epochs: dict[int, int] = {}
         last = -1
         last_keeper = (-1, -1)
@@ -61,13 +62,13 @@ class Auditor:
             assert value.producer_epoch >= epochs.get(value.producer_id, -1)
             epochs[value.producer_id] = value.producer_epoch
             if value.next_producer_epoch >= 0 and value.transaction_status == ONGOING:
-                # Kept prepared: the producer that ends the transaction is newer than the one that
-                # began it, and than an earlier keeper.
+                # The transaction is kept prepared. Its keeper is newer than the producer that began
+                # the transaction, and than an earlier keeper.
                 keeper = (value.next_producer_id, value.next_producer_epoch)
                 assert keeper > (value.producer_id, value.producer_epoch)
                 assert keeper >= last_keeper
                 last_keeper = keeper
-            assert value.producer_id >= last, "a producer id that has been given up comes back"
+            assert value.producer_id >= last, "the id returns to an older producer id"
             last = value.producer_id
 
 
@@ -77,8 +78,8 @@ def _value(record: CoordinatorRecord) -> TransactionLogValue:
 
 
 def _owner(value: TransactionLogValue) -> Identity:
-    """Return the producer id and epoch that the coordinator accepts: those of the keeper if the
-    transaction is kept prepared (KIP-939)."""
+    """Return the producer id and epoch that the coordinator accepts. If the transaction is kept
+    prepared (KIP-939), these are the keeper's."""
     if value.next_producer_epoch >= 0:
         return value.next_producer_id, value.next_producer_epoch
     return value.producer_id, value.producer_epoch
@@ -93,8 +94,8 @@ def _partitions(value: TransactionLogValue) -> set[TopicPartition]:
 
 
 def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
-    """Return the id's holder at each decision, and the result. I7: a transaction is decided once,
-    and completed as decided."""
+    """Return the outcome of each decided transaction by its producer id and epoch. Check that each
+    transaction is decided once and completed with that outcome (I7)."""
     decided: dict[Identity, bool] = {}
     prepared: bool | None = None
     before: TransactionLogValue | None = None
@@ -113,15 +114,15 @@ def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
                 assert bumped == 1 or (bumped == 0 and before.next_producer_epoch < 0)
                 decided[_owner(before)] = prepared
             else:
-                assert not prepared, "a commit of nothing"
+                assert not prepared, "a commit without a transaction"
                 decided[_owner(before)] = False
         else:
-            assert state not in COMPLETED, "completed and never decided"
+            assert state not in COMPLETED, "a transaction is completed but was never decided"
             if state == ONGOING and before is not None and before.transaction_status == ONGOING:
                 assert _partitions(before) <= _partitions(value)
                 assert (
                     value.transaction_start_timestamp_ms == before.transaction_start_timestamp_ms
-                ), "the clock of a transaction starts once (T6)"
+                ), "the start time of a transaction must not change (T6)"
         before = value
     return decided
 
@@ -130,12 +131,11 @@ def _markers_follow_decisions(
     values: Sequence[TransactionLogValue],
     markers: Sequence[tuple[MarkerWork, TopicPartition]],
 ) -> None:
-    """I5, I6, I8: no marker without its decision, one result for each decision, all markers before
-    COMPLETE.
+    """Check that every marker has a decision with the same outcome (I5, I6), and that all markers
+    are written before COMPLETE (I8).
 
-    If the epoch stays the same between transactions (V1), the decisions of one epoch look alike, so
-    each of them is allowed.
-    """
+    In transaction version 1 several transactions have the same epoch. A marker of the epoch may
+    then have the outcome of any of them."""
     allowed: dict[Identity, dict[TopicPartition, set[bool]]] = {}
     for value in values:
         if value.transaction_status in PREPARED:

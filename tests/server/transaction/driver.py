@@ -1,7 +1,7 @@
-"""The coordinator's pure core, and a small runtime: an append that may fail, a commit that may be
-late, a crash. Time is two numbers.
+"""The coordinator's pure core with a small runtime. Appends may fail, commits may be late, and the
+process may crash. The monotonic time and the wall time are numbers.
 
-`log` is the contents of the disk: committed records first, then those in flight.
+`log` is the contents of the disk: first the committed records, then the records in flight.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ Answer = Deferred[TransactionResult]
 
 @dataclass
 class Driver:
-    """`holds_commits`: appended decisions stay in flight until `release`."""
+    """A coordinator's shard in memory. With `holds_commits`, appended decisions stay in flight
+    until `release`."""
 
     now_ms: int = 1_000
     log: list[CoordinatorRecord] = field(default_factory=list)
@@ -91,8 +92,8 @@ class Driver:
     # --- what a runtime does
 
     def decide(self, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Make a decision, and check that it changes nothing. Every decision of these tests is made
-        here."""
+        """Make a decision, and check that this does not change the shard's state. Every decision of
+        these tests is made here."""
         if not self.compares:
             return decide(*args, **kwargs)
         return reading(self.shard, decide, *args, **kwargs)
@@ -165,7 +166,7 @@ class Driver:
             self.shard.marker_written(work, partition)
 
     def finish(self, transactional_id: str) -> None:
-        """Write all markers, and COMPLETE."""
+        """Write all markers and the COMPLETE record."""
         self.write_markers(transactional_id)
         decision = self.complete(transactional_id)
         if decision is not None:

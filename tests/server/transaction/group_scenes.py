@@ -84,7 +84,7 @@ def produce(
 def end(
     world: World, member: GroupedTransaction, *members: GroupedTransaction, committed: bool = True
 ) -> Answer:
-    """Send EndTxn as before transaction version 2: the parent keeps its epoch."""
+    """Send EndTxn as in transaction version 1: the parent keeps its epoch."""
     return world.transactions.end_txn(
         EndTxn(*member, committed, False, group_id=GROUP, members=tuple(sorted(members)))
     )
@@ -92,8 +92,8 @@ def end(
 
 @dataclass
 class GroupCommit:
-    """A parent with an offset and a member for each partition, and its knowledge when the broker
-    ends."""
+    """A client's group commit: a parent that commits an offset, and a member for each partition. It
+    also has the client's knowledge at the moment when the broker ends."""
 
     committed: bool
     parent: GroupedTransaction | None = None
@@ -102,8 +102,8 @@ class GroupCommit:
     ended: TransactionResult | None = None
 
     def run(self, world: World, until: Callable[[], bool]) -> None:
-        """Run it. `until` advances the disk and time; it returns False when nothing is left to
-        do."""
+        """Run the group commit. `until` advances the disk and time, and returns False if no work is
+        left."""
 
         def wait(response: object) -> None:
             while isinstance(response, Deferred) and not response.done:
@@ -134,7 +134,7 @@ class GroupCommit:
             pass
 
     def ask_again(self, world: World) -> TransactionResult:
-        """Repeat the same EndTxn at the next process until the response is final."""
+        """Send the same EndTxn to the next process until its response is final."""
         assert self.parent is not None
         for _ in range(20):
             response = end(world, self.parent, *self.members, committed=self.committed)

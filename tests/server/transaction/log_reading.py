@@ -1,4 +1,5 @@
-"""The contents of a log by its bytes, and the records that a reader of a partition gets."""
+"""The contents of a log, computed from its bytes, and the records that a reader of a partition
+gets."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def log_data(files: MemoryFiles, partition: TopicPartition) -> list[bytes]:
 
 
 def committed_values(files: MemoryFiles, partition: TopicPartition) -> list[bytes]:
-    """Return the values in the order of the log, up to the first undecided record."""
+    """Return the committed values in the order of the log, up to the first undecided record."""
     oracle = oracle_of_partition(files, partition)
     end = min([oracle.end_offset, *(e[4] for e in oracle.producers.values() if e[4] >= 0)])
     values = []

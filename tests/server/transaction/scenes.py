@@ -1,4 +1,4 @@
-"""Parts of tests of the whole path: another broker, and an open transaction."""
+"""Objects for tests of the whole path of a transaction: another broker, an open transaction."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ def state(world: World, transactional_id: str = "t") -> State:
 
 
 def outcomes(world: World, partition: TopicPartition) -> list[bool]:
-    """Return COMMIT or ABORT for every transaction with records there, in the order of markers."""
+    """Return True (commit) or False (abort) for every transaction with records in the partition, in
+    the order of the markers."""
     return [committed for _, _, _, committed in world.oracle(partition).completed]
 
 
 def opened(world: World, *partitions: TopicPartition, version: int = 2) -> tuple[int, int]:
-    """Return a producer with a record in each of these partitions and an offset in the group."""
+    """Return a producer with an open transaction. It has a record in each of these partitions, and
+    an offset of the group."""
     producer = world.producer()
     for partition in partitions:
         world.add(producer, partition, version=version)

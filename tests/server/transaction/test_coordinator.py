@@ -1,4 +1,4 @@
-"""The whole local path of a transaction in memory: one turn, one disk, one view."""
+"""The whole path of a transaction on a single broker in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSIONS = pytest.mark.parametrize("bumps_epoch", [False, True], ids=["V1", "V2"
 OUTCOMES = pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
 
 
-# --- one turn
+# --- without waiting for the disk
 
 
 @VERSIONS
@@ -88,7 +88,7 @@ def test_no_answer_leaves_before_what_it_promises_is_on_disk() -> None:
 
     append, later = world.produce(producer, A0, 0)
     assert later is not None
-    # AddPartitionsToTxn first
+    # The sync of the AddPartitionsToTxn record comes first.
     assert (world.partitions[A0].log_end_offset, later.done) == (0, False)
     world.files.settle()
     assert later.done
@@ -119,7 +119,9 @@ def test_while_a_decision_is_on_its_way_to_the_disk_the_id_is_busy() -> None:
         assert value_of(response).code is ErrorCode.CONCURRENT_TRANSACTIONS
     world.settle()
     assert value_of(first).code is ErrorCode.NONE
-    assert value_of(world.add(producer, A0)).code is ErrorCode.NONE  # durable: nothing to wait for
+    assert (
+        value_of(world.add(producer, A0)).code is ErrorCode.NONE
+    )  # the records are durable, so the response comes at once
 
 
 def test_T3_the_scan_passes_over_a_transaction_that_is_being_decided() -> None:
@@ -174,7 +176,10 @@ def test_D2_a_decision_that_the_disk_refuses_sends_no_marker_and_is_made_once_la
     response = world.end(producer, committed, bumps_epoch=bumps_epoch)
     world.settle(10_000)
     assert value_of(response).code is ErrorCode.NONE
-    assert grown() == {1, 2}  # a marker in each; PREPARE and COMPLETE
+    assert grown() == {
+        1,
+        2,
+    }  # a marker in each partition, PREPARE and COMPLETE in the coordinator's log
     for partition in (A0, A1, B0):
         assert outcomes(world, partition) == [committed]
         assert world.read(partition) == ([b"v"] if committed else [])
@@ -220,7 +225,7 @@ def test_O8_a_marker_meets_a_group_shard_that_is_not_loaded() -> None:
     value_of(world.end(producer, True))
     world.settle(10_000)
     assert state(world) is State.PREPARE_COMMIT
-    # However often a write is tried, a log without enough replicas appends nothing.
+    # However often the coordinator retries, a log without enough replicas appends no marker.
     assert world.partitions[OFFSETS].log_end_offset == end_offset
     world.groups.lead(world.partitions[OFFSETS])
     world.settle(1_000)

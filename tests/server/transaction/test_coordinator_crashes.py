@@ -1,5 +1,6 @@
 """The crash matrix of one broker (C0-C14, C-A to C-F). The process ends at every change of the disk
-and at every fsync of one transaction. The next process and the client's retry complete it."""
+and at every fsync of one transaction. The next process and the client's retry complete the
+transaction."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ RETRIED = {
 
 @dataclass
 class Client:
-    """One transaction over three partitions and the group, and the client's knowledge when the
-    broker ends."""
+    """A client with one transaction over three partitions and the group. It also has the client's
+    knowledge at the moment when the broker ends."""
 
     committed: bool
     bumps_epoch: bool
@@ -36,8 +37,8 @@ class Client:
     ended: TransactionResult | None = None
 
     def run(self, world: World, until: Callable[[], bool]) -> None:
-        """Run it. `until` advances the disk and time; it returns False when nothing is left to
-        do."""
+        """Run the transaction. `until` advances the disk and time, and returns False if no work is
+        left."""
 
         def wait(response: object) -> None:
             while isinstance(response, Deferred) and not response.done:
@@ -66,8 +67,8 @@ class Client:
             pass
 
     def finish(self, world: World) -> bool:
-        """Act as a client that meets the next process. Return True if its transaction is
-        committed."""
+        """Act as the client at the next process: wait, or retry EndTxn. Return True if its
+        transaction is committed."""
         assert self.producer is not None
         if self.ended is not None:
             world.settle(10_000)
@@ -85,8 +86,8 @@ class Client:
 
 
 def stepper(world: World, syncs: int | None) -> Callable[[], bool]:
-    """Return a function that ends one fsync or runs the next near timer; the process stops after a
-    number of calls."""
+    """Return a function that ends one fsync or runs the next timer of the next 5 s. It stops the
+    process after `syncs` fsyncs."""
     left = [syncs]
 
     def step() -> bool:
@@ -124,12 +125,12 @@ def take_over(world: World, client: Client) -> None:
 
 
 def audit(world: World, client: Client, committed: bool) -> None:
-    """Check that there is one outcome everywhere, nothing acknowledged is lost, and no reader is
-    stuck."""
+    """Check that all partitions have the same outcome, that no acknowledged record is lost, and
+    that no reader is stuck."""
     assert client.producer is not None
     for number, partition in enumerate(DATA):
         rows = [row for row in world.oracle(partition).completed if row[0] == client.producer[0]]
-        own = rows[:-1]  # the last one is that of `take_over`
+        own = rows[:-1]  # the last row is the transaction of `take_over`
         if number < client.acknowledged:
             assert [row[3] for row in own] == [committed]
         assert {row[3] for row in own} <= {committed}
@@ -153,8 +154,8 @@ def survive(world: World, client: Client) -> None:
 
 
 def points(flush_on_ack: bool, committed: bool, bumps_epoch: bool) -> tuple[range, int]:
-    """Return the changes of the disk between the start and the end of the transaction, and its
-    fsyncs."""
+    """Return the numbers of the disk's changes between the start and the end of the transaction,
+    and of its fsyncs."""
     world = World(flush_on_ack=flush_on_ack)
     begin = len(world.files.operations)
     ended = 0
@@ -242,8 +243,9 @@ class NothingIsLeft(Random):
 def test_CD_a_completion_that_the_power_takes_is_made_again(
     committed: bool, bumps_epoch: bool
 ) -> None:
-    """All markers are on the disk; COMPLETE is written and not synced, as on a replica that never
-    got it. The markers are sent again, and the epoch continues from the one in PREPARE."""
+    """All markers are on the disk. COMPLETE is written but not synced, so the power loss removes
+    it. The coordinator sends the markers again, and the epoch continues from the epoch in
+    PREPARE."""
     world = World(flush_on_ack=True)
     client = Client(committed, bumps_epoch)
     step = stepper(world, None)
@@ -252,7 +254,7 @@ def test_CD_a_completion_that_the_power_takes_is_made_again(
     def until_complete_is_written() -> bool:
         if client.asked_to_end:
             ends.append(world.partitions[TXN_LOG].log_end_offset)
-            if ends[-1] == ends[0] + 1:  # PREPARE came before the first of them
+            if ends[-1] == ends[0] + 1:  # PREPARE is before the first measured end
                 raise Stopped("COMPLETE is written")
         return step()
 

@@ -1,4 +1,5 @@
-"""The parts of decisions: codes of failed appends, what a fence reports, what a refusal says."""
+"""The parts of decisions: error codes of failed appends, reports of fences, messages of
+refusals."""
 
 from __future__ import annotations
 

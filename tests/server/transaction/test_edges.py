@@ -1,5 +1,5 @@
-"""Values at the limits of conditions. Generated mutants have shown that no other test covers
-them."""
+"""Values at the limits of conditions. Generated mutants showed that other tests do not cover these
+limits."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_what_is_kept_with_the_first_epoch_of_a_new_id_can_only_be_ended() -> No
 @pytest.mark.parametrize("epoch", [0, 5])
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_end_that_names_no_epoch_repeats_nothing(committed: bool, epoch: int) -> None:
-    """A newer instance has made the last bump. -1 is no producer's epoch, also before the first
-    one."""
+    """The record has last epoch -1, because a newer instance made the last bump. A request with
+    epoch -1 is never a retry."""
     driver = Driver()
     state = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
     driver.put(state, producer_epoch=epoch, last_producer_epoch=-1)

@@ -1,5 +1,5 @@
-"""The reason for refusing a producer: which producer fenced it, when, and for which client. It is
-remembered, and reported once."""
+"""The coordinator remembers which producer fenced another producer, when, and for which client. It
+reports each fence once."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_operator_ends_what_is_open_and_owns_nothing() -> None:
 
 @pytest.mark.parametrize("client_id", ["adminclient-1", "adminclient-20"])
 def test_an_operator_with_kafkas_tool_ends_what_is_open_and_owns_nothing(client_id: str) -> None:
-    """Only the client's name shows that it is an operator's tool."""
+    """Only the client id shows that the client is an operator's tool."""
     admin = Client(client_id, "/10.0.0.9")
     heard = Heard()
     producer = heard.begin()
@@ -131,8 +131,8 @@ def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() 
 
 
 def test_the_newest_of_three_gets_its_response_though_the_second_has_aborted_by_itself() -> None:
-    """A producer that takes over an id without an open transaction fences the previous producer all
-    the same."""
+    """A producer that takes over an id fences the previous producer, even if the id has no open
+    transaction."""
     heard = Heard()
     heard.begin()
     heard.driver.init(caller=NEW)
@@ -151,7 +151,7 @@ def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
     heard.driver.init(caller=NEW)
     assert [cause for cause, _, _ in heard.listed()] == [TIMED_OUT, NEWER]
     assert "timed out" in heard.driver.end(*producer, True).value.message
-    # The newer producer is the reason that it cannot continue, and its epoch was never assigned.
+    # The newer instance prevents the producer from continuing after its timeout.
     assert heard.driver.init(*producer).value.code is FENCED
 
 
@@ -197,7 +197,7 @@ def test_only_the_last_fences_of_an_id_are_remembered() -> None:
 
 
 def test_a_refusal_without_a_fence_is_counted_apart() -> None:
-    """An epoch that was never assigned, or one from before a restart."""
+    """No fence explains an epoch that was never assigned, or an epoch from before a restart."""
     heard = Heard()
     producer_id, epoch = heard.begin()
     assert heard.driver.end(producer_id, epoch + 5, True).value.message == ""
@@ -206,7 +206,8 @@ def test_a_refusal_without_a_fence_is_counted_apart() -> None:
 
 
 def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
-    """KIP-447: it is not fenced for good, so a later fence replaces the reason."""
+    """The producer may join again, so it is not fenced for ever (KIP-447). A later fence replaces
+    the reason for the refusal."""
     heard = Heard()
     producer = heard.begin()
     for _ in range(2):
@@ -219,7 +220,7 @@ def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
 
 
 def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
-    """KIP-447's early draft: fenced by the client of the new generation, each producer once."""
+    """The client of the new generation fences each older producer once (KIP-447, early draft)."""
     driver = GroupDriver()
     busy, idle = driver.member("busy", 1, IN0), driver.member("idle", 1, IN1)
     driver.begin(busy, P0)
@@ -258,7 +259,8 @@ def test_the_client_that_opened_it_is_learned_anew_after_a_restart() -> None:
 
 
 def test_the_client_that_opened_it_is_known_over_a_crash_while_it_is_open() -> None:
-    """Compaction may leave any of the transaction's records: the newest one counts."""
+    """Compaction may remove all but the newest of the transaction's records, so each record has the
+    client."""
     driver = Driver()
     producer = driver.init(caller=OLD).value
     identity = producer.producer_id, producer.producer_epoch

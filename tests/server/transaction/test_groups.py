@@ -1,5 +1,5 @@
-"""The coordinator's state of consumer groups: replayed from their records, newest generation
-first."""
+"""The coordinator's state of consumer groups, replayed from their records. Each group has its
+newest generation."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_a_tombstone_ends_the_membership_and_the_last_one_the_group() -> None:
 
 
 def test_leaving_does_not_take_the_newest_generation_along() -> None:
-    """Otherwise zombies of older generations would be accepted after a restart."""
+    """Otherwise the coordinator would accept zombies of older generations after a restart."""
     records = [to_record("a", OLD), to_record("b", NEW)]
     groups = loaded(*records)
     records += groups.removal(["b"])
     groups = loaded(*records)
     assert groups.is_outdated("a")
     assert groups.newest_generation("g") == 2
-    # Known from this record on, and forgotten with the last id.
+    # The group keeps its newest generation until its last id leaves.
     records.append(to_record("c", NEW))
     assert len(loaded(*records).removal(["c"])) == 1
     removal = loaded(*records).removal(["a", "c"])
@@ -110,7 +110,7 @@ def test_an_id_that_goes_to_another_group_leaves_its_own() -> None:
     removal, registration = groups.registration("a", other)
     assert removal == CoordinatorRecord(to_record("a", OLD).key, None)
     groups.replay(registration)
-    # A tombstone of the group it has left, which a compacted log may keep for longer.
+    # A compacted log may still have the tombstone of the group that the id has left.
     groups.replay(removal)
     assert groups.memberships == {"a": other}
     assert groups.newest_generation("g") == -1
@@ -144,7 +144,7 @@ def test_an_id_is_known_while_any_shard_has_it_or_expects_it() -> None:
     first.expect("a", OLD)
     first.on_unloaded()
     assert "a" not in ids
-    # As at a load: the shard of the next group comes first.
+    # As during a load, the shard of the current group is replayed before the former group's.
     second.replay(to_record("a", NEW))
     second.replay(to_record("a", NEW._replace(generation_id=3)))
     first.replay(to_record("a", OLD))

@@ -1,5 +1,5 @@
-"""Expiry of unused transactional ids: tombstones are written in slices, never while a transaction
-is open."""
+"""Expiry of unused transactional ids. The coordinator writes tombstones in slices, and none for an
+id with an open transaction."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_x1_an_idle_id_is_forgotten_after_its_time_and_not_before() -> None:
     assert sweep(sweeper) == 1
     assert value_of(world.add(producer, A0)).code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert value_of(world.end(producer, True)).code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert known(world.crash()) == set(), "forgotten for good"
+    assert known(world.crash()) == set(), "a restart does not restore the id"
 
 
 def test_x1_each_use_begins_the_time_anew() -> None:
@@ -103,7 +103,7 @@ def test_x4_while_its_tombstone_is_on_its_way_an_id_is_busy_and_then_new() -> No
     assert sweep(sweeper) == 1
     assert value_of(world.init()).code is BUSY
     assert value_of(world.add(producer, A0)).code is BUSY
-    assert sweep(sweeper) == 0, "it is not tombstoned twice"
+    assert sweep(sweeper) == 0, "the next sweep writes no second tombstone"
     world.settle()
     response = world.init()
     world.settle()
@@ -163,7 +163,7 @@ def test_x6_where_no_tombstone_can_be_written_the_ids_go_on() -> None:
 
 @pytest.mark.parametrize("started_ms", [1_000, 30 * WEEK_MS])
 def test_k3_a_clock_that_jumps_ahead_expires_no_id(started_ms: int) -> None:
-    """`started_ms`: the monotonic clock, which counts from any moment."""
+    """`started_ms` is the monotonic time at the start. It may have any value."""
     world = World(now_ms=started_ms)
     world.producer()
     sweeper = expiry(world)
@@ -171,7 +171,7 @@ def test_k3_a_clock_that_jumps_ahead_expires_no_id(started_ms: int) -> None:
     world.started_wall_ms += 8 * 86_400_000
     assert sweep(sweeper) == 0
     world.settle(WEEK_MS // 2)
-    assert sweep(sweeper) == 1, "and keeps no id for ever"
+    assert sweep(sweeper) == 1, "the id expires by monotonic time"
 
 
 def test_k3_a_clock_that_is_put_right_again_leaves_no_trace() -> None:

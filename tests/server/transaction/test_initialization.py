@@ -1,5 +1,5 @@
-"""The quota of new transactional ids; more of it, and the generation of a group, are in
-`tests/server/handlers`."""
+"""The quota of new transactional ids. `tests/server/handlers` has more tests of the quota, and
+tests of the generation of a group."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_h60_only_a_new_id_is_charged() -> None:
 
 
 def test_h60_an_id_with_an_unknown_outcome_stays_charged() -> None:
-    """Its record may be committed, and this broker does not coordinate it any more."""
+    """The id's record may be committed, and this broker is no longer its coordinator."""
     world, quota = World(flush_on_ack=True), ProducerIdQuota(1)
     response = initialization(world, quota, "t").run()
     world.transactions.resign(0)

@@ -1,4 +1,4 @@
-"""The leaders that get a marker, by the newest image."""
+"""The leaders that get a marker, according to the newest metadata image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transactional ids in an operator's list (KIP-664)."""
+"""The transactional ids that ListTransactions lists (KIP-664)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def listed(driver: Driver, wanted: TransactionFilter) -> list[str]:
 
 
 def several() -> Driver:
-    """Return an idle id, and one with a transaction that is open for 500 ms."""
+    """Return an idle id, and an id with a transaction that has been open for 500 ms."""
     driver = Driver()
     driver.init(transactional_id="idle")
     producer = driver.init().value

@@ -1,5 +1,5 @@
-"""An error for a broker that does not know all its transactional ids: a missing id must not count
-as hanging."""
+"""A broker that does not know all its transactional ids responds to ListTransactions with an error.
+Otherwise a missing id would count as hanging."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def listing_error_of(world: World, cluster: ClusterImage, partitions: Partitions
     ("leaders", "code"),
     [
         pytest.param((HERE,), ErrorCode.NONE, id="all are in service"),
-        pytest.param((HERE, OTHER), ErrorCode.NONE, id="another broker tells of its own"),
+        pytest.param((HERE, OTHER), ErrorCode.NONE, id="another broker lists its own ids"),
         pytest.param((HERE, NO_LEADER), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="no leader"),
         pytest.param((HERE, HERE), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="offline here"),
     ],

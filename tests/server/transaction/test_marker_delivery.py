@@ -1,5 +1,5 @@
-"""Markers that fail, and leaders that are unavailable or elsewhere: every decision is completed all
-the same."""
+"""The coordinator completes every decided transaction, even if markers fail, or if leaders are
+unavailable or on other brokers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -
     producer = opened(world, A0, A1, B0)
     world.files.fail_append(match="a-1/0")
     response = world.end(producer, True)
-    assert value_of(response).code is ErrorCode.NONE  # decided: nothing can change it
+    assert value_of(response).code is ErrorCode.NONE  # the commit is decided
     assert state(world) is State.PREPARE_COMMIT
     assert (outcomes(world, A0), outcomes(world, A1), outcomes(world, B0)) == ([True], [], [True])
     assert value_of(world.init()).code is ErrorCode.CONCURRENT_TRANSACTIONS  # Z7
@@ -37,7 +37,7 @@ def test_CJ_Z7_a_partition_that_fails_holds_back_no_other_and_is_tried_again() -
         2,
         2,
         2,
-    ]  # each one marker
+    ]  # a record and a marker in each partition
 
 
 def test_T7_a_leader_that_is_away_is_asked_with_back_off_until_it_is_back() -> None:
@@ -193,7 +193,7 @@ def test_no_marker_is_written_to_an_internal_topic_that_no_transaction_writes_to
 
 
 def test_a_transaction_that_names_the_transaction_log_completes_without_a_marker_there() -> None:
-    """An older release let brokers add that topic's partition."""
+    """An older release let brokers add a partition of the transaction log."""
     world = World()
     producer = opened(world, A0)
     world.add(producer, TXN_LOG)
@@ -244,7 +244,7 @@ def test_an_id_that_joins_while_its_markers_are_under_way_is_not_sent_them_again
     )
     assert len(remote.sent) == 1
     remote.answer()
-    # The next one of the same epoch waits for its own marker.
+    # The next transaction of the same epoch waits for its own marker.
     group_scenes.add(world, single, A0, version=0)
     assert value_of(group_scenes.end(world, single)).code is ErrorCode.NONE
     assert len(remote.sent) == 1

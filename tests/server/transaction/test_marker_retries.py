@@ -1,4 +1,4 @@
-"""How long the coordinator waits between two attempts to write a marker (T7)."""
+"""The pauses of the coordinator between two attempts to write a marker (T7)."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ class Refusing:
 
 
 def run_until(world: World, ended: Callable[[], bool]) -> None:
-    """Run timers, but no more of them than a back-off allows."""
+    """Run timers until `ended`. Fail if more timers fire than a back-off allows."""
     for _ in range(ATTEMPTS * 3):
         if ended():
             return
         assert world.timers.run_next(world.now() + 10 * RETRY_MAX_MS)
-    pytest.fail("timers go off without end")
+    pytest.fail("timers fire without end")
 
 
 def is_back_off(times_ms: list[int]) -> bool:
-    """Return True if the pauses grow from the shortest to the longest, and stay there."""
+    """Return True if the pauses grow from the shortest pause to the longest, and then stay the
+    longest."""
     pauses = [later - earlier for earlier, later in pairwise(times_ms)]
     return (
         pauses == sorted(pauses)
@@ -77,7 +78,7 @@ def test_T7_a_leader_that_refuses_is_asked_ever_less_often(code: ErrorCode) -> N
     assert is_back_off(leader.times_ms)
     first_s = leader.times_ms[0] + SECOND_MS
     assert sum(time_ms <= first_s for time_ms in leader.times_ms) <= 10
-    # The other partition has its marker, once.
+    # The other partition has exactly one marker.
     assert outcomes(world, A0) == [True]
     del world.scene.remote[A1]
     world.settle(RETRY_MAX_MS)

@@ -1,4 +1,5 @@
-"""The meaning of a response to a marker: a table; everything else is retried."""
+"""A table has the error codes of WriteTxnMarkers that need no retry. The coordinator retries all
+other codes."""
 
 from __future__ import annotations
 

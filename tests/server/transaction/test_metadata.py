@@ -1,4 +1,4 @@
-"""A transactional id as a record, which contains everything that decisions depend on."""
+"""The record of a transactional id has all the state on which decisions depend."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""TxnOffsetCommit between the two coordinators; races are in
-`tests/server/handlers/test_txn_offset_commit.py`."""
+"""TxnOffsetCommit with both coordinators. `tests/server/handlers/test_txn_offset_commit.py` tests
+its races."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ UNSTABLE = (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
 
 
 def never_ended(world: World) -> tuple[int, int]:
-    """Return a producer that has committed one transaction, and has staged an offset in the
-    next."""
+    """Return a producer that has committed one transaction and has a pending offset in the next
+    transaction."""
     producer = world.producer(timeout_ms=TIMEOUT_MS)
     world.add(producer, OFFSETS)
     world.commit_offset(producer, BEFORE)

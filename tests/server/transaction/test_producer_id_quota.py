@@ -25,7 +25,7 @@ WINDOW_MS = 16_000
 
 
 def given_to(quota: ProducerIdQuota, address: str, now_ms: int, times: int = 1) -> int:
-    """Return how many of `times` requests are granted."""
+    """Return how many of these requests the quota grants."""
     granted = 0
     for _ in range(times):
         with suppress(Refused):
@@ -80,7 +80,7 @@ def test_h60_what_was_given_is_forgotten_when_it_has_expired_and_not_before() ->
     assert given_to(quota, "/a", WINDOW_MS + WINDOW_MS // STEPS, 9) == 3
     assert len(quota) == 1
     given_to(quota, "/b", 10 * WINDOW_MS)
-    assert len(quota) == 1, "nothing is kept of a client that has not come back"
+    assert len(quota) == 1, "the quota forgets a client without new requests"
 
 
 def test_h60_an_address_of_ipv6_is_its_network() -> None:
@@ -112,8 +112,8 @@ def test_h60_never_more_than_the_limit_within_any_window(
 
 
 def test_h60_each_limit_is_logged_once_a_minute_with_what_it_has_refused() -> None:
-    """The event has the client, and the number of refusals since the last one; every refusal is
-    counted."""
+    """The event has the client, and the number of refusals since the last event. The counts have
+    every refusal."""
     refusals: list[Refusal] = []
     now_ms = 5
     refused = RefusedProducerIds(lambda: now_ms, refusals.append)

@@ -1,5 +1,5 @@
-"""Producer ids from blocks: each is assigned once, and the next block is requested before the last
-is used up (E9)."""
+"""Producer ids come from blocks. The broker assigns each id once, and requests the next block
+before the current block is used up (E9)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""After any sequence of producers, failures, crashes and time, the live state is the replayed
-state, and the auditor finds nothing."""
+"""After any sequence of requests, failures, crashes and timeouts, the live state equals the
+replayed state, and the auditor finds no broken promise."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ PARTITIONS = st.sets(st.sampled_from([P0, P1, P2]), min_size=1)
 
 @dataclass
 class Producer:
-    """One process, which uses the last response that it has got."""
+    """A producer process. It uses the last response that it has received."""
 
     number: int
     identity: Identity | None = None
 
 
 class Lives(RuleBasedStateMachine):
-    """One id, its producers (zombies among them), and every event that they may meet."""
+    """One transactional id, its producers including zombies, and every event that may happen to
+    them."""
 
     @initialize(near_the_end=st.booleans(), finishes=st.booleans())
     def start(self, near_the_end: bool, finishes: bool) -> None:
@@ -164,7 +165,7 @@ class Lives(RuleBasedStateMachine):
         self.auditor.audit(driver.log[: driver.committed], driver.markers)
 
     def teardown(self) -> None:
-        """Without further faults the id is usable (I8, I17)."""
+        """Check that without further faults the id is usable (I8, I17)."""
         if not hasattr(self, "driver"):
             return
         driver = self.driver

@@ -94,7 +94,7 @@ def test_what_is_written_is_what_is_read(metadata: TransactionMetadata) -> None:
 def test_the_client_that_opened_it_stands_behind_all_fields_of_kafka(
     metadata: TransactionMetadata, client: Client
 ) -> None:
-    """Byte for byte the same after decoding; a long name is cut."""
+    """Decoding and encoding give the same bytes. A long client id is cut."""
     value = schema_value(metadata)
     value.client_id, value.client_address = client.client_id[:256], client.client_address
     written = to_record(metadata, client).value

@@ -1,5 +1,5 @@
-"""No producer is refused without a trace. Every place that refuses one counts the refusal by cause,
-and remembers the reason if another producer has fenced it."""
+"""Every code path that refuses a producer counts the refusal by cause. If another producer has
+fenced the refused producer, the coordinator also remembers the fence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FENCED, UNKNOWN = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPI
 OLDER = ErrorCode.ILLEGAL_GENERATION
 NEWER_INSTANCE, NEWER_GENERATION = FenceCause.NEWER_INSTANCE, FenceCause.NEWER_GENERATION
 SHARDS = 5
-# The refused request, after all steps before it.
+# Sends the refused request. The function that returns it has done all steps before the request.
 Refused = Callable[[], Answer]
 
 
@@ -88,7 +88,8 @@ def end_under_an_older_producer_id(world: World) -> Refused:
 
 
 def outlived(world: World) -> tuple[int, int]:
-    """Return the identity before the last bump of a producer with an open transaction."""
+    """Return the producer id and epoch that a producer with an open transaction had before its last
+    bump."""
     producer = world.producer()
     again = world.producer("t", producer_id=producer[0], producer_epoch=producer[1])
     world.add(again, A0)
@@ -137,7 +138,7 @@ def end_in_an_older_generation(world: World) -> Refused:
 
 
 def end_after_a_restart(world: World) -> Refused:
-    """Restart: the log has the newer generation, but not its client."""
+    """Restart before the refused request. The log has the newer generation, but not its client."""
     older = outdated(world)
     again = world.crash()
     world.__dict__.update(again.__dict__)
@@ -238,7 +239,7 @@ def test_every_refusal_leaves_a_trace(
 
 
 def counted(fences: Fences) -> dict[FenceCause | None, int]:
-    """Return the number of refused requests by cause; None: unknown cause."""
+    """Return the number of refused requests by cause. None stands for an unknown cause."""
     known: dict[FenceCause | None, int] = {cause: fences.refused[cause] for cause in FenceCause}
     return known | {None: fences.refused_unknown}
 
@@ -266,7 +267,8 @@ def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fe
 
 
 def test_a_late_request_without_a_producer_names_none() -> None:
-    """The producer that has the id now is not the refused one."""
+    """The refused request names no producer, so the fence has the producer id -1 and not the id of
+    the current producer."""
     world = World()
     member(world, "older", 1, IN0)
     member(world, "older", 2, IN0)

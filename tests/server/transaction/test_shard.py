@@ -1,5 +1,5 @@
-"""Replay: the records that a log may have, and those that refuse the load instead of serving a part
-(S14, S15)."""
+"""Replay accepts the records that a log may have. Any other record makes the load fail, so that the
+shard is never served in part (S14, S15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every state with every command, by KIP-98, KIP-360 and KIP-890; no other row exists."""
+"""Every command in every state, as KIP-98, KIP-360 and KIP-890 define it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ STATES = [EMPTY, ONGOING, PC, PA, CC, CA, DEAD, FENCE]
 
 
 def given(driver: Driver, command: str) -> ErrorCode | None:
-    """Return the error code; None while EndTxn waits for the markers."""
+    """Return the error code, or None while EndTxn waits for the markers."""
     asked = {
         "init a new instance": lambda: driver.init(),
         "init (77, 5) itself": lambda: driver.init(77, 5),
@@ -97,7 +97,7 @@ def test_a_command_meets_a_state(command: str, state: State, code: int, after: S
     driver.put(state)
     records = len(driver.log)
     answered = given(driver, command)
-    if answered is None:  # decided; the response comes with COMPLETE
+    if answered is None:  # the transaction is decided, and the response comes with COMPLETE
         assert code == 0
         assert driver.state is after
         driver.finish("t")
@@ -105,7 +105,7 @@ def test_a_command_meets_a_state(command: str, state: State, code: int, after: S
         return
     assert (answered, driver.state) == (code, after)
     if code not in (0, 51):
-        assert len(driver.log) == records, "refused, and yet it left a record"
+        assert len(driver.log) == records, "a refused command must not append a record"
 
 
 def test_the_table_of_this_file_has_every_pair() -> None:
@@ -114,7 +114,8 @@ def test_the_table_of_this_file_has_every_pair() -> None:
 
 
 def test_a_state_that_is_in_no_table_allows_nothing() -> None:
-    """Except Dead, which says that another coordinator has the id: the id may come back."""
+    """The state Dead is the exception. It means that another coordinator has the id, and the id may
+    come back with InitProducerId."""
     assert FENCE not in INIT_PRODUCER_ID
     assert not {DEAD, FENCE} & set(ADD_PARTITIONS)
     for pairs in (END_SAME_EPOCH, END_CURRENT_EPOCH, END_PREVIOUS_EPOCH):

@@ -1,4 +1,5 @@
-"""Fencing and timeouts over the whole path: which producer may write, and for how long."""
+"""Fencing and timeouts over the whole path of a transaction: only the current producer may write,
+until the timeout."""
 
 from __future__ import annotations
 
@@ -175,14 +176,14 @@ def test_a_transaction_that_ends_during_the_scan_is_not_aborted() -> None:
 
 
 def test_t9_ten_thousand_overdue_at_once_take_the_loop_for_some_ms_at_a_time() -> None:
-    # Measured twice: a slow turn is always slow, a pause of the machine hits only one of them.
+    # Measured twice: a slow turn is slow both times, and a pause of the machine only once.
     slowest = max(map(min, *(seconds_of_turns(10_000) for _ in range(2))))
-    # Measured: 3 ms, as CPU time of the thread, without other work of the machine.
+    # A turn takes 3 ms of the thread's CPU time on an idle machine.
     assert slowest < 0.05
 
 
 def seconds_of_turns(count: int) -> list[float]:
-    """Return the times of the turns that abort some of this number of transactions."""
+    """Abort `count` overdue transactions, some in each turn. Return the CPU time of each turn."""
     world = World()
     for number in range(count):
         name = f"t{number}"
@@ -238,13 +239,17 @@ def test_t10_a_commit_that_takes_longer_than_its_time_out_is_one_or_the_other(sc
         assert world.transactions.abort_overdue(10) == ["t"]
     ending = world.end(producer, True)
     if scan == "while PREPARE is on its way":
-        assert world.transactions.abort_overdue(10) == [], "what is being decided is left alone"
+        assert world.transactions.abort_overdue(10) == [], (
+            "the scan leaves a transaction with a pending decision alone"
+        )
     world.settle()
     if scan == "after it":
         assert world.transactions.abort_overdue(10) == []
     committed = value_of(ending).code is ErrorCode.NONE
     assert committed == (scan != "before the end")
-    assert outcomes(world, A0) == [committed], "one marker, and of the kind of the response"
+    assert outcomes(world, A0) == [committed], (
+        "exactly one marker, with the outcome of the response"
+    )
     assert world.read(A0) == ([b"v"] if committed else [])
     world.check()
 
@@ -256,7 +261,7 @@ def test_T8_while_nothing_can_be_written_no_epoch_is_spent() -> None:
     for _ in range(50):
         assert value_of(world.init()).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.settle(60_000)
-    assert world.transactions.abort_overdue(10) == []  # and no busy loop of the scan
+    assert world.transactions.abort_overdue(10) == []  # the scan retries later, not in a busy loop
     world.files.capacity = None
     world.init()
     assert world.producer() == (producer[0], producer[1] + 2)

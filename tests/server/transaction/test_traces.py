@@ -112,8 +112,8 @@ SHOWN: EffectTexts = {
 
 
 class Scenario:
-    """A coordinator of the id `t`. Every step is a command of the trace, markers and COMPLETE too.
-    Its clock moves only by commands."""
+    """A coordinator of the id `t`. Commands of the trace do every step, including markers and
+    COMPLETE, and move its clock."""
 
     def __init__(self) -> None:
         self.trace = Trace()
@@ -147,7 +147,7 @@ class Scenario:
     # --- requests
 
     def init(self, command: Command) -> None:
-        """InitProducerId; without `producer`, from a new instance."""
+        """InitProducerId. Without `producer`, the request is from a new instance."""
         producer = producer_of(command.take("producer", "-1/-1"))
         client_id = command.take("client", "client")
         response = self.driver.init(
@@ -164,7 +164,7 @@ class Scenario:
         self.trace.response("add", response, result_text)
 
     def end(self, command: Command) -> None:
-        """EndTxn; from version 5 on it bumps the epoch."""
+        """EndTxn. From version 5 on the coordinator bumps the epoch."""
         producer = producer_of(command.take("producer", ""))
         outcome = command.word()
         response = self.driver.end(
@@ -194,7 +194,7 @@ class Scenario:
             self.driver.run(decision)
 
     def respond(self, command: Command) -> None:
-        """Some markers take longer: EndTxn gets its response before COMPLETE."""
+        """Send the response of EndTxn before COMPLETE, because some markers take longer."""
         self.driver.shard.release(ID)
 
     def abort_overdue(self, command: Command) -> None:

@@ -1,5 +1,5 @@
-"""Participation in two-phase commit (KIP-939): there is no timeout, and the markers of a
-transaction that a new instance keeps have the original producer id."""
+"""Participation in two-phase commit (KIP-939). Such a transaction has no timeout. If a new instance
+keeps the transaction prepared, its markers have the original producer id."""
 
 from __future__ import annotations
 
@@ -83,9 +83,11 @@ def test_w2_a_new_instance_ends_the_transaction_of_the_old_one(
     assert ids(ended) == (old[0], old[1] + 2)
     assert marked(driver) == {(old[0], old[1] + 1, committed)}
     assert {partition for _, partition in driver.markers} == {P0, P1}
-    assert driver.end(*new, committed=committed).value == ended, "a retry gets the same"
+    assert driver.end(*new, committed=committed).value == ended, "a retry gets the same response"
     driver.crash()
-    assert driver.end(*new, committed=committed).value == ended, "after a crash too"
+    assert driver.end(*new, committed=committed).value == ended, (
+        "a retry after a crash gets the same response"
+    )
     assert driver.add(*ids(ended), P0).value.code is OK
 
 
@@ -146,7 +148,7 @@ def test_w2_a_late_call_of_its_own_past_keeps_nothing() -> None:
 
 
 def test_w2_a_producer_that_ends_with_the_epoch_unchanged_goes_on_with_its_own() -> None:
-    """EndTxn up to v4: its response has no other epoch."""
+    """The response of EndTxn up to v4 has no new epoch."""
     driver = Driver()
     old = opened(driver)
     new = ids(driver.init(two_phase=True, keep=True).value)
@@ -203,7 +205,9 @@ def test_w2_an_ordinary_transaction_can_be_kept_until_its_time_out() -> None:
     assert driver.abort_overdue() == [ID]
     assert marked(driver) == {(old[0], old[1] + 1, False)}
     assert driver.end(*new, committed=True).value.code is FENCED
-    assert ids(driver.init(*new).value) == (old[0], new[1] + 1), "the keeper may go on"
+    assert ids(driver.init(*new).value) == (old[0], new[1] + 1), (
+        "the keeper may continue with the next epoch"
+    )
 
 
 def test_w2_an_ordinary_transaction_kept_as_two_phase_loses_its_time_out() -> None:

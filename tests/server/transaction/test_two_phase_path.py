@@ -1,4 +1,5 @@
-"""Two-phase commit over the whole path (KIP-939): readers wait, a fenced producer is refused."""
+"""Two-phase commit over the whole path (KIP-939): readers wait for a prepared transaction, and
+fenced producers are refused."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def test_w2_neither_the_old_nor_the_new_instance_writes_into_what_is_kept(
 
 
 def test_w2_the_first_keeper_writes_nowhere_once_another_one_has_ended_it() -> None:
-    """Its epoch is that of the markers, so only the coordinator can recognize it."""
+    """The markers have the same epoch as the first keeper, so partitions cannot recognize the
+    keeper. Only the coordinator can."""
     world = World()
     prepared(world)
     first, second = kept(world), kept(world)

@@ -1,5 +1,6 @@
-"""Two-phase commit with any sequence of failures, crashes and time: only its decider ends a
-prepared transaction, and the markers have the original producer id (KIP-939)."""
+"""Two-phase commit with any sequence of failures, crashes and timeouts (KIP-939). Only an EndTxn or
+a new instance that does not keep it ends a prepared transaction. Its markers have the original
+producer id."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from tests.server.transaction.auditor import Identity
 from tests.server.transaction.driver import ID, P0, P1, P2
 from tests.server.transaction.test_properties import Lives, Producer
 
-# Earlier elements are drawn more often.
+# True comes first, because hypothesis draws earlier elements more often.
 OUTCOMES = st.sampled_from([True, False])
 
 
 class TwoPhaseLives(Lives):
-    """Every producer takes part in two-phase commit; some keep the open transaction that they
-    find."""
+    """Every producer takes part in two-phase commit. Some producers keep the open transaction of
+    the previous producer."""
 
     @initialize(near_the_end=st.booleans(), finishes=st.booleans(), far=st.integers(0, 2))
     def start(self, near_the_end: bool, finishes: bool, far: int = 0) -> None:
@@ -65,10 +66,10 @@ class TwoPhaseLives(Lives):
             self.asked_to_abort.add(producer.identity)
         response = self.driver.end(*producer.identity, committed, bumps_epoch=v2)
         if v2:
-            # Without a new epoch an auditor cannot distinguish a retry from the next transaction.
+            # Without a new epoch the auditor cannot distinguish a retry from the next transaction.
             self.answered(response, producer, producer.identity, committed, True)
 
-    # Most events happen to the newest instance, or few would have an effect.
+    # Most events happen to the newest instance, because requests of older instances have no effect.
 
     @rule(at_most=st.integers(1, 3))
     def the_newest_begins(self, at_most: int) -> None:
@@ -93,7 +94,7 @@ class TwoPhaseLives(Lives):
             if crashes:
                 self.the_broker_ends_and_starts(2, 0)
         if responses and responses[0].code is ErrorCode.NONE:
-            assert responses == [responses[0]] * len(responses), "a retry gets something else"
+            assert responses == [responses[0]] * len(responses), "a retry gets a different response"
 
     @rule(by_ms=st.sampled_from([NO_TIMEOUT_MS, 60_000]))
     def time_passes(self, by_ms: int) -> None:
@@ -171,7 +172,7 @@ class TwoPhaseLives(Lives):
         self.driver.append_error, self.driver.holds_commits = None, False
         self.driver.release()
         self.driver.finish(ID)
-        # Any instance may keep an open transaction, and end it.
+        # Any new instance may keep an open transaction prepared, and end it.
         kept = self.driver.init(two_phase=True, keep=True).value
         if kept.ongoing_producer_id >= 0:
             self.driver.end(kept.producer_id, kept.producer_epoch, True)

@@ -37,7 +37,8 @@ def shown(driver: Driver) -> list[str]:
 
 
 def test_a_row_is_of_the_moment_at_which_it_is_read() -> None:
-    """A long list is read in slices, and no row is older than the response."""
+    """The coordinator reads a long list in slices. Each row shows the id at the moment of its
+    slice."""
     world = World()
     for name in ("a", "b"):
         world.producer(name)

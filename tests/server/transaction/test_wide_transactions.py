@@ -1,4 +1,5 @@
-"""A transaction over very many partitions: its markers leave the loop to others in between."""
+"""The coordinator writes the markers of a transaction over very many partitions in slices, and
+other requests run between the slices."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A broker's transactional core in memory: real partitions on a disk in memory, both coordinators,
-local markers. Time and the disk advance on demand.
+"""A broker's transactions in memory: both coordinators, and real partitions on a disk in memory.
+The coordinator writes markers to local partitions. Time and the disk advance on demand.
 
-`crash` starts another life on the same disk. Tests read the results from the logs alone, with code
-that is independent of the server.
+`crash` starts another process on the same disk. Tests read the results from the logs alone, with
+code that is independent of the server.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def value_of(response: T | Deferred[T]) -> T: ...
 
 
 def value_of(response: T | Deferred[T]) -> T:
-    """Return the response, which must be there."""
+    """Return the response. Fail if it has not come yet."""
     if isinstance(response, Deferred):
         assert response.done, "no response yet"
         return response.value
@@ -74,7 +74,7 @@ def value_of(response: T | Deferred[T]) -> T:
 
 @dataclass
 class Scene:
-    """The leaders of the newest image. All are local by default."""
+    """The partition leaders of the newest metadata image. By default all leaders are local."""
 
     local: MarkerSender
     remote: dict[TopicPartition, MarkerSender] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Scene:
 
 
 class World:
-    """One life of a broker. `files`, the clocks and the next producer id survive it."""
+    """One broker process in memory. `files`, the clocks and the next producer id survive it."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class World:
         self.slow: set[TopicPartition] = set()
         self._unflushed: list[Partition] = []
         self.partitions: dict[TopicPartition, Partition] = {}
-        # The transaction coordinator's reports: (partition, number).
+        # The transaction coordinator's reports of stray markers: (partition, number of markers).
         self.stray_markers: list[tuple[int, int]] = []
         for name in (*DATA, OFFSETS, *self.transaction_logs):
             self.partitions[name] = self._open(name)
@@ -185,7 +185,7 @@ class World:
             self.flush.request(partition)
 
     def hurry(self) -> None:
-        """From now on all syncs end at once."""
+        """Flush the slow logs, and let all later syncs end at once."""
         self.slow.clear()
         unflushed, self._unflushed = self._unflushed, []
         for partition in unflushed:
@@ -205,10 +205,10 @@ class World:
         for name in self.transaction_logs:
             self.transactions.lead(self.partitions[name])
 
-    # --- lives
+    # --- processes
 
     def crash(self, *, power_loss: Random | None = None, down_ms: int = 0) -> World:
-        """End the process, and start the next one on its disk. Producer ids come from a new
+        """End the process, and start the next process on its disk. Its producer ids come from a new
         block."""
         files = self.files.after_power_loss(power_loss) if power_loss else self.files.after_kill()
         return World(
@@ -223,7 +223,7 @@ class World:
         )
 
     def settle(self, advance_ms: int = 0) -> None:
-        """Complete everything that needs only time: the disk, timers, calls."""
+        """Complete all operations of the disk, timers that become due, and scheduled calls."""
         until = self.now() + advance_ms
         while True:
             self.files.settle()
@@ -323,7 +323,7 @@ class World:
         return self.groups.run(GROUP, lambda shard: shard.txn_offset_commit(request, caller))
 
     def offset(self, *, require_stable: bool = False) -> tuple[ErrorCode, int]:
-        """Return what OffsetFetch returns for the input partition."""
+        """Return the error code and the offset of OffsetFetch for the input partition."""
         request = OffsetFetchRequestGroup(
             group_id=GROUP, topics=[OffsetFetchRequestTopics(name="in", partition_indexes=[0])]
         )
@@ -332,7 +332,7 @@ class World:
         (partition,) = found.topics[0].partitions
         return ErrorCode(partition.error_code), partition.committed_offset
 
-    # --- what a reader gets, and what the logs contain
+    # --- the records of readers, and the contents of the logs
 
     def read(
         self, partition: TopicPartition, isolation: Isolation = Isolation.READ_COMMITTED

@@ -1,4 +1,4 @@
-"""Operators see coordinators only through read models, which are frozen."""
+"""Handlers and metrics show the state of coordinators only through frozen read models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_handlers_and_metrics_do_not_walk_shards(package: object) -> None:
 
 
 def test_what_is_only_shown_is_not_asked_of_partitions() -> None:
-    """The listing error is about partitions that are missing: no view shows them."""
+    """Describe and List handlers use views instead of partitions. The listing error may use
+    partitions, because no view shows a missing partition."""
     folder = Path(handlers.__file__).parent
     paths = [*folder.glob("describe_*.py"), folder / "list_groups.py", folder / "metadata.py"]
     paths.append(Path(page.__file__))

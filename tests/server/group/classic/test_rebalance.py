@@ -95,8 +95,8 @@ class GroupOfClients(RuleBasedStateMachine):
     """Five clients join, leave, pause and crash. The coordinator crashes too, appends fail, commits
     are late.
 
-    The assignment of a generation has a stamp of its own, so a member with another one can be
-    recognized.
+    The assignment of each generation has its own stamp. The stamp reveals a member with the
+    assignment of another generation.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class GroupOfClients(RuleBasedStateMachine):
         # The assignments that members got, by generation.
         self.stamps: dict[int, str] = {}
         self.stamp = 0
-        # Every response that this process of the coordinator ever owed.
+        # The responses, sent or parked, of all requests to this process of the coordinator.
         self.owed: list[Deferred[JoinGroupResponse] | Deferred[SyncGroupResponse]] = []
 
     clients_ = st.integers(0, 4)
@@ -199,8 +199,8 @@ class GroupOfClients(RuleBasedStateMachine):
             self.outdated(client, code)
 
     def outdated(self, client: Client, code: int) -> None:
-        """The member's generation is outdated: rejoin as a consumer does, under a new id if the old
-        one is unknown."""
+        """Forget the generation after an error code, as a consumer does. The client also forgets
+        its member id if the coordinator does not know the id or has fenced it."""
         if code:
             client.generation = None
         if code in (25, 82):

@@ -65,8 +65,8 @@ def test_every_state_has_a_row_in_every_table() -> None:
 
 
 def driver_in(state: GroupState) -> tuple[Driver, str, str, int]:
-    """Return a group in this state: driver, leader, follower, generation. Its members may be
-    gone."""
+    """Return a group in this state: driver, leader, follower, generation. In some states the leader
+    and the follower are no longer members."""
     driver = Driver()
     if state is DEAD:
         return driver, "l-1", "m-2", 1

@@ -1,5 +1,5 @@
-"""Static members (KIP-345): an instance id keeps a place, which another process can take over, with
-fencing."""
+"""Static members (KIP-345): a group instance id keeps its place in the group. A new process with
+the same id takes over the place and fences the old process."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_group_of_absent_static_members_waits_until_their_sessions_end() -> No
     while driver.shard.next_timer() is not None and driver.now_ms < 32_900:
         driver.advance(1 + (driver.shard.next_timer() or 0) - driver.now_ms)
         rounds += 1
-    # Otherwise there would be one every millisecond, which is their rebalance timeout.
+    # Their rebalance timeout is 1 ms. A rebalance at each timeout would make thousands of rounds.
     assert rounds < 40
     assert driver.state() is GroupState.PREPARING_REBALANCE
     driver.advance(2_000)

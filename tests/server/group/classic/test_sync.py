@@ -114,7 +114,7 @@ def test_an_assignment_of_an_older_generation_is_not_that_of_the_next() -> None:
     leader, follower = (join.value.member_id for join in joins)
     driver.holds_commits = True
     driver.sync(leader, 1, {leader: b"1", follower: b"1"})
-    # The next generation begins, and waits for its own assignment.
+    # The next generation begins and has no assignment yet.
     driver.leave(follower)
     assert driver.join(leader).value.generation_id == 2
     waiting = driver.sync(leader, 2, {leader: b"2"})

@@ -1,4 +1,4 @@
-"""A log that is compacted in one go: what the cleaner does in steps, without the steps."""
+"""A log that a test compacts at once. The cleaner does the same work in steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def job_of(found: Cleanable, now_ms: int, limits: CleaningLimits = LIMITS) -> Cl
 
 @dataclass
 class Compacting(Driver):
-    """A driver with keys in its log, which `compact` compacts."""
+    """A driver with keys in its log. `compact` compacts the log."""
 
     config: LogConfig = COMPACTED
     limits: CleaningLimits = LIMITS
@@ -160,12 +160,13 @@ def read_committed(driver: Compacting) -> dict[str, str | None]:
                 continue
             for record in read_records(data, start, max_bytes=MANY):
                 latest[(record.key or b"").decode()] = _text(record.value)
-        assert position > read_from, "the reader gets on"
+        assert position > read_from, "the position of the reader must advance"
 
 
 def producers_by_scan(driver: Compacting) -> dict[int, tuple[int, int, int, int]]:
     """Return the state of every producer, from the bytes alone: epoch, last sequence, last offset,
-    first offset of its open transaction. The coordinator's epoch may be lost (in Kafka, too)."""
+    first offset of its open transaction. Without the coordinator's epoch: compaction may remove the
+    marker that has it, as in Kafka."""
     producers: dict[int, tuple[int, int, int, int]] = {}
     for header, records in driver.batches():
         if header.producer_id < 0 or (header.is_control and not records):

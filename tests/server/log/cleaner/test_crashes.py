@@ -1,5 +1,5 @@
-"""A kill or a power loss at any change of the disk during a compaction: the start finds the old
-segments or the new one, with nothing doubled and nothing left over (S9, S17, S18)."""
+"""A kill or a power loss at any change of the disk during a compaction. The next start finds the
+old segments or the new segment, with no record twice and no file left over (S9, S17, S18)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ RETENTION_MS = COMPACTED.delete_retention_ms
 
 
 def written(driver: Compacting) -> Compacting:
-    """Write segments that will be merged and others, with aborts and commits in them and across
-    them, tombstones, and producers with a superseded last batch."""
+    """Write segments with tombstones, and with aborted and committed transactions within and across
+    segments. Compaction will merge some of the segments, and newer records supersede the last
+    batches of some producers."""
     for turn in range(4):
         driver.put(("a", f"{turn}"), ("b", f"{turn}"), producer_id=1, sequence=2 * turn, epoch=0)
         driver.put(("c", f"{turn}"), ("x", f"{turn}"), producer_id=2, sequence=2 * turn, epoch=0,
@@ -77,7 +78,7 @@ def check_restarted(driver: Compacting, expected: dict[str, str]) -> None:
 
 
 def restart(driver: Compacting, point: int, *, twice_at: int | None = None) -> None:
-    """Start after a kill; `twice_at`: kill once more at that change of the disk."""
+    """Start after a kill. `twice_at` is a change of the disk at which a second kill happens."""
     driver.files = driver.files.after_kill()
     if twice_at is not None:
         driver.files.stop_before(twice_at)
@@ -122,8 +123,8 @@ def test_s9_s11_recovery_of_a_half_done_swap_may_be_killed_and_done_again() -> N
 
 
 def test_s9_a_disk_that_refuses_anything_changes_nothing_that_is_read() -> None:
-    """The pass fails; the log stays in use, and the next pass and the next start find
-    everything."""
+    """The pass fails, and the log stays in use. The next pass and the next start find every
+    record."""
     expected = there(written(Compacting()))
     for nth in range(1, 12):
         for match in ("cleaned", "txn-index", "snapshot"):
@@ -163,7 +164,7 @@ def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed: bool) -> None:
-    """Readers and writers continue meanwhile, without a restart."""
+    """Reads and appends succeed between the passes, without a restart."""
     expected = there(written(Compacting()))
     for nth in range(1, 100):
         driver = written(Compacting())
@@ -199,7 +200,7 @@ def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed:
 def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
     times: int, killed: str
 ) -> None:
-    """Until then records can be read, and nothing is appended. A start in between finds all
+    """Until the disk has space, reads succeed and appends fail. A start before that finds all
     records."""
     expected = there(written(Compacting()))
     halves = 0
@@ -364,7 +365,7 @@ def flushed(driver: Compacting) -> Compacting:
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["journal", "unordered"])
 def test_s9_s17_a_power_loss_at_any_moment_leaves_old_or_new(ordered: bool) -> None:
-    """Flushed records are there once, whichever renames the disk forgot."""
+    """Each flushed record exists once, whichever renames the power loss undid."""
     expected = there(written(Compacting()))
     ends = 0
     for seed in range(300 if ordered else 600):
@@ -386,8 +387,8 @@ def test_s9_s17_a_power_loss_at_any_moment_leaves_old_or_new(ordered: bool) -> N
 
 
 def test_s17_s18_segments_that_were_made_one_and_came_back_are_not_served_twice() -> None:
-    """The disk forgot that a segment was renamed away, but kept the rename of the new one to its
-    name."""
+    """The power loss undid the rename of an old segment, but not the rename of the new segment to
+    the old name."""
     driver = Compacting()
     for turn in range(4):
         driver.put((f"{turn}", "v"), ("again", f"{turn}"))

@@ -1,5 +1,5 @@
-"""After any writes, decisions, restarts and compactions, readers, producers and offsets see the
-same log (L11)."""
+"""Compaction changes nothing for readers, producers and offsets, after any writes, ends of
+transactions and restarts (L11)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Row = tuple[int, str, str | None]
 
 
 class Model:
-    """The driver, and the expected records."""
+    """A driver, and the records that its log must have."""
 
     def __init__(self) -> None:
         self.driver = Compacting()
         self.epochs = dict.fromkeys(range(1, 4), 0)
         self.next = dict.fromkeys(range(1, 4), 0)
         self.last: dict[int, tuple[int, list[tuple[str, str | None]], bool, int]] = {}
-        # Offset, key, value. Records of open transactions are separate until the decision.
+        # Offset, key, value. Records of open transactions are separate until they end.
         self.written: list[Row] = []
         self.visible: list[Row] = []
         self.aborted: set[int] = set()
@@ -98,7 +98,7 @@ class Model:
         self.mark(producer, committed, bump)
 
     def again(self) -> None:
-        """Send each producer's last batch again: it is known, and not appended."""
+        """Send each producer's last batch again. The log recognizes it and does not append it."""
         end = self.driver.log.log_end_offset
         for producer, (sequence, pairs, transactional, offset) in self.last.items():
             if transactional is not (producer in self.open):
@@ -155,7 +155,8 @@ class Model:
         assert producers_by_scan(self.driver) == scanned
 
     def _check_keys(self, after: list[Row], end_offset: int) -> None:
-        """Check that the latest record of every key is there, unless it deletes the key."""
+        """Check that the log has the latest record of every key, unless that record is a
+        tombstone."""
         latest = {key: (offset, key, value) for offset, key, value in sorted(self.visible)}
         for row in latest.values():
             assert row[2] is None or row in after, row

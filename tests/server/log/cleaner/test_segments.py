@@ -1,4 +1,4 @@
-"""Which segments are merged, and the indexes of the result."""
+"""The choice of segments that compaction merges, and the indexes of the result."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_so_many_at_once_that_the_loop_can_bear_to_rename_them() -> None:
 
 
 def test_the_indexes_of_a_cleaned_segment_find_what_a_walk_finds() -> None:
-    """They are the same as those of a segment that was written by appends."""
+    """A cleaned segment has the same indexes as a segment written by appends."""
     driver = Compacting()
     for turn in range(60):
         driver.put((f"k{turn}", "v" * 30), ("again", f"{turn}"), timestamp=NOW_MS + turn * 7 % 50)
@@ -118,7 +118,7 @@ def test_the_lags_bound_what_is_cleaned() -> None:
     driver.cleaned_to = 1
     assert found() == (1, 4, False)
     driver.cleaned_to = 99
-    assert found() == (0, 4, True), "a checkpoint beyond the log is of no use"
+    assert found() == (0, 4, True), "a checkpoint beyond the log end is ignored"
     driver.cleaned_to = 4
     assert found() is None
 

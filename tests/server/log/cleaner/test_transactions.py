@@ -1,5 +1,5 @@
-"""Compaction of transactions: aborted records are removed, a decision stays as long as it has
-records, producers keep their sequences and epochs (KIP-98, KIP-534; L11)."""
+"""Compaction of transactions removes aborted records. A marker stays as long as its transaction has
+records, and producers keep their sequences and epochs (KIP-98, KIP-534; L11)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_l11_a_marker_stays_until_its_data_is_gone_and_delete_retention_longer(
     overwrite(driver, "a")
     if committed:
         assert (1, "b", "0") in driver.contents()
-        assert driver.markers() == [2], "it decides about b"
+        assert driver.markers() == [2], "the marker commits the record of b"
         overwrite(driver, "b")
     assert not [row for row in driver.contents() if row[0] < 2]
-    assert driver.markers() == [2], "in the pass that drops the last record"
+    assert driver.markers() == [2], "the pass that drops the last record keeps the marker"
     header = next(header for header, _ in driver.batches() if header.is_control)
     assert header.delete_horizon_ms is None
     overwrite(driver, "c")
@@ -72,8 +72,8 @@ def test_l11_aborted_records_go_at_once_with_their_row_in_the_index() -> None:
     driver.compact()
     assert driver.contents() == [(2, "a", "0")]
     assert read_committed(driver) == {"a": "0"}
-    # The rows stay as long as the producer's last batch, which is empty now; the first producer has
-    # none.
+    # A row goes in the pass after the pass that removed its transaction's last batch. The first
+    # transaction of producer 7 has no batch now, the second has an empty one.
     assert len(driver.log.aborted_transactions(0, 9)) == 2
     overwrite(driver, "b")
     assert [row.first_offset for row in driver.log.aborted_transactions(0, 9)] == [4]
@@ -112,8 +112,8 @@ def test_l11_an_aborted_record_does_not_supersede_a_committed_one() -> None:
 
 
 def test_l11_a_transaction_over_many_segments_is_one() -> None:
-    """Its first records are cleaned before the pass reads its marker, with other producers in
-    between."""
+    """The pass cleans the first records of a transaction before it reads the marker. Records of
+    other producers are between them."""
     driver = Compacting()
     for committed, producer in ((False, 7), (True, 8)):
         for sequence in range(3):
@@ -153,7 +153,7 @@ def test_l11_a_duplicate_is_known_after_compaction_and_a_restart_from_the_bytes_
     assert not driver.put(("a", "1"), producer_id=7, sequence=4, epoch=3).duplicate
     overwrite(driver, "a", "b")
     assert [h.base_offset for h, _ in driver.batches() if h.producer_id == 7] == [6], (
-        "one is enough"
+        "one empty batch keeps the producer's state"
     )
 
 
@@ -175,8 +175,8 @@ def test_l11_the_epoch_of_a_producer_with_nothing_but_markers_survives() -> None
 
 
 def test_l11_a_snapshot_from_before_a_dropped_marker_opens_no_transaction_again() -> None:
-    """A killed broker recovers from an older recovery point. By that snapshot the transaction would
-    be open for ever, because its marker is removed."""
+    """A killed broker recovers from an older recovery point. In the snapshot of that point the
+    transaction is open. Without its marker in the log the transaction would stay open for ever."""
     driver = Compacting()
     driver.configure(segment_bytes=200)  # segments stay apart
     driver.put(("a", "1"), producer_id=7, sequence=0, epoch=0, transactional=True)

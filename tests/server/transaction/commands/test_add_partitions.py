@@ -1,4 +1,5 @@
-"""AddPartitionsToTxn: durable before acknowledged, and nothing twice."""
+"""AddPartitionsToTxn responds once its record is committed, and appends no record for a repeated
+request."""
 
 from __future__ import annotations
 

@@ -149,12 +149,14 @@ def test_E2_E3_E4_at_the_last_epoch_the_end_hands_out_a_new_producer_id_once(
     assert restart or first.value == again
     assert driver.next_producer_id == 1_001
     assert driver.add(1_000, 0, P0).value.code is OK
-    assert driver.end(77, LAST, committed).value.code is FENCED  # R7 across the change
+    assert (
+        driver.end(77, LAST, committed).value.code is FENCED
+    )  # R7, with a new producer id between
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["itself", "a new instance"])
 def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
-    """Its producer id is a new one then, and the retry of an end gets the same id (KAFKA-20090)."""
+    """The producer gets a new producer id. A retried EndTxn gets the same new id (KAFKA-20090)."""
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST, last_producer_epoch=LAST - 1)
     driver.now_ms += 60_000
@@ -174,7 +176,7 @@ def test_E6_E7_a_time_out_at_the_last_epoch(named: bool) -> None:
 
 
 def test_E6_E7_where_there_are_no_ids_it_is_aborted_all_the_same() -> None:
-    """And its producer itself requests its next id."""
+    """The producer gets its new producer id later, with InitProducerId."""
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST)
     driver.now_ms += 60_000

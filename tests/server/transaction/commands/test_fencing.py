@@ -1,4 +1,5 @@
-"""Timeouts: measured once from the first partition, by monotonic time, across lives."""
+"""Timeouts of transactions count from the first partition, in monotonic time, also across
+restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live producer of an id: KIP-360, fencing, epochs that run out."""
+"""The current producer of a transactional id: KIP-360, fencing, epochs that run out."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_E1_E5_at_the_last_epoch_comes_a_new_producer_id_once() -> None:
 def test_R14_the_next_id_after_a_time_out_is_the_same_however_often_it_is_asked_for(
     epoch: int, restart: bool
 ) -> None:
-    """B10: near the last epoch, too."""
+    """This also holds near the last epoch (B10)."""
     driver = Driver()
     driver.put(State.EMPTY, producer_epoch=epoch, last_producer_epoch=-1)
     assert driver.add(77, epoch, P0).value.code is OK

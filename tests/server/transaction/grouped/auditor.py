@@ -1,5 +1,5 @@
-"""The promises of KIP-447's early draft and of group commits, checked on records alone, without the
-server's state."""
+"""The promises of KIP-447's early draft and of group commits. The auditor checks them on records
+alone, without the server's state."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ PREPARE_COMMIT = 2
 
 
 def audit_groups(log: Sequence[CoordinatorRecord], batches: Mapping[int, int]) -> int:
-    """Check everything. Return the number of group commits."""
+    """Check all promises. Return the number of group commits."""
     return _commits_are_whole(log, batches) if _generations_fence(log) else 0
 
 
 def _generations_fence(log: Sequence[CoordinatorRecord]) -> bool:
-    """After a record of a newer generation, nothing of an older one of the group is committed."""
+    """Check that no producer of an older generation commits after a record of a newer generation of
+    the group."""
     generations: dict[str, tuple[str, int]] = {}
     newest: dict[str, int] = {}
     for record in log:
@@ -42,13 +43,14 @@ def _generations_fence(log: Sequence[CoordinatorRecord]) -> bool:
             continue
         generation = decode_transaction_group_value(record.value).generation_id
         generations[key.transactional_id] = (key.group_id, generation)
-        assert generation >= newest.get(key.group_id, -1), "an older generation is let in"
+        assert generation >= newest.get(key.group_id, -1), "the group accepts an older generation"
         newest[key.group_id] = generation
     return True
 
 
 def _commits_are_whole(log: Sequence[CoordinatorRecord], batches: Mapping[int, int]) -> int:
-    """If a decision names members, the same batch decides all of them with the same result."""
+    """Check that a batch with a decision for a group's members decides all of them, with the same
+    outcome."""
     commits = 0
     decided: dict[tuple[str, int], tuple[int, int]] = {}
     begins = {

@@ -1,4 +1,5 @@
-"""The coordinator's pure core with producers of one consumer group: see `driver`."""
+"""The coordinator's pure core with the producers of one consumer group. It extends the driver of
+transactions."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ IN0, IN1, IN2 = (TopicPartition("in", number) for number in range(3))
 
 
 class GroupDriver(Driver):
-    """`last_batch`: the number of records of the last decision. `batches`: the sizes of batches of
-    several records, by their first offset."""
+    """`last_batch` is the number of records of the last decision. `batches` has the size of each
+    batch of several records, by its first offset."""
 
     last_batch = 0
 
@@ -74,7 +75,7 @@ class GroupDriver(Driver):
     def begin(
         self, member: GroupedTransaction, *partitions: TopicPartition, version: int = 2
     ) -> None:
-        """Begin its transaction, with these partitions."""
+        """Begin the member's transaction with these partitions."""
         self.add(
             member.producer_id,
             member.producer_epoch,

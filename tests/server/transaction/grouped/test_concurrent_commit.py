@@ -1,5 +1,5 @@
-"""Two producers that commit offsets of one input partition: the older one gives way (KIP-447, early
-draft)."""
+"""Two producers commit offsets of the same input partition. The coordinator aborts the older
+producer's transaction if it is still open (KIP-447, early draft)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def opened() -> tuple[GroupDriver, GroupedTransaction]:
 
 
 def meet(driver: GroupDriver, older: GroupedTransaction) -> ErrorCode | None:
-    """Return the error code for the newer producer; None if the older has nothing open."""
+    """Return the error code for the newer producer, or None if the older producer has no open
+    transaction."""
     found = transactions_of(driver.shard, {older.producer_id})
     if not found:
         return None
@@ -48,7 +49,7 @@ def test_its_transaction_is_aborted_and_the_newer_one_goes_on() -> None:
     driver, older = opened()
     assert meet(driver, older) is ErrorCode.NONE
     assert driver.state_of("older") is State.PREPARE_ABORT
-    # A retry, before the markers are written.
+    # A retry before the markers are written appends no record.
     records = len(driver.log)
     assert meet(driver, older) is ErrorCode.NONE
     assert len(driver.log) == records

@@ -1,5 +1,5 @@
-"""Transactions of a consumer group over the whole path: one coordinator for each id, fences across
-the group, and a group commit that ends at any point."""
+"""Transactions of a consumer group over the whole path. Each id has one coordinator, and newer
+members fence older ones. A group commit is atomic, at whatever point the broker ends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ DECIDED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 def named(elsewhere: bool) -> str:
-    """Return a transactional id with the group's coordinator as its own, or with another one."""
+    """Return a transactional id. Its own coordinator is the group's coordinator, or with
+    `elsewhere` another coordinator."""
     group = partition_for(GROUP, SHARDS)
     return next(
         name
@@ -64,7 +65,7 @@ def named(elsewhere: bool) -> str:
 
 
 def in_shard(index: int) -> str:
-    """A transactional id or group id of that shard."""
+    """Return a name that is in this shard as a transactional id and as a group id."""
     names = (f"in-{number}" for number in range(99))
     return next(name for name in names if partition_for(name, SHARDS) == index)
 
@@ -122,7 +123,7 @@ def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> Non
     assert value_of(world.init(name, *plain)).code is FENCED
     produce(world, joined, A0)
     assert value_of(end(world, joined)).code is NONE
-    # A second join finds nothing more to fence.
+    # A second join fences no producer.
     logs = [world.oracle(log).end_offset for log in world.transaction_logs]
     member(world, name, 2, IN0)
     grown = [world.oracle(log).end_offset for log in world.transaction_logs]
@@ -131,7 +132,7 @@ def test_an_id_that_joins_a_group_is_fenced_where_it_was(elsewhere: bool) -> Non
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_an_id_that_two_instances_initialize_at_once_has_one_owner(is_first: bool) -> None:
-    """One instance joins a group, the other does not, and neither record is committed yet."""
+    """One instance joins a group and the other does not. Neither record is committed yet."""
     world = World(shards=SHARDS, flush_on_ack=True)
     name = named(elsewhere=True)
     calls: list[Callable[[], Answer]] = [
@@ -156,7 +157,8 @@ def test_an_id_that_a_group_could_not_take_is_in_no_group() -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_id_that_changed_its_group_has_one_owner_after_a_restart(order: int) -> None:
-    """The shard of its former group may be loaded before that of its group, or after it."""
+    """The shard of the id's former group may be loaded before or after the shard of its current
+    group."""
     world = World(shards=SHARDS)
     own, *others = range(SHARDS)
     name = in_shard(own)
@@ -239,7 +241,7 @@ def test_an_id_that_leaves_its_group_is_fenced_there(elsewhere: bool, crashes: b
     world.produce(plain, A0, 0, b"plain", transactional_id=name)
     assert value_of(world.end(plain, True, transactional_id=name)).code is NONE
     assert world.read(A0) == [b"plain"]
-    # It has left the group: no producer is fenced for its partitions.
+    # The id has left the group, so a producer with the same input partitions does not fence it.
     again = world.crash()
     again.settle()
     produce(again, member(again, "other", 1, IN0), A1)
@@ -256,7 +258,7 @@ def test_an_operator_ends_what_is_open_where_the_id_lives() -> None:
         assert value_of(world.transactions.init_producer_id(command)).code is code
     assert outcomes(world, A0) == [False]
     assert value_of(end(world, joined)).code is FENCED
-    # It is still a member: a producer of a newer generation fences it.
+    # The id is still a member, so a producer of a newer generation fences it.
     again = member(world, name, 1, IN0)
     member(world, "newer", 2, IN1)
     assert value_of(add(world, again, A0)).code is ErrorCode.ILLEGAL_GENERATION
@@ -280,7 +282,8 @@ def test_an_id_that_leaves_does_not_let_an_older_generation_in_again(elsewhere: 
 def test_an_id_is_refused_as_a_member_of_a_group_that_it_is_not_in(
     elsewhere: bool, has_begun: bool
 ) -> None:
-    """Also if the shard of that group is its own coordinator and knows the id."""
+    """This holds even if the shard of that group is also the id's own coordinator and knows the
+    id."""
     world = World(shards=SHARDS)
     name = named(elsewhere)
     plain = world.producer(name)
@@ -325,7 +328,7 @@ def test_an_id_in_a_group_is_refused_as_an_id_without_a_group(
 def test_a_producer_gets_its_next_epoch_only_from_the_owner_of_its_id(
     elsewhere: bool, in_group: bool
 ) -> None:
-    """It is refused by the other coordinator, whether that is another shard or not (KIP-360)."""
+    """Every other coordinator refuses the producer, also if it is the same shard (KIP-360)."""
     world = World(shards=SHARDS)
     name = named(elsewhere)
     if in_group:
@@ -403,7 +406,8 @@ def test_more_members_than_a_batch_can_hold_leave_everything_open() -> None:
 
 
 def points(flush_on_ack: bool, committed: bool) -> tuple[range, int]:
-    """Return the changes of the disk between the start and the end, and the fsyncs."""
+    """Return the numbers of the disk's changes between the start and the end of the commit, and of
+    its fsyncs."""
     world = World(flush_on_ack=flush_on_ack)
     begin = len(world.files.operations)
     ended = 0
@@ -436,8 +440,8 @@ def crashes(flush_on_ack: bool, committed: bool) -> Iterator[tuple[World, GroupC
 
 
 def audit(world: World) -> bool:
-    """Check that everything is committed or nothing, and that no request waits. Return True for a
-    commit."""
+    """Check that all transactions are committed or none, and that no request waits. Return True for
+    a commit."""
     committed = bool(world.read(A0))
     for partition in DATA:
         assert world.read(partition) == [b"first"] * committed
@@ -450,8 +454,8 @@ def audit(world: World) -> bool:
 
 
 def survive(world: World, commit: GroupCommit, retries: bool) -> None:
-    """Restart and wait: a decided transaction is completed without any request, and no transaction
-    is completed in part."""
+    """Restart the broker and wait. The broker completes decided transactions without any request,
+    and completes the group commit as a whole or not at all."""
     world.settle(10_000)
     if commit.asked and retries:
         assert commit.parent is not None

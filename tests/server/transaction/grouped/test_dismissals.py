@@ -1,4 +1,4 @@
-"""Every reason of a group for a refusal has a message for the producer."""
+"""Each reason for which a group refuses a member has a message for the producer."""
 
 from __future__ import annotations
 
@@ -18,5 +18,6 @@ def test_every_reason_has_its_own_words_and_keeps_time_and_client(why: Why) -> N
 
 
 def test_a_replaced_instance_is_refused_as_fenced() -> None:
-    """To an operator both mean the same: a member was started twice."""
+    """For an operator, a replaced instance and a fenced producer both mean that a member was
+    started twice."""
     assert reason_of(Dismissal(Why.REPLACED)) == Reason(FenceCause.NEWER_INSTANCE)

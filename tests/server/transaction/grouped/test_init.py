@@ -1,5 +1,5 @@
-"""InitProducerId in a consumer group: generations and input partitions fence (KIP-447, early
-draft)."""
+"""InitProducerId in a consumer group: a newer generation, or a member with the same input
+partitions, fences older producers (KIP-447, early draft)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_producer_with_one_of_the_input_partitions_is_aborted_and_fenced_first
     driver.begin(older, P0)
     assert driver.join("b", 2, IN1, IN2).value.code is BUSY
     assert driver.state_of("a") is State.PREPARE_ABORT
-    # Only once, however often the client retries meanwhile; and without a new epoch.
+    # The transaction is aborted only once, however often the client retries. Retries take no epoch.
     records = len(driver.log)
     assert driver.join("b", 2, IN1, IN2).value.code is BUSY
     assert len(driver.log) == records
@@ -223,7 +223,7 @@ def test_an_id_that_moves_away_has_no_producer_here() -> None:
     assert len(driver.log) == records
     driver.crash()
     assert driver.state_of("a") is State.DEAD
-    # And returns as any new instance.
+    # When the id returns, its producer is a new instance.
     assert driver.init(transactional_id="a").value.producer_epoch == first.producer_epoch + 2
 
 

@@ -1,5 +1,5 @@
-"""After any sequence of rebalances, zombies, group commits, failures and crashes, the live state is
-the replayed state, commits are complete, and no older generation commits."""
+"""After any sequence of rebalances, zombies, group commits, failures and crashes, the live state
+equals the replayed state. Group commits are complete, and no older generation commits."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OUTPUTS = st.sets(st.sampled_from([P0, P1, P2]), min_size=1)
 
 
 class Groups(RuleBasedStateMachine):
-    """A group of four processes. Each uses the last response that it has got; `zombies` have
-    earlier ones."""
+    """A group of four processes. A process uses the last response that it has received. `zombies`
+    use earlier responses."""
 
     @initialize(finishes=st.booleans())
     def start(self, finishes: bool) -> None:
@@ -71,8 +71,7 @@ class Groups(RuleBasedStateMachine):
     def a_batch_is_written_and_decided(
         self, names: list[str], committed: bool, crashes: int | None, data: st.DataObject
     ) -> None:
-        """Write and decide a batch as a sink does; sometimes with an outdated member, or a
-        crash."""
+        """Write and decide a batch as a sink does, sometimes with an outdated member or a crash."""
         for name in names:
             self.one_initialises(name, set(), 0)
         members = [self.members[name] for name in names if name in self.members]
@@ -148,7 +147,7 @@ class Groups(RuleBasedStateMachine):
             audit_groups(self.driver.log, self.driver.batches)
 
     def teardown(self) -> None:
-        """Without further faults the newest generation works, and commits as a whole."""
+        """Check that without further faults the newest generation works, and commits as a whole."""
         if not hasattr(self, "driver"):
             return
         driver = self.driver

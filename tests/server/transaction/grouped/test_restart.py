@@ -1,4 +1,5 @@
-"""A group that starts to count its generations again (`group_restart`)."""
+"""A group that was deleted and created again, so that its generations begin at 1 again
+(`grouped/restart.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several decisions as one record batch."""
+"""Several decisions are written as one record batch."""
 
 from __future__ import annotations
 

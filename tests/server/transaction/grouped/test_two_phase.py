@@ -1,5 +1,5 @@
-"""A prepared transaction stays open, whichever coordinator its recovery asks: only the coordinator
-that has it can keep it (KIP-939 with KIP-447, early draft)."""
+"""A prepared transaction stays open, whichever coordinator gets the recovery's InitProducerId. Only
+the coordinator of the transaction can keep it prepared (KIP-939 with KIP-447, early draft)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_in_a_group_that_counts_anew_it_is_kept_as_it_was_and_then_ended() -> No
     assert keeper.code is ErrorCode.NONE
     assert value_of(end(world, GroupedTransaction(name, *owner(keeper)))).code is ErrorCode.NONE
     assert outcomes(world, A0) == [True]
-    # From then on it is like any other.
+    # After that, the coordinator restarts the group and fences the other member.
     while (response := ask(world, name, 1, keep=True, is_current=True)).code is not ErrorCode.NONE:
         assert response.code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert value_of(end(world, other)).code is ErrorCode.PRODUCER_FENCED
