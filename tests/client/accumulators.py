@@ -1,4 +1,4 @@
-"""An accumulator for tests, with their partitions and producer."""
+"""An accumulator for tests, with the partitions and the producer that the tests use."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.client_reading import eventually
 from tests.harness.kafka.kafka import Kafka
 
-# Exceptions that reached the handlers of this folder's event loops.
+# Exceptions that reached the exception handlers of this folder's event loops.
 _UNRETRIEVED: Final[list[dict[str, Any]]] = []
 
 
@@ -31,13 +31,13 @@ def _watched_loop() -> asyncio.AbstractEventLoop:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The loop of the broker, which records every exception that no code retrieves."""
+    """Return the broker's event loop with a handler that records unretrieved exceptions."""
     return {"uvloop": _watched_loop}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _collections_are_short() -> Iterator[None]:
-    """Keep existing objects out of the garbage collection after each of the module's tests.
+    """Freeze existing objects during a module's tests, so that the garbage collector skips them.
 
     A collection of all objects of the tests' process takes up to 0.3 s.
     """
@@ -49,10 +49,10 @@ def _collections_are_short() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _every_exception_is_retrieved() -> Iterator[None]:
-    """Fail for an exception of a task, a future or a callback that no code has retrieved."""
+    """Fail if a task, a future or a callback has an exception that no code has retrieved."""
     _UNRETRIEVED.clear()
     yield
-    # When a task is collected, it reports an exception that was never retrieved.
+    # A collected task reports its exception if no code has retrieved it.
     gc.collect()
     found = [*_UNRETRIEVED]
     _UNRETRIEVED.clear()
@@ -69,7 +69,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def name() -> str:
-    """A new name: of a topic, a group or a transactional id."""
+    """A new name for a topic, a group or a transactional id."""
     return f"c-{uuid.uuid4().hex[:12]}"
 
 
@@ -87,12 +87,13 @@ async def topic(admin: Admin, name: str) -> str:
 
 @pytest_asyncio.fixture
 async def lasting_topic(admin: Admin, name: str) -> str:
-    """A new topic for records of any age. By default a broker deletes old ones soon."""
+    """A new topic that keeps records of any age. By default, a broker soon deletes old records."""
     return await _led_topic(admin, NewTopic(name, 2, 1, configs={"retention.ms": "-1"}))
 
 
 async def _led_topic(admin: Admin, new: NewTopic) -> str:
-    """Return a topic with a leader for each partition: Kafka responds before its brokers know."""
+    """Return a topic with a leader for each partition. Kafka responds before its brokers know
+    it."""
     await admin.create_topics([new])
     await eventually(lambda: led(admin, new.name, new.num_partitions))
     return new.name

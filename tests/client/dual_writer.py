@@ -1,5 +1,5 @@
-"""A process that writes each row to a database and to a topic, both or neither: the recipe of
-KIP-939. `test_two_phase` starts and kills it; its arguments: bootstrap, database, rows."""
+"""A process that writes each row to both a database and a topic, or to neither: the recipe of
+KIP-939. `test_two_phase` starts and kills the process. Arguments: bootstrap, database, rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def opened(path: str) -> sqlite3.Connection:
 
 
 def last(database: sqlite3.Connection) -> tuple[int, PreparedTxnState]:
-    """Return the number of the last row, and the transaction with which it was decided."""
+    """Return the number of the last row, and the transaction that was decided with this row."""
     found = database.execute("SELECT number, state FROM rows ORDER BY number DESC LIMIT 1")
     row = found.fetchone()
     return (-1, PreparedTxnState()) if row is None else (row[0], PreparedTxnState.parse(row[1]))
@@ -40,13 +40,13 @@ async def write(bootstrap: str, path: str, rows: int) -> None:
             if number % 7 == 3:
                 await producer.abort_transaction()
                 continue
-            # The decision: it is made by this commit of the database.
+            # This commit of the database is the decision.
             database.execute("INSERT INTO rows VALUES (?, ?)", (number, str(state)))
             await producer.complete_transaction(state)
 
 
 async def until_written(bootstrap: str, path: str, rows: int) -> None:
-    """Start over as a new process would, if the broker was killed at a bad moment."""
+    """Start again, as a new process would, if the broker was killed at a bad moment."""
     while True:
         with suppress(KafkaError):
             return await write(bootstrap, path, rows)

@@ -1,4 +1,4 @@
-"""Calls that must fail, and their errors."""
+"""Calls that must fail, and their error codes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A small broker with responses that a test may replace, on simulated time.
+"""A small broker in simulated time. A test may replace its responses.
 
-It has one topic `t` of one partition, one group and any transactional id. A script gets each
-request and returns None (the usual response), a message, DROP (no response) or CLOSE.
+The broker has one topic `t` of one partition, one group and any transactional id. A script gets
+each request and returns None (the usual response), a message, DROP (no response) or CLOSE.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOPIC: Final = "t"
 
 Script = Callable[[ApiKey, Any], Any]
 
-# How long a request and its response take together, as on a local network.
+# The time for a request and its response, as on a local network.
 _ROUND_TRIP_S: Final = 0.0005
 # Maximum wait of a fetch from an empty log in these tests.
 _FETCH_WAIT_S: Final = 0.5
@@ -74,7 +74,7 @@ class _Transport(asyncio.Transport):
 
 
 class ScriptedBroker:
-    """A broker. `transaction_version` is announced; a fetch returns `records` at every offset."""
+    """A broker. It announces `transaction_version`. A Fetch returns `records` at every offset."""
 
     def __init__(
         self, script: Script | None = None, *, transaction_version: int = 2, records: bytes = b""
@@ -105,7 +105,7 @@ class ScriptedBroker:
         if "\0" in host:
             raise ValueError("embedded null character")
         host.encode("idna")
-        await asyncio.sleep(_ROUND_TRIP_S)  # simulated time: opening a connection takes as long
+        await asyncio.sleep(_ROUND_TRIP_S)  # simulated time: a round trip opens the connection
         if (host, port) != ADDRESS:
             raise ConnectionRefusedError(111, "Connection refused")
         protocol = factory()
@@ -146,11 +146,11 @@ class ScriptedBroker:
             transport.protocol.data_received(data)
 
     def respond(self, api: ApiKey, version: int, request: Any, code: int = 0) -> Any:
-        """Return the usual response, or one with an error code in every field for error codes."""
+        """Return the usual response, or that response with this error code in each error field."""
         return getattr(self, f"_{api.name.lower()}")(messages(api), version, request, code)
 
     def always(self, api: ApiKey, code: int) -> Script:
-        """Return a script that responds to one API with this error code, always."""
+        """Return a script that always responds to one API with this error code."""
         spoken = APIS[api].latest
 
         def script(asked: ApiKey, request: Any) -> Any:
@@ -374,9 +374,10 @@ _USED: Final = {ApiKey.OFFSET_FETCH: 9, ApiKey.FIND_COORDINATOR: 5}
 
 
 def simulated(broker: ScriptedBroker, scenario: Callable[[], Awaitable[T]], seed: int = 1) -> T:
-    """Return the scenario's result, on simulated time with `broker` as the only one there is.
+    """Run the scenario in simulated time. `broker` is the only broker. Return the scenario's
+    result.
 
-    Fails for an exception of a task or a callback that nothing retrieved.
+    Fails if a task or a callback has an exception that no code retrieved.
     """
     loop = SimLoop(seed, max_steps=2_000_000)
     loop.network = broker

@@ -45,7 +45,7 @@ async def test_topics_are_created_listed_described_and_deleted(admin: Admin, nam
 
 
 async def gone(admin: Admin, name: str) -> bool:
-    """Return True if describing a topic says that it does not exist."""
+    """Return True if the description of a topic fails because the topic does not exist."""
     try:
         await admin.describe_topics([name])
     except KafkaError as error:
@@ -171,7 +171,7 @@ async def test_the_cluster_and_its_directories(admin: Admin, topic: str) -> None
 async def test_a_lag_ends_at_the_last_stable_offset(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """oncelog counts records; Apache Kafka cannot, so the difference of offsets is shown."""
+    """oncelog counts records. Apache Kafka cannot, so the lag is the difference of offsets."""
     place = TopicPartition(topic, 0)
     async with Producer(bootstrap, transactional_id=name) as producer:
         await producer.init_transactions()

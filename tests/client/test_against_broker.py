@@ -74,7 +74,7 @@ async def test_many_records_arrive_in_order_and_once(bootstrap: str, topic: str)
 async def test_every_kind_of_acks_delivers(bootstrap: str, topic: str, acks: Any) -> None:
     tp = TopicPartition(topic, 0)
     async with Consumer(bootstrap) as consumer:
-        # Without acks the client never learns that a new partition had no leader yet.
+        # Without acks the client does not learn that a new partition has no leader yet.
         assert await consumer.end_offsets([tp]) == {tp: 0}
         async with Producer(bootstrap, acks=acks, enable_idempotence=False) as producer:
             written = await (await producer.send(topic, b"v", partition=0))
@@ -135,7 +135,7 @@ async def test_a_group_goes_on_where_it_committed(bootstrap: str, topic: str, na
     async with Consumer(bootstrap, **settings) as consumer:
         await consumer.subscribe(topic)
         assert [record.offset for record in await read(consumer, 6)] == [4, 5, 6, 7, 8, 9]
-    # Closing has committed what was polled.
+    # The close has committed the polled records.
     async with Consumer(bootstrap, **settings) as consumer:
         await consumer.subscribe([topic])
         await poll_until([consumer], consumer.assignment)
@@ -203,7 +203,7 @@ async def test_a_second_member_takes_its_share(
         assert [entry for entry in listener.events if entry != ("assigned", 0)] == [
             entry for entry in events if entry != ("assigned", 0)
         ]
-        # The second member has left: the first one has all partitions again.
+        # The second member has left, so the first member has all partitions again.
         await poll_until([first], lambda: len(first.assignment()) == 2)
 
 
@@ -283,7 +283,8 @@ async def test_a_paused_partition_gives_nothing(
 async def test_what_a_paused_partition_has_waiting_holds_up_no_other(
     bootstrap: str, topic: str
 ) -> None:
-    """Red before: they counted like records that the application was about to take."""
+    """A former defect: waiting records of a paused partition filled the limit of fetched
+    records."""
     first, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
     async with Producer(bootstrap, linger_ms=1000) as producer:
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""`max_block_ms` limits a call of a transactional producer as a whole, with all its waits."""
+"""`max_block_ms` limits a whole call of a transactional producer, with all its waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.client.scripted_broker import DROP, TOPIC, Script, ScriptedBroker, si
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
 MAX_BLOCK_MS = 3_000
-# The share of max_block_ms that the first half of a call takes.
+# The part of max_block_ms that the first step of a call takes.
 WRITTEN_AT_S = 2.5
 
 
@@ -32,7 +32,7 @@ async def offsets(producer: Producer) -> None:
     await producer.send_offsets_to_transaction({PLACE: OffsetAndMetadata(1)}, "g")
 
 
-# The API without a response, the call, and its error.
+# The API without a response, the call, and the error that the call raises.
 CALLS: dict[str, tuple[ApiKey, Callable[[Producer], Awaitable[object]], type[KafkaError]]] = {
     "commit": (ApiKey.END_TXN, Producer.commit_transaction, CommitOutcomeUnknown),
     "abort": (ApiKey.END_TXN, Producer.abort_transaction, TimedOutError),
@@ -54,8 +54,8 @@ async def took_ms(call: Awaitable[object]) -> tuple[float, KafkaError]:
 def in_a_transaction(
     broker: ScriptedBroker, unanswered: Script, call: Callable[[Producer], Awaitable[object]]
 ) -> tuple[float, KafkaError]:
-    """Return the result of `call` in a transaction with a record, with `unanswered` as the
-    script."""
+    """Return the result of `call` in a transaction with a record. The script `unanswered` handles
+    the requests after begin."""
 
     async def scenario() -> tuple[float, KafkaError]:
         producer = Producer(
@@ -72,7 +72,7 @@ def in_a_transaction(
         await producer.begin_transaction()
         broker.script = unanswered
         await producer.send(TOPIC, b"v")
-        await asyncio.sleep(0.01)  # simulated time, 20 round trips: the requests have left
+        await asyncio.sleep(0.01)  # simulated time, 20 round trips: the requests are in flight
         outcome = await took_ms(call(producer))
         await producer.close(timeout_ms=0)
         return outcome
@@ -81,7 +81,7 @@ def in_a_transaction(
 
 
 def slow_at(broker: ScriptedBroker, lost: ApiKey) -> Script:
-    """Produce is refused for a while, as with too few replicas; responses to `lost` are dropped."""
+    """For a while Produce gets NOT_ENOUGH_REPLICAS. Responses to `lost` are dropped."""
 
     def script(api: ApiKey, request: Any) -> Any:
         if api is lost:
@@ -95,8 +95,8 @@ def slow_at(broker: ScriptedBroker, lost: ApiKey) -> Script:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_takes_max_block_ms_as_a_whole(name: str) -> None:
-    """Red before: a commit took max_block_ms for its records, the same again for EndTxn, and a
-    request timeout more."""
+    """A former defect: a commit took max_block_ms for its records, again max_block_ms for EndTxn,
+    and then a request timeout."""
     lost, call, kind = CALLS[name]
     broker = ScriptedBroker()
     took, error = in_a_transaction(broker, slow_at(broker, lost), call)
@@ -121,7 +121,7 @@ def test_initialisation_takes_max_block_ms() -> None:
 
 
 def test_a_commit_whose_end_was_never_sent_is_asked_for_again() -> None:
-    """Its outcome counts as unknown, but the same call commits it."""
+    """The outcome is unknown, but the same call commits the transaction."""
     broker = ScriptedBroker()
     lost = slow_at(broker, ApiKey.END_TXN)
 

@@ -1,4 +1,4 @@
-"""A batch that decompresses to more than the consumer may hold is refused, in bounded memory."""
+"""A consumer refuses a batch that decompresses beyond its limit, in bounded memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _bomb(codec: Compression, size_mib: int) -> bytes:
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 def test_a_bomb_is_refused_with_its_place_and_what_to_do(codec: Compression) -> None:
-    """Red before: 30 KB of zstd were 986 MB in the reader."""
+    """A former defect: 30 KB of zstd took 986 MB in the reader."""
     broker = ScriptedBroker(records=_bomb(codec, 64))
 
     async def scenario() -> None:

@@ -1,5 +1,5 @@
-"""Settings have Kafka's defaults and limits; conflicts raise the same errors as in Kafka's
-clients."""
+"""Settings have Kafka's defaults and limits. Conflicting settings raise the same errors as in
+Kafka's clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that cannot be reached: the client says which address and why, and recovers."""
+"""A broker that cannot be reached. The client names the address and the cause, and recovers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _says(text: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter],
 
 
 async def _http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Like most HTTP servers, it responds only after the end of a line."""
+    """Respond only after the end of a line, like most HTTP servers."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.0 404 Not Found\r\n\r\n")
     await writer.drain()
@@ -183,8 +183,8 @@ BAD_ADDRESSES = [
 
 
 class _Misplaced:
-    """A broker that announces a wrong address in its metadata for a while, and then leads
-    nothing."""
+    """A broker. While `wrong` is True, its metadata has a wrong address and the broker leads no
+    partition."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.wrong = False
@@ -205,7 +205,7 @@ class _Misplaced:
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES)
 def test_a_producer_recovers_from_an_address_that_cannot_be_one(address: tuple[str, int]) -> None:
-    """Red before: OverflowError, ValueError or UnicodeError from `send` and `close`, for ever."""
+    """A former defect: OverflowError, ValueError or UnicodeError from `send` and `close`."""
     misplaced = _Misplaced(address)
 
     async def scenario() -> None:

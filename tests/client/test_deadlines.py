@@ -1,4 +1,4 @@
-"""After any failure a call ends within its deadline, and at once if waiting cannot help."""
+"""After any failure a call ends within its deadline. It ends at once if waiting cannot help."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LATEST = {ApiKey.METADATA: 12, ApiKey.LIST_OFFSETS: 9}
 
 
 class _Failing:
-    """A broker with Metadata and ListOffsets that fail from a time that the test sets."""
+    """A broker. Its Metadata and ListOffsets fail from a time on that the test sets."""
 
     def __init__(self, metadata: object, offsets: object) -> None:
         self.now = False
@@ -85,7 +85,7 @@ def test_offsets_are_asked_for_no_longer_than_the_deadline(
 
 
 def test_a_lag_waits_for_its_position_no_longer_than_is_left() -> None:
-    """Red before: one deadline for the ends, and another for the position."""
+    """A former defect: the ends and the position each had their own deadline."""
     broker = ScriptedBroker()
 
     def script(api: ApiKey, request: Any) -> Any:
@@ -130,7 +130,7 @@ CONFIGS = ConfigResource(ResourceType.TOPIC, "nosuch")
 def test_settings_of_a_topic_that_does_not_exist_are_refused_at_once(
     api: ApiKey, call: Callable[[Admin], Awaitable[object]]
 ) -> None:
-    """Red before: repeated until the deadline of 60 s or --give-up-after."""
+    """A former defect: the request was repeated until the deadline of 60 s or --give-up-after."""
     broker = ScriptedBroker()
 
     def script(asked: ApiKey, request: Any) -> Any:
@@ -161,7 +161,7 @@ def test_settings_of_a_topic_that_does_not_exist_are_refused_at_once(
 
 
 def test_a_broker_that_does_not_answer_is_waited_for_once() -> None:
-    """Red before: separate deadlines for finding the broker and for the request."""
+    """A former defect: finding the broker and the request each had their own deadline."""
     broker = ScriptedBroker()
     broker.script = lambda api, request: DROP if api is ApiKey.DESCRIBE_CONFIGS else None
 
@@ -176,7 +176,7 @@ def test_a_broker_that_does_not_answer_is_waited_for_once() -> None:
 
 
 def test_a_peer_that_takes_nothing_is_waited_for_no_longer_than_a_request() -> None:
-    """Red before: the timeout of a call began only when the socket had space for it."""
+    """A former defect: the timeout began only when the socket had space for the request."""
     broker = ScriptedBroker()
 
     async def scenario() -> float:
@@ -187,7 +187,7 @@ def test_a_peer_that_takes_nothing_is_waited_for_no_longer_than_a_request() -> N
         before = loop.time()
         for transport in broker.connections:
             transport.protocol.pause_writing()
-        # Goes on over a new connection.
+        # The next call uses a new connection.
         await admin.list_offsets({PLACE: "latest"})
         took_ms = (loop.time() - before) * 1000
         await admin.close()
@@ -197,7 +197,7 @@ def test_a_peer_that_takes_nothing_is_waited_for_no_longer_than_a_request() -> N
 
 
 def test_a_record_expires_in_time_while_no_producer_id_comes() -> None:
-    """Red before: no record expired until InitProducerId had a response or failed."""
+    """A former defect: no record expired until InitProducerId got a response or failed."""
     broker = ScriptedBroker(lambda api, _: DROP if api is ApiKey.INIT_PRODUCER_ID else None)
 
     async def scenario() -> float:
@@ -213,7 +213,7 @@ def test_a_record_expires_in_time_while_no_producer_id_comes() -> None:
 
 
 def test_a_defect_while_a_producer_id_is_asked_for_fails_the_records() -> None:
-    """Red if only the log had the error: records would wait for an id until they expire."""
+    """The records must fail, too, because they would otherwise wait until they expire."""
     broker = ScriptedBroker()
 
     async def scenario() -> None:

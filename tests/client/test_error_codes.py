@@ -1,5 +1,5 @@
-"""Every API always returns every error code: calls end, requests are paced, and every exception is
-retrieved. On simulated time, so that minutes take milliseconds."""
+"""Every API always returns the same error code. Calls end, requests are paced, and every exception
+is retrieved. The tests run in simulated time, so that minutes take milliseconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.harness.client_reading import eventually
 SERVER = "broker:9092"
 PLACE = TopicPartition(TOPIC, 0)
 
-# Limit of requests that are always refused, from all loops: retry.backoff.ms is 100 to 1,000.
+# Maximum rate of refused requests, from all loops together: retry.backoff.ms is 100 to 1,000.
 MOST_PER_S: Final = 12
 
 CONSUMER_APIS = (
@@ -54,7 +54,7 @@ PRODUCER_APIS = (
     ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.END_TXN,
 )
-# Codes that a loop may retry, each alone; then all others together.
+# Codes that a loop may retry are tested one by one, all other codes together.
 AGAIN = sorted(
     RETRIABLE
     | {
@@ -78,8 +78,7 @@ OTHERS = [code for code in range(-1, 140) if code not in {0, *AGAIN}]
 
 
 async def _ended(calls: Iterable[Awaitable[object]]) -> None:
-    """Await calls one by one: each may raise KafkaError, none may hang or raise another
-    exception."""
+    """Await calls one by one. A call may raise KafkaError, but no other exception, and must end."""
     for call in calls:
         async with asyncio.timeout(60):
             with suppress(KafkaError):
@@ -153,10 +152,9 @@ async def _produce_without_id() -> None:
 
 
 def _check_rate(broker: ScriptedBroker, what: str) -> None:
-    """Check that the limit holds in every second, and not only on average, for all APIs
-    together."""
+    """Check the rate of all APIs together in every second, not only on average."""
     seconds = Counter(int(at_s) for at_s, api, _ in broker.requests)
-    # The first second includes the start and the first attempts of all loops.
+    # The first second also has the first attempts of all loops.
     worst = max((count for second, count in seconds.items() if second), default=0)
     apis = Counter(api.name for _, api, _ in broker.requests)
     assert worst <= 2 * MOST_PER_S, f"{what}: {worst} requests in one second; {apis}"
@@ -181,14 +179,16 @@ def _nothing_fails_in_the_background(caplog: pytest.LogCaptureFixture) -> Any:
 
 @pytest.mark.parametrize("api", CONSUMER_APIS, ids=lambda api: api.name)
 def test_a_consumer_that_is_always_refused_keeps_its_distance(api: ApiKey) -> None:
-    """Red before: JoinGroup and SyncGroup with 27 or 79, Fetch with 1: 1,650 to 3,480 a second."""
+    """A former defect: with codes 27 and 79 for JoinGroup and SyncGroup, and 1 for Fetch, the
+    consumer sent 1,650 to 3,480 requests a second."""
     _run(api, AGAIN, 2, _consume)
 
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("api", PRODUCER_APIS, ids=lambda api: api.name)
 def test_a_producer_that_is_always_refused_keeps_its_distance(api: ApiKey, version: int) -> None:
-    """Red before: AddPartitionsToTxn with 49 and 59 left a task's exception unretrieved."""
+    """A former defect: after codes 49 and 59 for AddPartitionsToTxn, a task's exception was not
+    retrieved."""
     _run(api, AGAIN, version, _produce)
 
 
@@ -208,8 +208,8 @@ def test_every_other_code_ends_every_call() -> None:
 
 @pytest.mark.parametrize("code", [49, 59, 47])
 def test_no_partition_is_added_to_a_transaction_that_is_being_aborted(code: int) -> None:
-    """Red before: the response came when the producer was ready for the next transaction, and a
-    task raised `IllegalStateError: an abortable error is not possible while ready`."""
+    """A former defect: the response came when the producer was ready for the next transaction, and
+    a task raised `IllegalStateError: an abortable error is not possible while ready`."""
     broker = ScriptedBroker(transaction_version=0)
     broker.script = broker.always(ApiKey.ADD_PARTITIONS_TO_TXN, code)
 
@@ -230,7 +230,7 @@ def test_no_partition_is_added_to_a_transaction_that_is_being_aborted(code: int)
 
 
 def test_a_join_that_is_refused_while_nothing_polls_is_retrieved() -> None:
-    """No poll follows before close, so nothing else raises the exception of the round."""
+    """No poll follows before the close, so no call raises the exception of the round."""
     broker = ScriptedBroker()
     broker.script = broker.always(ApiKey.JOIN_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 

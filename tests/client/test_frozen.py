@@ -1,4 +1,4 @@
-"""Frozen values by name keep the promises of a dataclass."""
+"""Frozen values with named fields keep the promises of a dataclass."""
 
 from __future__ import annotations
 

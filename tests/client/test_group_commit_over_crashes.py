@@ -1,5 +1,5 @@
-"""A sink writes batches by several processes and commits each by one decision, while its broker is
-killed during decisions: every batch is there once and complete."""
+"""Several processes write the batches of a sink, and one decision commits each batch. The broker is
+killed during decisions. Every batch is visible once and complete."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ TASKS, BATCHES, KILLS = 4, 8, 6
 
 
 class Sink:
-    """A driver that may be restarted at any moment: it fences, reads the sink's progress, writes
-    the next batch, decides it."""
+    """A driver that may be restarted at any moment. It fences, reads the sink's progress, writes
+    the next batch and decides it."""
 
     def __init__(self, broker: Oncelog) -> None:
         self.broker = broker
         self.generation = 0
 
     async def open(self, admin: Admin) -> tuple[TransactionGroup, TransactionMember, int]:
-        """Begin a new generation. Every older producer is fenced before the state is read."""
+        """Begin a new generation. Fence every older producer before reading the state."""
         self.generation += 1
         group = TransactionGroup(SINK, self.generation)
         parent = await admin.init_producer(SINK, group)
@@ -69,7 +69,7 @@ async def test_every_batch_is_there_once_and_whole_whenever_the_broker_is_killed
     kills = 0
     settings = {
         "oncelog.flush.on.ack": flush_on_ack,
-        # A missing file need not be opened at each start.
+        # Fewer partitions mean fewer files to open at each start.
         "transaction.state.log.num.partitions": "3",
         "offsets.topic.num.partitions": "3",
     }

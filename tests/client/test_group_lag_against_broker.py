@@ -1,6 +1,6 @@
-"""The lag of a group is the number of records that its read_committed reader then gets. Held back
-records come when the open transactions are committed. The admin client and the metrics page
-agree."""
+"""The lag of a group is the number of records that its read_committed reader gets now. It gets the
+held back records when the open transactions are committed. The admin client and the metrics page
+show the same numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ async def admin(broker: Oncelog) -> AsyncIterator[Admin]:
 
 @dataclass
 class History:
-    """Transactions and plain records of several producers in one partition; some stay open."""
+    """Transactions and non-transactional records of several producers in one partition. Some
+    transactions stay open."""
 
     wire: Wire
     topic: str
@@ -82,7 +83,7 @@ class History:
 
 
 async def read_on(broker: Oncelog, place: TopicPartition, offset: int) -> int:
-    """Return the number of records that a read_committed reader gets now from `offset` on."""
+    """Return the number of records that a read_committed reader now gets from `offset` on."""
     async with Consumer(broker.address, isolation_level="read_committed") as consumer:
         await consumer.assign([place])
         end = (await consumer.end_offsets([place]))[place]

@@ -1,5 +1,5 @@
-"""Transactions of a consumer group, and those that are committed together, on a running oncelog
-(feature `oncelog.group.transactions`)."""
+"""Transactions of a consumer group, and transactions that are committed together, on a running
+oncelog (feature `oncelog.group.transactions`)."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ async def admin(oncelog: str) -> AsyncIterator[Admin]:
 async def member_of(
     oncelog: str, admin: Admin, group: TransactionGroup, topic: str, number: int
 ) -> TransactionMember:
-    """Write as an executor: a process with an adopted producer writes, and leaves the decision to
-    another process."""
+    """Write as an executor does: a process adopts a producer and writes. Another process
+    decides."""
     transactional_id = f"{group.group_id}/{group.generation_id}/{number}"
     made = await admin.init_producer(transactional_id, group)
     async with Producer(oncelog, transactional_id=transactional_id) as producer:
@@ -78,11 +78,11 @@ async def test_many_transactions_become_visible_by_one_decision(
     assert sorted(value or b"" for value in values) == [b"%d" % number for number in range(8)]
     offsets = await admin.list_group_offsets(name, require_stable=True)
     assert offsets[sink].offset == 1
-    # The same call without the offsets gets the same response.
+    # A repeated call without the offsets gets the same response.
     await admin.commit_group(name, parent, members)
     with pytest.raises(IllegalStateError):
         await admin.commit_group(name, parent, members[1:])
-    # And the parent keeps its epoch.
+    # The parent keeps its epoch.
     members = [await member_of(oncelog, admin, group, topic, number) for number in range(8, 10)]
     await admin.commit_group(name, parent, members, {sink: OffsetAndMetadata(2)})
     assert len(await read_values(oncelog, topic, committed=True)) == 10
@@ -110,13 +110,13 @@ async def test_one_member_that_is_not_what_it_was_keeps_all_from_being_committed
 async def test_a_parent_that_was_not_initialised_with_the_group_is_refused(
     oncelog: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """It would not be fenced, and its commit in the group would succeed."""
+    """Such a parent would never be fenced, and its commit in the group would succeed."""
     await admin.create_topics([NewTopic(f"{name}-sink", 1, 1)])
     offsets = {TopicPartition(f"{name}-sink", 0): OffsetAndMetadata(1)}
     member = await member_of(oncelog, admin, TransactionGroup(name, 1), topic, 0)
     described = await admin.describe_topics([TRANSACTION_STATE])
     count = len(described[TRANSACTION_STATE].partitions)
-    # Its own coordinator is the shard of the group.
+    # A transactional id whose own coordinator is the shard of the group.
     beside = next(
         found
         for found in (f"{name}-{number}" for number in range(99 * count))
@@ -158,7 +158,7 @@ async def test_a_newer_generation_refuses_everything_of_the_older_one(
             await older.begin_transaction()
         with pytest.raises(FencedInGroupError):
             await older.init_transactions([IN0], name, 1)
-        # Not fatal: it continues in the new generation.
+        # The error is not fatal: the older producer continues in the new generation.
         await older.init_transactions([IN0], name, 2)
         for producer in (older, newer):
             await producer.begin_transaction()
@@ -212,7 +212,7 @@ async def test_of_two_producers_that_commit_one_input_partition_the_older_gives_
         assert await read_values(oncelog, topic, committed=True) == [b"7"]
         offsets = await admin.list_group_offsets(name, require_stable=True)
         assert {place: offset.offset for place, offset in offsets.items()} == {inputs[1]: 7}
-        # The older producer is not refused for ever.
+        # The older producer can commit its next transaction.
         await begun(older, topic, name, 8, inputs[0])
         await older.commit_transaction()
 
@@ -229,7 +229,7 @@ async def test_other_partitions_and_offsets_that_are_not_pending_are_left_alone(
         await begun(first, topic, name, 1, inputs[0])
         await begun(second, topic, name, 2, inputs[1])
         await first.commit_transaction()
-        # The first has a transaction without offsets so far: an ordinary rebalance.
+        # The first producer's transaction has no offsets yet, as in an ordinary rebalance.
         await first.begin_transaction()
         await first.send(topic, b"3")
         await first.flush()
@@ -247,8 +247,9 @@ async def test_before_transaction_version_2_every_request_finds_the_groups_coord
     inputs: list[TopicPartition],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit v4 and EndTxn v4, and the leader's
-    question to the coordinator: the id's hash would lead elsewhere."""
+    """The requests are AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit v4 and EndTxn v4, and
+    the partition leader's question to the coordinator. The hash of the id would select another
+    shard."""
     monkeypatch.setattr(TransactionSession, "cluster_version", 1)
     async with (
         Producer(oncelog, transactional_id=f"{name}-a") as producer,
@@ -279,7 +280,7 @@ async def test_an_id_is_described_wherever_it_lives(
     ids = [f"{name}/1/{number}" for number in range(3)]
     described = await admin.describe_transactions(ids)
     assert {transaction.state for transaction in described.values()} == {"Ongoing"}
-    # An operator aborts the hanging transaction in its partition.
+    # An operator aborts the hanging transaction through its coordinator.
     await admin.fence_producers(ids)
     listed = await admin.list_transactions(transactional_id_pattern=f"{name}/1/.*")
     assert sorted(transaction.transactional_id for transaction in listed) == ids
@@ -289,7 +290,7 @@ async def test_an_id_is_described_wherever_it_lives(
 async def test_with_a_consumer_offsets_are_sent_in_its_name(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
 ) -> None:
-    """The final KIP-447: the group coordinator fences by the consumer's generation."""
+    """In the final KIP-447, the group coordinator fences by the consumer's generation."""
     async with (
         Producer(oncelog, transactional_id=name) as producer,
         Consumer(oncelog, group_id=name, heartbeat_interval_ms=100) as consumer,
@@ -314,8 +315,8 @@ async def test_with_a_consumer_offsets_are_sent_in_its_name(
 async def test_a_group_that_was_made_anew_is_not_refused_for_ever(
     oncelog: str, topic: str, name: str, inputs: list[TopicPartition]
 ) -> None:
-    """Its coordinator counts generations from 1 again. A producer's lower generation is accepted
-    only with the coordinator's confirmation."""
+    """The new group counts generations from 1 again. The coordinator must confirm a producer's
+    lower generation."""
     async with (
         Producer(oncelog, transactional_id=f"{name}-old") as old,
         Producer(oncelog, transactional_id=f"{name}-new") as new,
@@ -341,7 +342,9 @@ async def test_a_group_that_was_made_anew_is_not_refused_for_ever(
     assert await read_values(oncelog, topic, committed=True) == [b"new"]
 
 
-async def test_switched_off_it_is_not_announced_and_not_served(tmp_path: Path, name: str) -> None:
+async def test_a_disabled_feature_is_not_announced_and_not_served(
+    tmp_path: Path, name: str
+) -> None:
     with Oncelog(tmp_path, QUICK | {"group.transactions.enable": "false"}) as broker:
         async with Producer(broker.address, transactional_id=name) as producer:
             with pytest.raises(UnsupportedVersionError):

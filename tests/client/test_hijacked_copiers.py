@@ -23,8 +23,7 @@ PER_TRANSACTION = 10
 
 
 class Copier:
-    """Copies one partition with a few records in each transaction. It starts again when it is
-    fenced."""
+    """Copies one partition with a few records per transaction. A fenced copier starts again."""
 
     def __init__(self, bootstrap: str, topic: str, number: int) -> None:
         self.bootstrap = bootstrap
@@ -50,8 +49,8 @@ class Copier:
                         await consumer.assign([self.input])
                         return await self.copy(consumer, producer)
             except (AbortableError, ProducerFencedError):
-                # The first code, if the copier asked between the hijacker's abort and its new
-                # epoch.
+                # The copier gets AbortableError if its request comes between the hijacker's abort
+                # and the new epoch.
                 self.fenced += 1
 
     async def copy(self, consumer: Consumer, producer: Producer) -> None:
@@ -63,7 +62,7 @@ class Copier:
             if not records:
                 continue
             if records[-1].offset + 1 >= RECORDS:
-                # Even a slow hijacker meets a copier at work.
+                # The hijacker may be slow, so the copier waits for it before its last transaction.
                 await self.hijacked.wait()
             async with producer.transaction():
                 for record in records:
@@ -97,7 +96,7 @@ async def test_z12_copiers_whose_ids_are_hijacked_once_lose_and_double_nothing(
     await asyncio.gather(*map(hijack, copiers))
     await asyncio.gather(*running)
     assert all(copier.fenced for copier in copiers)
-    # By partition, in each partition's order.
+    # The values of each partition, in the order of that partition.
     assert await read_decided(bootstrap, f"{name}-out") == COPIERS * [
         b"%d" % value for value in range(RECORDS)
     ]

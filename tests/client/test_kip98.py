@@ -1,6 +1,7 @@
-"""Every client setting that KIP-98 names: default, limits, and the settings that it excludes.
+"""Every client setting that KIP-98 names: its default, its limits, and the settings that it
+excludes.
 
-If Kafka changed a default since, the row names the KIP. The brokers' settings are in
+If Kafka has changed a default, the row names the KIP. The brokers' settings are in
 tests/server/settings/test_kip98.py.
 """
 
@@ -15,7 +16,7 @@ from oncelog_client.errors import ConfigError
 
 
 class Row(NamedTuple):
-    """`kip_98`: the default in KIP-98 (2017); None if it has not changed."""
+    """`kip_98`: the default in KIP-98 (2017), or None if the default is unchanged."""
 
     name: str
     default: Any
@@ -27,7 +28,7 @@ PRODUCER = (
     Row("enable_idempotence", True, kip_98=False),  # KIP-679
     Row("acks", -1, kip_98=1, refused=(2, "most")),  # KIP-679; -1 is "all"
     Row("retries", 2**31 - 1, kip_98=0, refused=(-1, 2**31)),  # KIP-91
-    # KIP-98 allowed 1 with idempotence; since KAFKA-5494 brokers remember five batches.
+    # KIP-98 allowed only 1 with idempotence. Since KAFKA-5494 brokers remember five batches.
     Row("max_in_flight_requests_per_connection", 5, refused=(0,)),
     Row("transaction_timeout_ms", 60_000, refused=(0, -1)),
     Row("transactional_id", None),
@@ -66,7 +67,7 @@ def test_a_consumer_setting_out_of_its_limits_is_refused(row: Row) -> None:
 
 
 def test_the_default_of_2017_is_still_accepted() -> None:
-    """Without transactions a producer can still have the settings of 2017."""
+    """A producer without transactions can have the settings of 2017."""
     old: Any = {row.name: row.kip_98 for row in PRODUCER if row.kip_98 is not None}
     made = producer_config("localhost:1", old)
     assert {name: getattr(made, name) for name in old} == old

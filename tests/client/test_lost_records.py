@@ -1,4 +1,4 @@
-"""A broker that loses its power loses unsynced records: readers ahead of that get an error."""
+"""A broker loses unsynced records in a power failure. Readers of these records get an error."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ async def producer(broker: Oncelog) -> AsyncIterator[Producer]:
 
 
 async def write(producer: Producer, count: int, value: bytes) -> None:
-    """Write records, each as a batch."""
+    """Write records, each in its own batch."""
     for _ in range(count):
         await (await producer.send("t", value))
 
 
 async def lose_power(broker: Oncelog, producer: Producer) -> None:
-    """Lose power. The broker then has KEPT of the READ records, and more records follow, so that
-    the log is longer than before."""
+    """Lose power. The broker then has KEPT of the READ records. Write more records, so that the log
+    is longer than before."""
     (segment,) = (broker.data / "t-0").glob("*.log")
     size = segment.stat().st_size
     broker.kill()
@@ -62,7 +62,7 @@ async def lose_power(broker: Oncelog, producer: Producer) -> None:
 async def test_reading_goes_on_where_the_log_is_another_one(
     broker: Oncelog, producer: Producer, reset: OffsetReset
 ) -> None:
-    """Red before: the consumer silently continued in the middle of records that it had never
+    """A former defect: the consumer silently continued in the middle of records that it had never
     read."""
     await write(producer, READ, b"old")
     async with Consumer(broker.address, auto_offset_reset=reset) as consumer:

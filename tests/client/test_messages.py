@@ -59,7 +59,7 @@ def test_a_producer_says_what_to_call_first(call: Call, text: str) -> None:
 
 
 def test_outside_a_transaction_nothing_can_be_sent() -> None:
-    """Red before: `INVALID_TXN_STATE: nothing can be sent while ready`."""
+    """A former defect: the message was `INVALID_TXN_STATE: nothing can be sent while ready`."""
 
     async def scenario() -> None:
         producer = Producer(SERVER, transactional_id="x")
@@ -78,7 +78,7 @@ def test_outside_a_transaction_nothing_can_be_sent() -> None:
 
 
 def test_a_client_that_is_not_open_says_so_without_a_code_of_a_broker() -> None:
-    """Red before: `UNKNOWN_SERVER_ERROR: the producer is not open`."""
+    """A former defect: the message was `UNKNOWN_SERVER_ERROR: the producer is not open`."""
 
     async def scenario() -> None:
         for client, call in (

@@ -115,7 +115,7 @@ def test_a_transaction_is_not_committed_without_its_records(
 
 @pytest.mark.parametrize("transaction_version", [0, 2])
 def test_a_transaction_is_not_committed_without_its_offsets(transaction_version: int) -> None:
-    """Red before: the transaction was committed without the offsets."""
+    """A former defect: the producer committed the transaction without the offsets."""
     broker = ScriptedBroker(
         _leaves_out(ApiKey.TXN_OFFSET_COMMIT), transaction_version=transaction_version
     )
@@ -207,7 +207,7 @@ Call = Callable[[Consumer], Awaitable[object]]
     ],
 )
 def test_a_consumer_does_not_take_silence_for_success(api: ApiKey, call: Call) -> None:
-    """Red before for OffsetCommit: an empty response was a commit."""
+    """A former defect: an empty response to OffsetCommit counted as a commit."""
     broker = ScriptedBroker(_leaves_out(api))
 
     async def scenario() -> None:
@@ -326,7 +326,7 @@ def test_all_of_several_rows_have_to_be_there() -> None:
 
 
 def test_a_topic_whose_metadata_lack_a_partition_has_no_leader_for_its_neighbours() -> None:
-    """Red before: partition 1 was mistaken for the second row's, which is 2."""
+    """A former defect: the client took the second row, of partition 2, for partition 1."""
     m = messages(ApiKey.METADATA)
     rows = [m.MetadataResponsePartition(partition_index=index, leader_id=index) for index in (0, 2)]
     response = m.MetadataResponse(topics=[m.MetadataResponseTopic(name="t", partitions=rows)])

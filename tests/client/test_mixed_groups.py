@@ -1,4 +1,5 @@
-"""Our consumer in one group with librdkafka's: whichever leads, both read their share."""
+"""Our consumer in a group with librdkafka's. Either can be the leader, and both read their
+share."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
 async def librdkafka(
     bootstrap: str, topic: str, group: str, strategy: str
 ) -> AsyncIterator[set[int]]:
-    """A member in a thread of its own; it yields its current partitions."""
+    """Run a member in its own thread. Yield its current partitions."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -66,7 +67,8 @@ async def test_each_has_its_share(
         async with librdkafka(bootstrap, topic, name, strategy) as theirs:
 
             def shared() -> bool:
-                # In one condition, because each member learns of a round at another time.
+                # One condition covers both, because each member learns of a rebalance at another
+                # time.
                 mine = {tp.partition for tp in ours.assignment()}
                 return len(mine) == len(theirs) == 1 and mine | theirs == {0, 1}
 

@@ -1,4 +1,5 @@
-"""The client while its broker crashes: killed without warning, and started on the same data."""
+"""The client while its broker crashes. The broker dies without warning and starts on the same
+data."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ from tests.harness.client_reading import DEADLINE_S, eventually, read, read_valu
 from tests.harness.quick import QUICK
 
 TP = TopicPartition("t", 0)
-# Three starts of a process, on a busy machine.
+# The time for three starts of a process, on a busy computer.
 RESTARTS_S = 100.0
-# Records without a response: several batches, so that a kill meets some of them.
+# Records without a response. They fill several batches, so a kill hits some of them.
 MOST_IN_FLIGHT = 1_000
 
 
@@ -46,8 +47,8 @@ def restart(broker: Oncelog) -> None:
 async def restarting(
     broker: Oncelog, times: int, done: Callable[[], int], step: int
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Kill and start the broker while the block works, each time after `step` more of the work that
-    `done` counts. The block works at least until this task is done."""
+    """Kill and start the broker while the block runs, each time after `done` has grown by `step`.
+    The block runs at least until this task has ended."""
 
     async def crash() -> None:
         for _ in range(times):
@@ -135,7 +136,7 @@ async def test_closing_does_not_wait_for_a_broker_that_is_gone(broker: Oncelog) 
     await consumer.subscribe(["t"])
     await read(consumer, 1)
     broker.kill()
-    async with asyncio.timeout(DEADLINE_S):  # far below the wait of a request or a block
+    async with asyncio.timeout(DEADLINE_S):  # far below the timeout of a request or a blocked call
         await consumer.close(timeout_ms=200)
         await producer.close(timeout_ms=200)
     with pytest.raises(KafkaError, match="closed"):

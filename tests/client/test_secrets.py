@@ -27,7 +27,7 @@ SECRETS = [
 
 
 def _whole(error: BaseException) -> str:
-    """Return everything that a log may show of an exception."""
+    """Return all texts of an exception that may reach a log."""
     return "".join(
         (
             str(error),
@@ -45,7 +45,7 @@ def _whole(error: BaseException) -> str:
 def test_spark_refuses_a_secret_without_repeating_it(
     name: str, value: str, side: Any, kind: Any
 ) -> None:
-    """Red before: `OptionError: option kafka.sasl.jaas.config='… password="S3cret!";'`."""
+    """A former defect: `OptionError: option kafka.sasl.jaas.config='… password="S3cret!";'`."""
     options = Options({"kafka.bootstrap.servers": SERVER, f"kafka.{name}": value})
     with pytest.raises(OptionError) as caught:
         client_setup(options, side, kind)
@@ -86,7 +86,7 @@ def test_an_unknown_setting_is_named_without_its_value() -> None:
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT", "sasl_ssl"])
 def test_a_security_protocol_that_does_not_exist_yet_is_said_to(protocol: str) -> None:
-    """Red before: `there is no setting 'security_protocol'`."""
+    """A former defect: the message was `there is no setting 'security_protocol'`."""
     with pytest.raises(ConfigError) as caught:
         Admin(SERVER, security_protocol=protocol)
     assert f"security_protocol={protocol}: TLS and SASL are not built yet" in str(caught.value)

@@ -1,4 +1,5 @@
-"""Whole encoded batches are written like single records, with one future for all of them."""
+"""A producer writes whole encoded batches like single records. All their records share one
+future."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ async def test_a_transaction_holds_them(bootstrap: str, topic: str, name: str) -
     wanted = [value for number in range(20) for value in (b"committed", b"%d" % number)]
 
     async def all_is_there() -> bool:
-        # Kafka answers a commit before its markers are in the partitions.
+        # Kafka responds to a commit before the partitions have its markers.
         return await read_values(bootstrap, topic, committed=True) == wanted
 
     await eventually(all_is_there)
@@ -92,7 +93,7 @@ async def test_a_part_that_cannot_be_written_fails_them_all(
         written = await producer.send_encoded(
             TopicPartition(name, 0), encoded(b"small", b"x" * 4000, b"small")
         )
-        # Later batches of the partition fail at once, not after delivery_timeout_ms.
+        # Later batches of the partition fail at once and do not wait for delivery_timeout_ms.
         async with asyncio.timeout(DEADLINE_S):
             await producer.flush()
         assert isinstance(written.exception(), RecordTooLargeError)

@@ -1,5 +1,5 @@
-"""Two members of a group that were given the same transactional id by mistake, on oncelog and on
-Apache Kafka."""
+"""Two members of a group have the same transactional id by mistake, on oncelog and on Apache
+Kafka."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Pair:
             await consumer.reset_to_last_committed()
 
     async def new_producer(self) -> Producer:
-        """Both have the same id, so each new producer fences the previous one."""
+        """Return a new producer. It fences the previous producer, because the id is the same."""
         producer = Producer(self.bootstrap, transactional_id=self.name)
         await self.stack.enter_async_context(producer)
         await producer.init_transactions()
@@ -83,12 +83,12 @@ async def test_g8_of_two_members_with_one_transactional_id_one_is_fenced_and_not
         try:
             await second.commit_transaction()
         except AbortableError:
-            # In Kafka a zombie that asks for its epoch aborts the open transaction.
+            # In Kafka, the InitProducerId of a zombie aborts the open transaction.
             await second.abort_transaction()
             await pair.consumers[1].reset_to_last_committed()
             await pair.begin(1, second)
             await second.commit_transaction()
-        # It starts again at the committed offsets, and fences the other in turn.
+        # The first member starts again at the committed offsets, and fences the second in turn.
         await pair.consumers[0].reset_to_last_committed()
         third = await pair.new_producer()
         await pair.begin(0, third)

@@ -1,5 +1,5 @@
-"""Transactions that processes share without a group, on oncelog and Apache Kafka: one initializes,
-another writes, a third decides."""
+"""Processes share a transaction without a group, on oncelog and Apache Kafka: one process
+initializes, another writes, a third decides."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TWO_PHASE = {**QUICK, "transaction.two.phase.commit.enable": "true"}
 
 @pytest.fixture(params=[2, 1], ids=["tv2", "tv1"])
 def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Set the `transaction.version` that clients use: brokers serve both."""
+    """Set the `transaction.version` that clients use. Brokers serve both versions."""
     version: int = request.param
     if version < 2:
         monkeypatch.setattr(TransactionSession, "cluster_version", version)
@@ -47,7 +47,7 @@ def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 async def handed_over(
     bootstrap: str, admin: Admin, transactional_id: str, topic: str, *values: bytes
 ) -> TransactionMember:
-    """Return an initialized producer of a process that has died."""
+    """Return the producer of a dead process. Its transaction is open and has these records."""
     made = await admin.init_producer(transactional_id)
     async with Producer(bootstrap, transactional_id=transactional_id) as producer:
         await producer.adopt_transactions(made)
@@ -60,8 +60,8 @@ async def handed_over(
 
 
 async def seen(bootstrap: str, topic: str, *values: bytes) -> None:
-    """Check that exactly these records become visible: Kafka responds before the markers are
-    everywhere."""
+    """Check that exactly these records become visible. Kafka responds before it has written all
+    markers."""
 
     async def are_there() -> bool:
         found = await read_values(bootstrap, topic, committed=True)
@@ -82,7 +82,7 @@ async def test_what_one_process_wrote_another_commits_and_may_say_so_again(
     await seen(bootstrap, topic, b"one")
     with pytest.raises(TransactionGoneError):
         await admin.end_transaction(member, committed=False)
-    # The old producer must not affect the next producer of the id, nor its open transaction.
+    # The old producer must affect neither the id's next producer nor that producer's transaction.
     after = await handed_over(bootstrap, admin, name, topic, b"two")
     with pytest.raises(TransactionGoneError):
         await admin.end_transaction(member)
@@ -92,7 +92,7 @@ async def test_what_one_process_wrote_another_commits_and_may_say_so_again(
 
 
 @pytest.mark.usefixtures("transaction_version")
-async def test_what_one_process_wrote_another_aborts(
+async def test_another_process_aborts_the_transaction(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
     member = await handed_over(bootstrap, admin, name, topic, b"one")
@@ -104,7 +104,7 @@ async def test_what_one_process_wrote_another_aborts(
 
 
 @pytest.mark.usefixtures("transaction_version")
-async def test_initialised_again_an_open_transaction_is_aborted_and_cannot_be_committed(
+async def test_a_second_init_aborts_the_open_transaction(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
     member = await handed_over(bootstrap, admin, name, topic, b"one")
@@ -114,7 +114,7 @@ async def test_initialised_again_an_open_transaction_is_aborted_and_cannot_be_co
     assert await read_values(bootstrap, topic, committed=True) == []
 
 
-async def test_timed_out_it_cannot_be_committed(
+async def test_a_timed_out_transaction_cannot_be_committed(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
     made = await admin.init_producer(name, transaction_timeout_ms=2_000)
@@ -133,10 +133,10 @@ async def test_timed_out_it_cannot_be_committed(
     assert await read_values(bootstrap, topic, committed=True) == []
 
 
-async def test_its_producer_writes_nothing_more_once_it_is_ended(
+async def test_the_producer_writes_nothing_after_the_end_of_its_transaction(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """A task that resumes late: the end of the transaction bumped the epoch (KIP-890)."""
+    """A task resumes late. The end of its transaction has bumped the epoch (KIP-890)."""
     member = await handed_over(bootstrap, admin, name, topic, b"one")
     await admin.end_transaction(member)
     async with Producer(bootstrap, transactional_id=name) as producer:
@@ -175,7 +175,7 @@ async def test_a_lost_answer_is_asked_for_again(tmp_path: Path, name: str) -> No
             await seen(proxy.address, name, b"one")
 
 
-async def test_with_two_phase_commit_it_waits_for_its_decision_however_long(
+async def test_a_two_phase_transaction_waits_for_its_decision_without_a_timeout(
     tmp_path: Path, name: str
 ) -> None:
     settings = TWO_PHASE | {
@@ -222,6 +222,6 @@ async def test_where_two_phase_commit_is_not_to_be_had_it_says_so(
 async def oncelog_and_kafka(
     tmp_path: Path, kafka: Kafka
 ) -> AsyncIterator[list[tuple[str, type[Exception]]]]:
-    """Brokers without two-phase commit, disabled or not implemented, and their errors."""
+    """Brokers that have disabled or do not implement two-phase commit, and their errors."""
     with Oncelog(tmp_path, QUICK) as broker:
         yield [(broker.address, AuthorizationError), (kafka.address, UnsupportedVersionError)]

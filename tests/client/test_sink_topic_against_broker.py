@@ -1,4 +1,4 @@
-"""`__oncelog_sink`: the committed offsets of this topic are the progress of Spark's exactly-once
+"""The topic `__oncelog_sink`. Its committed offsets are the progress of Spark's exactly-once
 sinks."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A partition as the durable state of processes that share a producer: oncelog and Apache Kafka."""
+"""A partition keeps the state of processes that share a producer, on oncelog and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.client_reading import eventually
 
 
 def entries(batches: list[LoggedBatch]) -> list[tuple[int, bool | None, list[bytes | None]]]:
-    """Return each batch's last sequence number, its decision and its values."""
+    """Return the last sequence number, the decision and the values of each batch."""
     return [
         (batch.last_sequence, batch.committed, [value for _, value in batch.records])
         for batch in batches

@@ -35,8 +35,8 @@ from tests.harness.losing_proxy import Proxy
 from tests.harness.ports import free_ports
 from tests.harness.quick import QUICK
 
-# A test waits for it once. Another transaction has to end before it, also on a machine that stands
-# still.
+# One test waits for this timeout. It must be long enough for another transaction to end before,
+# also if the computer pauses.
 TIMEOUT_MS = 4_000
 
 
@@ -105,7 +105,7 @@ async def test_empty_transactions_are_nothing(
     async with transactional.transaction():
         await transactional.send(topic, b"one", partition=0)
     assert await read_decided(bootstrap, topic) == [b"one"]
-    # The record and one marker after it: the other calls wrote no marker.
+    # The log has one record and one marker, so the other calls wrote no marker.
     async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
         place = TopicPartition(topic, 0)
         assert (await consumer.end_offsets([place]))[place] == 2
@@ -122,7 +122,7 @@ async def test_the_end_for_committed_readers_is_the_last_stable_offset(
         await consumer.seek_to_beginning()
         await transactional.begin_transaction()
         await (await transactional.send(topic, b"open", partition=0))
-        # One record and its marker are stable, the open transaction is not.
+        # One record and its marker are stable. The open transaction is not.
         assert await consumer.end_offsets([tp]) == {tp: 2}
         assert [record.value for record in await read(consumer, 1)] == [b"one"]
         assert await consumer.poll(100) == []
@@ -169,7 +169,7 @@ async def test_g7_offsets_are_committed_with_the_transaction_and_an_abort_does_n
         await transactional.begin_transaction()
         await transactional.send_offsets_to_transaction({tp: OffsetAndMetadata(4)}, name)
         await transactional.abort_transaction()
-        # An abort does not rewind the position; this call does.
+        # An abort does not rewind the position, so the test resets it.
         assert await consumer.position(tp) == records[-1].offset + 1
         await consumer.reset_to_last_committed()
         assert await consumer.position(tp) == 2
@@ -246,7 +246,8 @@ async def test_a_transaction_the_coordinator_timed_out_is_not_committed(
         with pytest.raises((AbortableError, ProducerFencedError)) as caught:
             await producer.commit_transaction()
         if isinstance(caught.value, AbortableError):
-            # The coordinator bumped the epoch, not a newer producer, so this producer continues.
+            # The coordinator, not a newer producer, bumped the epoch. This producer therefore
+            # continues.
             await producer.abort_transaction()
             async with producer.transaction():
                 await producer.send(topic, b"in time", partition=0)
@@ -255,7 +256,7 @@ async def test_a_transaction_the_coordinator_timed_out_is_not_committed(
 
 
 async def aborted(reader: Consumer, tp: TopicPartition) -> None:
-    """Wait until the abort marker of the open transaction is in the log."""
+    """Wait until the log has the abort marker of the open transaction."""
     async with asyncio.timeout(DEADLINE_S):
         await reader.assign([tp])
         while (await reader.end_offsets([tp]))[tp] < 2:
@@ -293,7 +294,7 @@ async def test_closing_aborts_an_open_transaction(bootstrap: str, topic: str, na
 async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
     bootstrap: str, topic: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The response of a cluster without transaction.version 2.
+    # A cluster without transaction.version 2 responds with this version.
     monkeypatch.setattr(TransactionSession, "cluster_version", 1)
     tp = TopicPartition(topic, 0)
     async with Producer(bootstrap, transactional_id=name) as producer, Admin(bootstrap) as admin:
@@ -319,7 +320,7 @@ async def test_before_version_2_partitions_and_groups_are_added_by_the_client(
 
 @pytest_asyncio.fixture(params=["oncelog", "kafka"])
 async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Proxy]:
-    """A broker that tells its clients to come through a proxy."""
+    """A broker that advertises a proxy to its clients."""
     (port,) = free_ports(1)
     advertised = {**QUICK, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     broker: Oncelog | Kafka
@@ -364,8 +365,8 @@ async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) 
 
 
 async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> CommitOutcomeUnknown:
-    """Commit with a decided end and a lost response. Only requests to the coordinator have a
-    timeout of a second; other slow requests keep their own."""
+    """Commit. The coordinator decides, but the response is lost. Requests to the coordinator time
+    out after a second, other requests keep their timeouts."""
     proxy.to_lose[ApiKey.END_TXN] = 1_000_000
     assert producer._lifecycle is not None
     with pytest.MonkeyPatch.context() as patch:

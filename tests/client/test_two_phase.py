@@ -1,4 +1,5 @@
-"""Two-phase commit (KIP-939) with real processes and kill -9. No released Apache Kafka has it."""
+"""Two-phase commit (KIP-939) with real processes and kill -9. No released Apache Kafka has
+KIP-939."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from tests.harness.quick import QUICK
 
 TWO_PHASE = {
     **QUICK,
-    # The id `p` and the group `group` are in the same shard, `p` and `other` are not.
+    # The id `p` and the group `group` are in one shard, the id `other` is in another.
     "transaction.state.log.num.partitions": "5",
     "transaction.two.phase.commit.enable": "true",
     "transaction.max.timeout.ms": "400",
@@ -42,7 +43,7 @@ TWO_PHASE = {
 }
 ROOT = Path(__file__).parents[2]
 ROWS = 61
-# A dozen processes, one after the other.
+# The time for a dozen processes, one after the other.
 PROCESSES_S = 150.0
 
 
@@ -67,7 +68,7 @@ def participant(broker: Oncelog, transactional_id: str = "p") -> Producer:
 
 
 async def prepared(broker: Oncelog, *values: bytes) -> PreparedTxnState:
-    """Prepare a transaction. Its producer is lost."""
+    """Prepare a transaction. Its producer then disappears."""
     async with participant(broker) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -132,7 +133,7 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
         await admin.create_topics([NewTopic("t", 2, 1), NewTopic("control", 1, 1)])
     state = await prepared(broker, b"held")
     for number in range(3):
-        # Meanwhile an ordinary transaction times out.
+        # An ordinary transaction times out in the same time.
         async with Producer(
             broker.address, transactional_id=f"o{number}", transaction_timeout_ms=400
         ) as ordinary:
@@ -156,7 +157,7 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
     assert (row["transactional_id"], row["prepared_state"]) == ("p", str(state))
     assert row["age_ms"] > 3 * 400
     assert row["topic_partitions"] == ["t-0"]
-    # From the log: this process has had no request yet.
+    # These values come from the log, because the restarted process has had no request yet.
     assert (row["client_id"], row["client_address"]) == ("voter", "/127.0.0.1")
     async with participant(broker) as producer:
         await producer.init_transactions(keep_prepared_txn=True)
@@ -166,8 +167,8 @@ async def test_w1_open_far_beyond_the_longest_time_out_and_over_three_crashes(
 
 
 async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker: Oncelog) -> None:
-    """Other systems may have committed their parts: `blocking --abort` refuses, unless
-    --include-two-phase is given."""
+    """Other systems may have committed their parts. `blocking --abort` therefore refuses without
+    --include-two-phase."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 2, 1)])
     state = await prepared(broker, b"voted")
@@ -195,7 +196,8 @@ async def test_an_operator_is_warned_before_what_was_voted_for_is_aborted(broker
 
 
 async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: Oncelog) -> None:
-    """Neither a whole transaction, through its coordinator, nor a part of it in one partition."""
+    """No verb ends the whole transaction through its coordinator, or a part of it in one
+    partition."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 2, 1)])
     state = await prepared(broker, b"one", b"two")
@@ -212,7 +214,7 @@ async def test_no_verb_of_an_operator_ends_what_was_voted_for_unasked(broker: On
         await producer.init_transactions(keep_prepared_txn=True)
         await producer.complete_transaction(state)
     assert await read_values(broker.address, "t", committed=True) == [b"one", b"two"]
-    # A decided transaction is not prepared any more.
+    # After its decision, the transaction is no longer prepared.
     await asyncio.to_thread(tool.text, "transactions", "force-terminate", "p")
     await prepared(broker, b"three")
     terminate = "transactions", "force-terminate", "p", "--include-two-phase"
@@ -235,7 +237,7 @@ async def test_w3_an_ordinary_start_aborts_what_was_prepared(broker: Oncelog) ->
 
 
 async def test_what_was_completed_before_the_crash_is_completed_again(broker: Oncelog) -> None:
-    """The decision was stored, but its execution was not confirmed."""
+    """The external coordinator has stored the decision, but no confirmation of its execution."""
     async with participant(broker) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -284,7 +286,7 @@ async def test_preparing_has_to_be_asked_for_from_the_first_day(broker: Oncelog)
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_w2_two_systems_agree_whichever_process_is_killed(tmp_path: Path, seed: int) -> None:
-    """The dual write of KIP-939: a database and a topic, with writer and broker killed at
+    """The dual write of KIP-939 to a database and a topic. The writer and the broker are killed at
     random."""
     randomness = random.Random(seed)
     path = str(tmp_path / "database")
@@ -304,12 +306,12 @@ def test_w2_two_systems_agree_whichever_process_is_killed(tmp_path: Path, seed: 
             goal = last(database)[0] + randomness.randrange(1, 12)
             while process.poll() is None and last(database)[0] < goal:
                 assert time.monotonic() < deadline
-                time.sleep(randomness.random() / 100)  # a kill meets the work anywhere
+                time.sleep(randomness.random() / 100)  # the kill comes at any moment of the work
             if randomness.random() < 0.5:
                 restart(broker)
             process.kill()
             process.wait()
-        # The last stored transaction is completed.
+        # This run completes the last stored transaction.
         subprocess.run(command, cwd=ROOT, check=True, timeout=PROCESSES_S)
         stored = [number for (number,) in database.execute("SELECT number FROM rows")]
         values = asyncio.run(read_values(broker.address, "t", committed=True))

@@ -1,4 +1,4 @@
-"""A producer with acks=0, which gets no response that could wake it."""
+"""A producer with acks=0. It gets no response that could wake it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def test_it_goes_on_after_more_than_the_socket_takes_at_once(
         Producer(bootstrap, acks=0, enable_idempotence=False, batch_size=1) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        # Without a leader the first records would be lost without an error.
+        # Wait for a leader: without a leader the first records would be lost without an error.
         await admin.list_offsets({place: "latest"})
         for value in values:
             await producer.send(topic, value, partition=0)
@@ -39,7 +39,7 @@ async def test_memory_that_was_full_is_given_back(bootstrap: str, topic: str) ->
         Producer(bootstrap, acks=0, enable_idempotence=False, buffer_memory=20_000) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        await admin.list_offsets({place: "latest"})  # with a leader, so that none is lost
+        await admin.list_offsets({place: "latest"})  # wait for a leader, so that no record is lost
         for _ in range(count):
             await producer.send(topic, b"x" * 1_000, partition=0)
         await producer.flush()
@@ -56,7 +56,7 @@ async def test_its_connection_is_not_idle(bootstrap: str, topic: str) -> None:
         Producer(bootstrap, acks=0, enable_idempotence=False) as producer,
         asyncio.timeout(DEADLINE_S),
     ):
-        # Without a leader the broker closes the connection, and the next one is new.
+        # Wait for a leader: without a leader the broker closes the connection.
         await admin.list_offsets({TopicPartition(topic, 0): "latest"})
         await (await producer.send(topic, b"", partition=0))
         connections = list(producer._cluster._connections)

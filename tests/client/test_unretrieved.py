@@ -1,4 +1,4 @@
-"""The fixture for every test of the client finds exceptions that asyncio alone would only log."""
+"""The fixture of all client tests finds exceptions that asyncio alone would only log."""
 
 from __future__ import annotations
 

@@ -81,11 +81,11 @@ async def test_a_fenced_producer_does_not_come_back(
 async def test_a_fenced_producer_does_not_wait_for_what_it_cannot_send(
     admin: Admin, bootstrap: str, topic: str
 ) -> None:
-    """It cannot send its records, nor its EndTxn."""
+    """The producer can send neither its records nor EndTxn."""
     offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
     async with asyncio.timeout(DEADLINE_S):
-        # Its records linger while its offsets are refused; otherwise the records would be refused
-        # first.
+        # The records linger while the offsets are refused. Otherwise the broker would refuse the
+        # records first.
         async with Producer(bootstrap, transactional_id=topic, linger_ms=2_000) as producer:
             await producer.init_transactions()
             await admin.fence_producers([topic])

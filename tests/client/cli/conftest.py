@@ -42,8 +42,8 @@ class CommandLine:
         return json.loads(self.text(*arguments, "--json", lines=lines))
 
     def settled(self, promise: Callable[[Any], bool], *arguments: str) -> Any:
-        """Repeat a call until the promise holds, because brokers learn of a change later. Return
-        its output."""
+        """Repeat a call until the promise holds, because brokers learn of changes late. Return the
+        call's output."""
         said: Any = None
 
         def holds() -> bool:
@@ -76,7 +76,7 @@ class CommandLine:
 
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
 def command_line(request: pytest.FixtureRequest) -> CommandLine:
-    """oncelog, then Apache Kafka: the tools work with both."""
+    """oncelog, then Apache Kafka. The tools work with both."""
     names = {"oncelog": "running_oncelog", "kafka": "kafka"}
     broker: Oncelog | Kafka = request.getfixturevalue(names[request.param])
     return CommandLine(broker.address)
@@ -84,11 +84,11 @@ def command_line(request: pytest.FixtureRequest) -> CommandLine:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """oncelog alone: the test is about the command."""
+    """oncelog alone, for tests of the command itself."""
     with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
         yield CommandLine(broker.address)
-        # Something else has ended it: another test, or a signal to processes of that name. It ends
-        # commands, too.
+        # Another test, or a signal to all processes of that name, may have ended the broker. Such a
+        # signal also ends commands.
         assert broker.is_running, f"the broker has ended by itself: {broker.said()}"
 
 

@@ -1,4 +1,4 @@
-"""The program `oncelog` in a process of its own, and Ctrl-C to that process."""
+"""The program `oncelog` in its own process, and Ctrl-C to that process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def command(
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command in a process of its own, because signals go to processes."""
+    """Start a command in its own process, because a signal goes to a process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "oncelog_client.cli", *arguments],
         env={**os.environ, "ONCELOG_BOOTSTRAP_SERVER": address, "PYTHONUNBUFFERED": "1"},
@@ -39,7 +39,7 @@ def command(
 
 
 def interrupted(process: subprocess.Popen[bytes], most_s: float = MOST_S) -> str:
-    """Send Ctrl-C, which ends the command within `most_s`. Return its standard error."""
+    """Send Ctrl-C. The command must end within `most_s`. Return its standard error."""
     took_s = seconds_to_end(process, signal.SIGINT)
     code = process.wait(timeout=30)
     said = process.stderr.read().decode() if process.stderr is not None else ""

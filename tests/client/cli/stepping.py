@@ -1,5 +1,5 @@
-"""A command of the program `oncelog` that gets SIGINT at one of its steps, not at a time: the n-th
-line in `oncelog_client.cli`, or the n-th turn of its event loop."""
+"""A command of the program `oncelog` that gets SIGINT at a step instead of a time. A step is a line
+in `oncelog_client.cli` or a turn of the event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-# One process imports everything, and forks a child for each step: a run takes 50 ms.
+# One process imports everything and forks a child for each step, so that a run takes 50 ms.
 _DRIVER: Final = r"""
 import asyncio.events, json, os, select, signal, sys, time
 from oncelog_client import process, program
@@ -19,7 +19,7 @@ from oncelog_client.cli import consume, oncelog, produce
 COMMAND_LINE = os.path.dirname(consume.__file__)
 PROGRAM = (process.__file__, program.__file__)
 
-# As in tests.harness.watch: time in the queue for a processor is not the command's.
+# As in tests.harness.watch, time in the queue for a processor does not count.
 def queued_s(thread):
     try:
         with open(f"/proc/{thread}/schedstat") as numbers:
@@ -117,7 +117,8 @@ for line in sys.stdin:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a command ended; `took_s` from the first signal on, without the queue for a processor."""
+    """The end of a command. `took_s`: the time since the first signal, without the queue for a
+    processor."""
 
     code: int
     output: str
@@ -128,7 +129,7 @@ class Run:
 
 
 class Stepper:
-    """Runs commands one after another, each with signals at given steps."""
+    """Runs commands one after another. Each gets signals at given steps."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -144,7 +145,7 @@ class Stepper:
         self._process.communicate()
 
     def run(self, kind: str, at: Sequence[int], *arguments: str, lines: str = "") -> Run:
-        """Run a command to its end, with SIGINT `at` these of its steps (`lines` or `turns`)."""
+        """Run a command to its end, with SIGINT at the steps in `at` (`lines` or `turns`)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         asked: dict[str, Any] = {"kind": kind, "at": list(at), "arguments": arguments}

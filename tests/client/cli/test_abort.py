@@ -1,5 +1,5 @@
-"""`oncelog transactions abort` asks the coordinators first: a marker without them would tear a
-transaction."""
+"""`oncelog transactions abort` asks the coordinators before it writes a marker. A marker for a
+transaction that a coordinator knows would abort only a part of the transaction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def in_both_partitions(wire: Wire, topic: str) -> Identity:
         sent = produce(wire, topic, data, producer=producer, partition=partition)
         return sent.error_code == ErrorCode.NONE
 
-    # The controller may know a leader before the leader itself does.
+    # The controller may know a leader before that leader knows of its role.
     wait_until(lambda: written(0), "a record in partition 0")
     wait_until(lambda: written(1), "a record in partition 1")
     return producer
@@ -56,7 +56,8 @@ def specified(producer: Identity, producer_epoch: int) -> tuple[str, ...]:
 def test_what_its_coordinator_knows_is_refused_and_still_whole(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
-    """By any name and with any epoch: the marker would end the transaction in one partition."""
+    """The command refuses any name and any epoch: the marker would end the transaction in one
+    partition only."""
     producer = in_both_partitions(wire, topic)
     for named in (
         ("--start-offset", "0"),
@@ -77,7 +78,7 @@ def test_what_its_coordinator_knows_is_refused_and_still_whole(
 def test_a_transaction_aborted_past_its_coordinator_is_torn(
     command_line: CommandLine, wire: Wire, topic: str, force: str
 ) -> None:
-    """The producer can still commit its transaction, but half of it is lost."""
+    """The producer can still commit its transaction, but the records of one partition are lost."""
     producer = in_both_partitions(wire, topic)
     (done,) = command_line.json(*place(topic), "--start-offset", "0", force)
     assert (done["producer_id"], done["result"]) == (producer.producer_id, "aborted")
@@ -86,7 +87,7 @@ def test_a_transaction_aborted_past_its_coordinator_is_torn(
 
 
 class Interrupted(Admin):
-    """An operator's tool. Before its question to the coordinators a producer commits."""
+    """An operator's tool. A producer commits before the tool asks the coordinators."""
 
     def __init__(self, address: str, producer: Producer, transactional_id: str) -> None:
         super().__init__(address)
@@ -107,7 +108,7 @@ class Interrupted(Admin):
 async def test_what_ended_before_the_coordinators_were_asked_is_left_alone(
     command_line: CommandLine, topic: str
 ) -> None:
-    """The marker would end the next transaction of the producer."""
+    """The marker would otherwise end the producer's next transaction."""
     async with Producer(command_line.address, transactional_id=topic) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

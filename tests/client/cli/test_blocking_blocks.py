@@ -1,4 +1,4 @@
-"""`oncelog txn blocking` for people: which groups wait, and a command for each producer."""
+"""`oncelog txn blocking` on a terminal: the groups that wait, and a command for each producer."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_sample_of_the_readme_is_what_is_printed(here: CommandLine) -> None:
     _, _, sample = README.read_text(encoding="utf-8").partition("    $ oncelog txn blocking\n")
     lines = [line[4:] for line in sample.partition("\n\n")[0].splitlines()]
     shown = asyncio.run(printed()).replace(", Empty", "").splitlines()
-    # The sample ends with the command; lines after it explain it.
+    # The sample in the README ends with the command. The lines after it explain the sample.
     assert _shapes(lines) == _shapes(shown[: len(lines)])
 
 

@@ -16,7 +16,7 @@ PROGRAM = "import sys; from oncelog_client.program import main; sys.argv[0] = 'o
 
 
 def closed(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the program with redirections that close streams."""
+    """Run the program with shell redirections that close streams."""
     call = ("bash", "-c", f'exec "$@" {streams}', "bash", sys.executable, "-c", PROGRAM, *arguments)
     return subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
 

@@ -1,4 +1,4 @@
-"""`oncelog completion`: the scripts, run by the shells themselves."""
+"""`oncelog completion`: real shells run the printed scripts."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Iterator[str]:
-    """An address that refuses connections."""
+    """An address that refuses connections. The broker is not started."""
     owner = Oncelog(tmp_path)
     yield f"127.0.0.1:{reserve_port(owner)}"
-    assert owner.port == 0, "it has kept the port from others, and was not started"
+    assert owner.port == 0, "the broker holds the port and was not started"
 
 
 def completed(path: str, address: str, *words: str) -> list[str]:
@@ -105,7 +105,7 @@ def test_without_a_broker_nothing_is_offered_and_nothing_is_said(path: str, nowh
 
 
 def test_a_silent_peer_is_not_waited_for(path: str) -> None:
-    """The completion ends within a second, before a user would press the key again."""
+    """The completion ends within a second, before a user presses the key again."""
     assert PATIENCE_S < 1
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -124,7 +124,7 @@ def test_the_script_of_other_shells_is_accepted(path: str, shell: str, tmp_path:
     assert "_ONCELOG_COMPLETE" in done.stdout
     found = shutil.which(shell)
     if found is None:
-        return  # click's own parser is not installed here to report it
+        return  # click's own parser is not installed here, so no error can be checked
     script = tmp_path / f"oncelog.{shell}"
     script.write_text(done.stdout)
     subprocess.run([found, "-n", str(script)], check=True, timeout=60)

@@ -44,7 +44,8 @@ def test_the_settings_of_a_broker_are_shown(command_line: CommandLine) -> None:
 
 
 def test_a_broker_that_does_not_exist_is_not_waited_for(command_line: CommandLine) -> None:
-    """--give-up-after does not apply: fresh metadata show it at once."""
+    """--give-up-after does not apply, because fresh metadata show at once that the broker is
+    missing."""
     flags = ("--describe", "--broker", "4711", "--give-up-after", "600")
     assert "there is no broker 4711" in command_line.refused("config", *flags)
 

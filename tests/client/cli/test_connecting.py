@@ -1,4 +1,4 @@
-"""Without a broker a command ends soon, with one line: the address, the cause and what to do."""
+"""Without a broker, a command ends soon, with one line: the address, the cause and what to do."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ def call(*arguments: str) -> Result:
 
 
 def served(server: socket.socket, talk: Callable[[socket.socket], None]) -> str:
-    """Handle every connection in a thread of its own until `server` is closed. Return the
-    address."""
+    """Handle each connection in its own thread until `server` is closed. Return the address."""
 
     def accept() -> None:
         while True:
@@ -54,7 +53,7 @@ def served(server: socket.socket, talk: Callable[[socket.socket], None]) -> str:
 
 
 def saying(answer: bytes, *, at_once: bool) -> Callable[[socket.socket], None]:
-    """A peer that sends `answer` and closes, `at_once` or after a line."""
+    """Return the address of a peer that sends `answer` and closes, `at_once` or after a line."""
 
     def talk(connection: socket.socket) -> None:
         with connection:
@@ -105,7 +104,7 @@ def over_tls(certificate: Path) -> Callable[[socket.socket], None]:
 
 @pytest.fixture(params=["refused", "no such host", "HTTP", "SSH", "TLS"])
 def not_a_broker(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """An address, and the required words of the message."""
+    """An address without a broker, and the words that the message must have."""
     kind: str = request.param
     with ExitStack() as stack:
         if kind == "refused":
@@ -151,7 +150,7 @@ def test_a_silent_peer_is_given_up_after_the_time_that_was_asked_for() -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() & CALLS))
 def test_every_command_says_it(name: str) -> None:
-    """The commands with names of Kafka's tools; other tests call the others."""
+    """The commands with names of Kafka's tools. Other tests cover the other commands."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     result = call(*CALLS[name], "--bootstrap-server", address)
     assert result.exit_code == 1
@@ -167,7 +166,7 @@ def test_several_addresses_are_each_named_with_their_cause() -> None:
 
 
 def test_by_default_it_is_ten_seconds() -> None:
-    """A minute, as Kafka's clients wait, is too long for a user at a prompt."""
+    """Kafka's clients wait a minute, which is too long for a user at a prompt."""
     said = call("topics", "--help").output
     assert f"[default: {GIVE_UP_AFTER_S:g}]" in " ".join(said.split())
     assert GIVE_UP_AFTER_S == 10

@@ -1,4 +1,4 @@
-"""`oncelog doctor` names each problem, with what to do."""
+"""`oncelog doctor` names each problem and says what to do."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ QUIET = {
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Iterator[str]:
-    """An address that refuses connections."""
+    """An address that refuses connections. The broker is not started."""
     owner = Oncelog(tmp_path)
     yield f"127.0.0.1:{reserve_port(owner)}"
-    assert owner.port == 0, "it has kept the port from others, and was not started"
+    assert owner.port == 0, "the broker holds the port and was not started"
 
 
 def examined(address: str) -> tuple[int, list[dict[str, Any]]]:
@@ -46,7 +46,7 @@ def states(findings: list[dict[str, Any]]) -> set[str]:
 def test_a_cluster_in_order_is_all_ok(tmp_path: Path) -> None:
     with Oncelog(tmp_path, QUIET) as broker:
         code, findings = examined(broker.address)
-    # The result depends on the machine's disk, so it is left out.
+    # The disk check depends on the computer, so the test ignores it.
     assert states([finding for finding in findings if "disk" not in finding["check"]]) == {"ok"}, (
         findings
     )

@@ -1,4 +1,4 @@
-"""A dry run refuses what the execution refuses, and shows what the execution changes."""
+"""A dry run refuses the same calls as the execution, and shows the execution's changes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_offset_outside_the_log_is_moved_into_it_with_a_warning(
         moved = here.call("group", "seek", name, "--topic", name, "--to", to)
         assert moved.exit_code == 0, moved.output
         assert [line for line in moved.stderr.splitlines() if "New offset" in line] == warnings
-    # Kafka's flags for the same.
+    # The same call with the flags of Kafka's tool.
     flags = ("--group", name, "--topic", name, "--to-offset", "99999")
     moved = here.call("groups", "--reset-offsets", *flags)
     assert HIGHER.format(99999, name) + too_high in moved.stderr

@@ -1,5 +1,5 @@
-"""The common part of all commands: fast, complete, and with a clear error for parts that are not
-installed."""
+"""The common part of all commands. Commands start fast and show complete help. A missing package
+raises a clear error."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_settings_file_may_hold_comments_and_the_only_security_protocol(
 
 
 def test_a_reader_that_has_enough_ends_the_output_without_a_word() -> None:
-    """For example `| head -1`."""
+    """An example is `| head -1`."""
     program = (
         "import sys; from oncelog_client.cli.failures import exit_code_of\n"
         "sys.exit(exit_code_of(lambda: [print(n) for n in range(100_000)]))"
@@ -152,8 +152,8 @@ def test_a_reader_that_has_enough_ends_the_output_without_a_word() -> None:
 
 
 def test_a_command_runs_with_the_garbage_collector_on() -> None:
-    """The program turns the collector off for its imports only; produce and consume may run for
-    days."""
+    """The program switches the collector off for its imports only, because produce and consume may
+    run for days."""
     code = (
         "import click, gc, oncelog_client.cli as cli\n"
         "cli.COMMANDS['look'] = ('topics:look', '')\n"

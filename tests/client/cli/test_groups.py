@@ -46,8 +46,8 @@ def test_offsets_and_lag_are_described(command_line: CommandLine, group: str) ->
 def test_a_lag_has_no_markers_and_no_undecided_records(
     command_line: CommandLine, name: str
 ) -> None:
-    """A read_committed reader cannot read a marker, and not yet an open record. Apache Kafka does
-    not count records: its lag contains the marker."""
+    """A read_committed reader reads no marker, and an open record only after its commit. Apache
+    Kafka does not count records, so its lag contains the marker."""
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\n")
     assert command_line.values(name, "--group", name, count=1) == ["a"]
@@ -67,8 +67,8 @@ def test_a_lag_has_no_markers_and_no_undecided_records(
 
 
 def produce_when_ended(wire: Wire, topic: str, producer: Identity) -> int:
-    """Produce a batch of the next transaction once the last one has its marker. Return the
-    offset."""
+    """Produce a batch of the next transaction after the previous one has its marker. Return the
+    batch's offset."""
     offsets: list[int] = []
 
     def written() -> bool:

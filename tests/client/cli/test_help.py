@@ -1,5 +1,5 @@
-"""Every `--help` fits a screen, has examples that this program accepts, and lists its own options
-before the common ones."""
+"""Every `--help` fits on a screen. Its examples are valid calls, and it lists the verb's own
+options before the common ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.client.cli.test_hostile_options import commands
 from tests.test_words import offending
 
 SCREEN = 50
-# Words of our own, and endings that do not end a sentence.
+# Words that help texts avoid, and abbreviations that do not end a sentence.
 BANNED = ("whose", "will do", "Of what", "so many", "so long")
 
 
-# Verb, former name of an option, present name.
+# A verb, the former name of an option, and its present name.
 FORMER = [
     ("transactions abort", "--even-known", "--force"),
     ("transactions blocking", "--even-two-phase", "--include-two-phase"),

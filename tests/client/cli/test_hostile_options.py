@@ -1,6 +1,6 @@
-"""Every option and argument of every command with hostile values: never a traceback, and one of
-four exit codes. The commands and options come from click's own list, so new ones are tested,
-too."""
+"""Every option and argument of every command with hostile values. A command never prints a
+traceback, and has one of four exit codes. The commands and options come from click's own list, so
+new ones are tested as well."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ HOSTILE = [
     "../../..",
     "%s{0}$HOME",
 ]
-# The number of values per option in `make test`.
+# The number of values for each option in `make test`.
 A_HAND = 2
 SEED = 12
-# The test is about this program, so these change nothing on the broker and start nothing.
+# The tests leave these commands out: they neither change a broker nor start one.
 LEFT_OUT = {"completion", "doctor"}
-# Options with which a command gets far, and ends soon.
+# Options that let a command work for a while and then end.
 ENOUGH = {
     "topics": ["--describe"],
     "produce": ["--topic", "t"],
@@ -75,7 +75,7 @@ FOR_OPTION = {
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Return every command that talks to a broker, by its words."""
+    """Return every command that connects to a broker, as a list of words."""
     context = click.Context(oncelog)
     for name in COMMANDS:
         command = oncelog.get_command(context, name)
@@ -103,9 +103,9 @@ def cases() -> Iterator[tuple[str, str]]:
 
 
 def dealt() -> list[tuple[str, str, list[str]]]:
-    """Yield each option with its values: all of them if ONCELOG_HOSTILE=all (make nightly), else
-    A_HAND of a shuffled list. It is the same in every run, and each value is used by some
-    option."""
+    """Yield each option with its values. ONCELOG_HOSTILE=all (make nightly) selects all values,
+    otherwise A_HAND values from a shuffled list. The list is the same in every run, and some option
+    uses each value."""
     options = list(cases())
     if os.environ.get("ONCELOG_HOSTILE") == "all":
         return [(words, name, HOSTILE) for words, name in options]
@@ -131,10 +131,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def accepted(result: Result, arguments: list[str]) -> None:
-    """Run a command. A failure shows the call, cut to a readable length."""
+    """Run a command. The message of a failure has the call, cut to a readable length."""
     called = [argument[:60] for argument in arguments]
     assert result.exit_code in EXIT_CODES, (called, result.output[:2_000])
-    # click's runner returns an exception that the program would print as a traceback.
+    # The program would print a traceback for an exception that click's runner returns.
     assert result.exception is None or isinstance(result.exception, SystemExit), called
     assert "Traceback" not in result.output, called
     assert "unexpected failure" not in result.output, (called, result.output[:2_000])
@@ -185,7 +185,7 @@ def test_no_value_of_an_option_is_a_traceback(
 def test_a_pattern_that_is_none_and_a_number_beyond_its_field_are_wrong_usage(
     address: str, arguments: tuple[str, ...]
 ) -> None:
-    """C1, in every run: the selection above gives each option few values."""
+    """C1 runs every time, because the test above tries few values of each option."""
     result = CliRunner().invoke(oncelog, arguments, env={"ONCELOG_BOOTSTRAP_SERVER": address})
     accepted(result, list(arguments))
     assert result.exit_code == 2, result.output
@@ -222,7 +222,7 @@ def test_no_file_of_settings_is_a_traceback(address: str, tmp_path: Path, conten
 
 
 def test_a_pattern_that_would_take_for_ever_does_not(address: str) -> None:
-    """C2: the command ends soon."""
+    """C2: the command ends soon, whatever the pattern."""
     name = "a" * 200 + "-"
     server = {"ONCELOG_BOOTSTRAP_SERVER": address}
     made = CliRunner().invoke(oncelog, ["topics", "--create", "--topic", name], env=server)

@@ -1,4 +1,4 @@
-"""Modules that short commands do not import: a promise about start times that CI can check."""
+"""The modules that short commands must not import. CI can check imports, but not start times."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 from tests.harness.broker import Oncelog
 from tests.harness.ports import free_ports
 
-# Each of these costs a short command milliseconds, and no such command needs them.
+# Each of these modules costs milliseconds at the start, and no short command needs them.
 _HEAVY: Final = {
-    # Resolving a name takes a thread, so only the address on the command line is resolved.
+    # Resolving a name takes a thread. Only the address on the command line is resolved.
     "concurrent.futures.thread",
     "cramjam",
     "crc32c",
@@ -56,7 +56,7 @@ print(json.dumps(modules))
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (port,) = free_ports(1)
-    # As on most machines, the broker advertises a name that differs from the command line's.
+    # As on most computers, the advertised name differs from the name on the command line.
     settings = {"advertised.listeners": f"PLAINTEXT://localhost:{port}"}
     running = Oncelog(tmp_path_factory.mktemp("imports"), settings)
     running.port = port
@@ -65,7 +65,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def imported(*words: str) -> set[str]:
-    """Return the modules of a process that has run a command line."""
+    """Run a command line in a process. Return the modules that the process has imported."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, *words], capture_output=True, text=True, timeout=60
     )
@@ -77,7 +77,7 @@ def imported(*words: str) -> set[str]:
 def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str]) -> None:
     modules = imported(*words, "--bootstrap-server", broker)
     assert not sorted(modules & _HEAVY)
-    # One request of each kind: the versions, and the topics.
+    # The command sends two requests: ApiVersions and Metadata.
     messages = {name.removeprefix(_MESSAGES) for name in modules if name.startswith(_MESSAGES)}
     assert messages <= {"api_versions", "find_coordinator", "metadata"}
 
@@ -85,7 +85,7 @@ def test_listing_topics_imports_what_it_needs(broker: str, words: Sequence[str])
 @pytest.mark.parametrize("words", [("group", "list"), ("txn", "blocking"), ("topic", "--help")])
 def test_other_short_commands_import_what_they_need(broker: str, words: Sequence[str]) -> None:
     modules = imported(*words, "--bootstrap-server", broker)
-    # These commands ask brokers by id, and so by the advertised name.
+    # These commands address a broker by its id, so they resolve its advertised name.
     unneeded = _HEAVY - {"concurrent.futures.thread", "encodings.idna"}
     assert not sorted(modules & (unneeded | {"csv", "oncelog_client.core.membership"}))
 

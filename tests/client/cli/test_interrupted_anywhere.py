@@ -1,6 +1,6 @@
-"""Ctrl-C at every step of `produce` and `consume`, and twice. The exit code is 130, within a second
-and without a traceback. The printed result matches the topic and the group. ONCELOG_INTERRUPTS=100
-takes each step, the default only some."""
+"""Ctrl-C once or twice at every step of `produce` and `consume`. The command ends within a second,
+with exit code 130 and without a traceback. The printed result matches the topic and the group.
+ONCELOG_INTERRUPTS=100 tries each step, the default only some steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.client.cli.stepping import Run, Stepper
 
 EVERY_STEP = int(os.environ.get("ONCELOG_INTERRUPTS", "2")) >= 100
 SAMPLE = 8
-# The second signal comes this number of steps after the first.
+# The number of steps between the first and the second signal.
 AGAIN = (None, 1, 7) if EVERY_STEP else (None, 3)
 
 numbers = count()
@@ -31,7 +31,7 @@ def stepper(here: CommandLine) -> Iterator[Stepper]:
 
 
 def steps(whole: Run) -> range:
-    """Return the steps to try, from a run without signals."""
+    """Return the steps to try, from a run without a signal."""
     assert whole.code == 0, whole.errors
     assert whole.seen > SAMPLE
     stride = 1 if EVERY_STEP else whole.seen // SAMPLE
@@ -39,12 +39,12 @@ def steps(whole: Run) -> range:
 
 
 def signals(step: int, again: int | None) -> list[int]:
-    """Return the steps at which signals come; `step` 0 means none."""
+    """Return the steps with a signal. `step` 0 means no signal."""
     return [name for name in (step, again and step + again) if name] if step else []
 
 
 def ended_well(run: Run, where: str) -> None:
-    # The signal may come after the result was printed, when the exit code is known.
+    # If the signal comes after the printed result, the command has ended normally.
     done = run.errors.startswith("3 records") and "interrupted" not in run.errors
     assert run.code == 130 or (run.code == 0 and done), (where, run)
     assert run.took_s < MOST_S, (where, run)
@@ -53,7 +53,7 @@ def ended_well(run: Run, where: str) -> None:
 
 
 def stated(run: Run) -> tuple[int, int]:
-    """Return the printed number of written records, and the maximum."""
+    """Return the printed number of written records, and the maximum if some are uncertain."""
     found = re.search(r"(\d+) records? written", run.errors)
     unknown = re.search(r"(\d+) more records?", run.errors)
     least = int(found[1]) if found else 0
@@ -90,7 +90,7 @@ def test_produce_in_transactions(
     here.create(name)
 
     def run(step: int) -> Run:
-        # A transactional id for each run, so that an open transaction is found at the end.
+        # Each run has its own transactional id, so that the test finds an open transaction.
         flags = ("--transactional-id", f"{name}-{step}", "--transaction-size", "2")
         lines = "".join(f"{step}-{number}\n" for number in range(3))
         return stepper.run(kind, signals(step, again), "produce", name, *flags, lines=lines)
@@ -109,7 +109,7 @@ def said_is_written(runs: dict[int, Run], values: list[str], *, exactly: bool) -
         there = [value for value in values if value.startswith(f"{step}-")]
         least, most = stated(ended)
         assert least <= len(there), (step, ended, there)
-        # A second signal may leave no time for a message.
+        # After a second signal the command may print no message.
         assert len(there) <= most or not exactly, (step, ended, there)
 
 
@@ -141,6 +141,6 @@ def test_consume_in_a_group(
         found = re.search(r'"current_offset": ?(\d+)', rows.stdout)
         committed = int(found[1]) if found else 0
         printed = ended.output.count("\n")
-        # After a second signal records may be printed again: the user is in a hurry.
+        # After a second signal the command may not commit, so it may print records again.
         assert committed <= printed, (kind, step, ended, rows.output)
         assert committed == printed or again is not None, (kind, step, ended, rows.output)

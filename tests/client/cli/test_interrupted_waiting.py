@@ -1,5 +1,5 @@
-"""Ctrl-C while a command waits for something that may never come: the reader of its output, a
-member of its group, the response to a connect. Also two signals."""
+"""Ctrl-C while a command waits for the reader of its output, a member of its group, or a
+connection. The wait may never end. Some tests send two signals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def held(reading: int) -> int:
 
 
 def fill(reading: int, process: subprocess.Popen[bytes]) -> None:
-    """Fill the pipe until no line fits."""
+    """Fill the pipe until it has no space for a line."""
 
     def is_full() -> bool:
         assert process.poll() is None
@@ -81,7 +81,7 @@ def test_consume_into_a_pipe_that_is_not_read(here: CommandLine, name: str, erro
     if errors == "apart":
         assert said == f"{printed} records\n"
     (row,) = here.json("groups", "--describe", "--group", name)
-    assert row["current_offset"] == printed, "what is not printed is read again"
+    assert row["current_offset"] == printed, "the group reads unprinted records again"
 
 
 def test_consume_goes_on_when_the_pipe_is_read(here: CommandLine, name: str) -> None:
@@ -142,7 +142,7 @@ def test_a_result_into_a_pipe_that_is_not_read(here: CommandLine) -> None:
 
 @pytest.mark.parametrize("verb", ["produce", "consume", "topics"])
 def test_an_address_that_does_not_answer(verb: str, name: str) -> None:
-    """Like a host behind a firewall: the queue of connections is full, so SYNs are dropped."""
+    """As behind a firewall, the address drops SYNs, because its queue of connections is full."""
     flags = ("--list",) if verb == "topics" else (name,)
     with ExitStack() as stack:
         full = stack.enter_context(socket.socket())
@@ -156,12 +156,12 @@ def test_an_address_that_does_not_answer(verb: str, name: str) -> None:
         host, port = full.getsockname()
         arguments = (f"{host}:{port}", verb, *flags, "--give-up-after", "60")
         process = stack.enter_context(command(*arguments))
-        wait_until(lambda: syns(port) > before, "a connect on its way")
+        wait_until(lambda: syns(port) > before, "a connect in flight")
         assert interrupted(process) == "interrupted\n"
 
 
 def syns(port: int) -> int:
-    """Return the number of connects to a port of 127.0.0.1 that wait for a response."""
+    """Return the number of connects to a port of 127.0.0.1 without a response."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(1 for row in rows if row[2] == f"0100007F:{port:04X}" and row[3] == "02")
 
@@ -182,7 +182,7 @@ def test_consume_in_the_middle_of_a_rebalance(here: CommandLine, name: str) -> N
         assert [reader.stdout.readline(), reader.stdout.readline()] == [b"a\n", b"b\n"]
         with command(here.address, *flags) as silent:
             members(2, "Stable")
-            # The member keeps its place, and does not rejoin.
+            # The suspended member stays in the group and does not rejoin.
             silent.send_signal(signal.SIGSTOP)
             with command(here.address, *flags) as third:
                 members(3, "PreparingRebalance")
@@ -194,7 +194,7 @@ def test_consume_in_the_middle_of_a_rebalance(here: CommandLine, name: str) -> N
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_a_second_interruption_ends_at_once(tmp_path: Path, name: str, verb: str) -> None:
-    """A suspended broker delays the first one."""
+    """A suspended broker delays the end after the first signal."""
     flags = ("--group", name, "--from-beginning") if verb == "consume" else ()
     with Oncelog(tmp_path) as broker, ExitStack() as stack:
         here = CommandLine(broker.address)
@@ -214,8 +214,8 @@ def test_a_second_interruption_ends_at_once(tmp_path: Path, name: str, verb: str
         if verb == "produce":
             process.stdin.write(b"c\n")
             process.stdin.flush()
-            wait_until(lambda: sleeps(process), "a record on its way")
+            wait_until(lambda: sleeps(process), "a record in flight")
         process.send_signal(signal.SIGINT)
-        # Two pending signals count as one.
-        wait_until(lambda: not pending(process) and sleeps(process), "the first to be handled")
+        # Two pending signals would count as one.
+        wait_until(lambda: not pending(process) and sleeps(process), "a handled signal")
         interrupted(process, most_s=0.5)

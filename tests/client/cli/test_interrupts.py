@@ -1,4 +1,4 @@
-"""Ctrl-C in `oncelog produce` and `consume`: the command ends within a second, loses nothing,
+"""Ctrl-C in `oncelog produce` and `consume`. The command ends within a second, loses no record,
 aborts its transaction, and ends the interpreter cleanly (A7). ONCELOG_INTERRUPTS sets the number of
 runs."""
 
@@ -130,8 +130,8 @@ def test_an_interruption_does_not_wait_for_a_broker_that_is_gone(
 
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
-def test_a_broker_that_goes_is_named_and_given_up(tmp_path: Path, name: str, verb: str) -> None:
-    """C3: the message names it, and the command ends."""
+def test_a_command_names_a_dead_broker_and_gives_up(tmp_path: Path, name: str, verb: str) -> None:
+    """C3: the message names the broker, and the command ends."""
     with Oncelog(tmp_path) as broker:
         here = CommandLine(broker.address)
         here.create(name)
@@ -199,7 +199,7 @@ def test_a_broker_that_comes_back_is_named_too(tmp_path: Path, name: str, verb: 
             interrupted(process)
 
 
-# Printed when the program begins to import the command line.
+# The program prints "up" when it begins to import the command line.
 STARTING = """
 import sys
 from oncelog_client.program import main
@@ -217,7 +217,7 @@ main()
 
 @pytest.mark.parametrize("after_ms", range(0, 100 * TIMES // 2, 20))
 def test_an_interruption_during_the_imports_is_no_traceback(name: str, after_ms: int) -> None:
-    """The signal comes `after_ms` after the first line of the program."""
+    """The signal comes `after_ms` after the first line of output."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host, port = silent.getsockname()
         process = subprocess.Popen(

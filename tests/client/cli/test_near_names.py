@@ -1,4 +1,4 @@
-"""For an unknown name the message suggests the nearest one; a call without a verb prints the help,
+"""For an unknown name the message suggests the nearest one. A call without a verb prints the help
 once."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`oncelog topic|group|txn|cluster`: a noun, a verb, names, against a running broker."""
+"""`oncelog topic|group|txn|cluster`: a noun, a verb and names, against a running broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCREEN = 40
 
 @contextmanager
 def open_transaction(address: str, topic: str, transactional_id: str) -> Iterator[None]:
-    """While this runs, a transaction with one record is open in the topic."""
+    """Keep a transaction with one record open in the topic until the end of the block."""
     loop = asyncio.new_event_loop()
     producer = Producer(address, transactional_id=transactional_id)
 
@@ -69,7 +69,8 @@ def test_a_topic_lives_by_its_verbs(command_line: CommandLine, name: str) -> Non
 
 
 def test_a_name_is_a_name_and_no_pattern(command_line: CommandLine, topic: str) -> None:
-    """`topics --delete --topic '.*'` deletes all topics; here the same text is only a name."""
+    """`topics --delete --topic '.*'` deletes all topics. After a noun, the same text is only a
+    name."""
     said = command_line.refused("topic", "delete", topic, ".*")
     assert "nothing was deleted" in said
     assert {"topic": topic} in command_line.json("topic", "list")
@@ -185,8 +186,7 @@ def test_health_names_open_transactions_and_waiting_groups(tmp_path: Path, name:
 
 
 def test_internal_topics_are_deleted_by_force_only(tmp_path: Path) -> None:
-    """The message says what would be lost. A pattern that matches an internal topic does not delete
-    it either."""
+    """The message says what would be lost. A pattern deletes no internal topic, either."""
     with Oncelog(tmp_path) as broker:
         command_line = CommandLine(broker.address)
         command_line.create("t")
@@ -245,7 +245,7 @@ def test_an_output_before_the_verb_is_as_behind_it(command_line: CommandLine, no
     assert command_line.text(noun, "--output", "csv", "list").splitlines()[0] == behind[0]
     assert names("--output", "json", "list") == names("list", "--output", "json")
     assert isinstance(json.loads(command_line.text(noun, "--json", "list")), list)
-    # The nearest one of the verb's own options is suggested.
+    # The message suggests the nearest option of the verb.
     json.loads(command_line.text(noun, "--output", "csv", "list", "--json"))
 
 

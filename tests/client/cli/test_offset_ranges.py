@@ -1,4 +1,4 @@
-"""Positions and ranges as a user writes them."""
+"""Positions and ranges in the form that a user writes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ POSITIONS = st.one_of(
 
 @given(POSITIONS, POSITIONS)
 def test_a_range_is_two_positions(first: str, last: str) -> None:
-    # Two digits after a time in minutes are its seconds.
+    # After a time in minutes, two digits would be its seconds.
     assume(not (first.endswith("06:30") and len(last) == 2 and last.isdecimal()))
     are_times = first.startswith("@") and last[0].isdecimal()
     if are_times and parse_time(last, NOW_MS) is None:
@@ -79,7 +79,7 @@ def test_a_range_is_two_positions(first: str, last: str) -> None:
     found = parse_range(f"{first}:{last}", NOW_MS)
     assert found.first == position(first)
     if are_times:
-        last = f"@{last}"  # @T1:T2, as rpk has it
+        last = f"@{last}"  # @T1:T2, the form of rpk
         assert found.last is not None
         assert found.last.kind is Kind.TIME
     else:

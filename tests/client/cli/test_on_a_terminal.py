@@ -1,5 +1,5 @@
-"""Every command that prints tables, on a terminal of four widths, with identifiers of 60
-characters: none is split over two lines, so each can be copied."""
+"""Every command that prints tables, on terminals of four widths, with identifiers of 60 characters.
+No identifier is split over two lines, so a user can copy it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.harness.writing import batch, new_identity, produce
 
 TOPIC = "topic-" + "t" * 48 + "-final"
 GROUP = "group-" + "g" * 48 + "-final"
-ID = TOPIC  # writing.new_identity gives each id its caller's name
+ID = TOPIC  # writing.new_identity uses the name of the caller as the id
 SECONDS = 60.0
-# Words of headings and states must not be split either: that would leave a line of a few letters.
+# Words of headings and states must not be split either: a line would have only a few letters.
 MARK = "----- "
 
 PROGRAM = f"""
@@ -131,7 +131,7 @@ def on_terminal(address: str, width: int) -> Screen:
             select.select([master], [], [])
             try:
                 chunk = os.read(master, 1 << 16)
-            except OSError:  # how Linux reports that the last writer has closed
+            except OSError:  # on Linux: the last writer has closed the terminal
                 break
             if not chunk:
                 break
@@ -163,13 +163,13 @@ def test_identifiers_and_headings_are_whole(screen: Screen, command: str) -> Non
         assert expected in text
     for line in lines:
         assert line.isprintable(), line
-        # The terminal would split a longer line.
+        # The terminal would split a line that is longer.
         assert len(line) <= screen.width, line
 
 
 def test_a_transaction_is_one_entry_with_its_safe_end(screen: Screen) -> None:
     lines, _ = screen.commands["transactions blocking"]
-    # If both do not fit on one line, the state is below the id.
+    # If the id and its state do not fit on one line, the state is below the id.
     heading = "   ".join([lines[0], lines[1].strip()] if lines[0] == ID else [lines[0]])
     assert re.fullmatch(rf"{ID}   Ongoing .+, aborted by its timeout in 9 m \d+ s", heading)
     labels = ("opened by", "holds back", "waiting", "end it")

@@ -1,4 +1,4 @@
-"""Tables for people, columns for pipes, JSON and CSV for scripts."""
+"""Output as tables on a terminal, as columns in a pipe, and as JSON and CSV for scripts."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_an_offset_without_a_partition_is_a_usage_error(
 
 
 def test_a_signal_ends_a_reader_in_good_order(command_line: CommandLine, name: str) -> None:
-    """Printed records are committed, and the group does not wait for a dead member."""
+    """The command commits the offsets of printed records and leaves the group."""
     command_line.create(name)
     command_line.text("produce", "--topic", name, lines="a\nb\n")
     flags = ("consume", "--topic", name, "--group", name, "--from-beginning")

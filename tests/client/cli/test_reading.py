@@ -21,7 +21,7 @@ def ten(command_line: CommandLine, name: str) -> str:
 
 
 def read(command_line: CommandLine, topic: str, *flags: str) -> list[str]:
-    """Return the lines of a call that ends by itself."""
+    """Run a call that ends by itself, and return its lines."""
     return command_line.text("consume", topic, *flags).splitlines()
 
 
@@ -55,7 +55,7 @@ def test_records_without_a_commit_are_counted(command_line: CommandLine, name: s
     command_line.create(name)
     write(command_line, name, "plain")
     command_line.text("produce", name, "--transactional-id", name, lines="a\nb\n")
-    # Apache Kafka writes the marker after the response of EndTxn.
+    # Apache Kafka responds to EndTxn before it has written the marker.
     command_line.values(name, "--isolation-level", "read_committed", count=3)
     committed = command_line.call("consume", name, "-e")
     assert committed.stderr == "3 records\n"
@@ -94,11 +94,11 @@ def test_the_end_of_committed_records_is_before_what_is_open(
 def test_markers_at_the_end_are_no_reason_to_wait(command_line: CommandLine, name: str) -> None:
     command_line.create(name)
     command_line.text("produce", name, "--transactional-id", name, lines="a\nb\n")
-    # Kafka answers EndTxn before the markers are written.
+    # Kafka responds to EndTxn before it has written the markers.
     command_line.settled(lambda rows: rows[0]["stable"] == rows[0]["end"], "topic", "offsets", name)
     began = time.monotonic()
     assert read(command_line, name, "-e", "--isolation-level", "read_committed") == ["a", "b"]
-    # The command ends by itself, not by a timeout of the test.
+    # The command ends by itself, before any timeout of the test.
     assert time.monotonic() - began < 60
 
 

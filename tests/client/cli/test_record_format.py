@@ -1,4 +1,4 @@
-"""`consume -f`: templates."""
+"""The templates of `consume -f`."""
 
 from __future__ import annotations
 

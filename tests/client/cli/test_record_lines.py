@@ -1,4 +1,4 @@
-"""Lines to records and back, as Kafka's console tools do it."""
+"""Lines become records, and records become lines, as in Kafka's console tools."""
 
 from __future__ import annotations
 

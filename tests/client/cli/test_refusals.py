@@ -1,5 +1,5 @@
-"""Why was a producer refused? The error code is Kafka's; `oncelog transactions describe` and the
-log events name the producer, the time and the client that caused it."""
+"""The reason for a producer's error code. The code is Kafka's. `oncelog transactions describe` and
+the log events name the producer, the time and the client that caused the error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ QUICK = {
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker, its command line, and what it logged."""
+    """A broker, its command line, and its log events."""
 
     process: Oncelog
     call: CommandLine
@@ -81,7 +81,7 @@ def opened(wire: Wire, topic: str, timeout_ms: int = 60_000) -> Identity:
 
 
 def is_refused(wire: Wire, producer: Identity) -> None:
-    """Check three refusals, with a single log event."""
+    """Check that three requests are refused and that the broker logs one event."""
     for _ in range(3):
         ended = end_transaction(wire, producer, commit=True)
         assert ErrorCode(ended.error_code) is ErrorCode.PRODUCER_FENCED
@@ -148,7 +148,7 @@ def test_an_operator(broker: Broker, wire: Wire, topic: str) -> None:
 def test_an_operator_past_the_coordinator_is_remembered_without_a_fence(
     broker: Broker, wire: Wire, topic: str
 ) -> None:
-    """A marker for a transaction that the coordinator knows: one line for two partitions."""
+    """The coordinator knows the transaction. Markers in two partitions make one line."""
     producer = opened(wire, topic)
     assert (
         produce(wire, topic, batch(producer, 0), producer=producer, partition=1).error_code
@@ -178,7 +178,7 @@ def joining(group: str, member_id: str = "", **changed: Any) -> JoinGroupRequest
 
 
 def join(wire: Wire, group: str, version: int = 3, **changed: Any) -> dict[str, Any]:
-    """Return a member of a generation, as TxnOffsetCommit names it."""
+    """Join the group. Return the member as TxnOffsetCommit names it."""
     find_coordinator(wire, group, key_type=0)
     joined = wire.call(joining(group, **changed), version)
     assert joined.error_code == ErrorCode.NONE, ErrorCode(joined.error_code)
@@ -192,8 +192,8 @@ def join(wire: Wire, group: str, version: int = 3, **changed: Any) -> dict[str, 
 def is_refused_by_its_group(
     broker: Broker, wire: Wire, topic: str, member: dict[str, Any], code: ErrorCode
 ) -> dict[str, Any]:
-    """Check two refusals, of which the first is logged, and the reported reason. The producer is
-    not fenced: it may abort, rejoin and continue."""
+    """Check that two requests are refused, that only the first is logged, and that the reason is
+    reported. The producer is not fenced: it may abort, rejoin and continue."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     for _ in range(2):
@@ -215,8 +215,8 @@ def now_ms() -> int:
 
 
 def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
-    """KIP-447: all members joined again for a new one, and a process continues in the old
-    generation."""
+    """KIP-447: all members rejoin the group for a new generation, but a process continues in the
+    old generation."""
     member = join(wire, topic)
     heartbeat = HeartbeatRequest(topic, member["generation_id_or_member_epoch"])
     heartbeat.member_id = member["member_id"]
@@ -234,11 +234,11 @@ def test_a_newer_generation(broker: Broker, wire: Wire, topic: str) -> None:
         fence = is_refused_by_its_group(broker, wire, topic, member, code)
     assert fence["cause"] == "newer generation"
     assert (fence["by_client_id"], fence["by_client_address"]) == ("the-new-one", "/127.0.0.1")
-    assert before_ms <= fence["since_ms"] <= after_ms, "when it began, not when it was refused"
+    assert before_ms <= fence["since_ms"] <= after_ms, "the new generation's time"
 
 
 def test_a_newer_instance_of_a_group_member(broker: Broker, wire: Wire, topic: str) -> None:
-    """KIP-345: another process has the instance id now."""
+    """KIP-345: another process now uses the instance id."""
     member = join(wire, topic, 5, group_instance_id="i")
     before_ms = now_ms()
     with Wire(broker.process.address, "the-new-one") as newer:
@@ -279,7 +279,7 @@ def test_a_member_whose_session_timed_out(broker: Broker, wire: Wire, topic: str
 
 
 def test_a_group_that_knows_nothing_of_it_says_so(broker: Broker, wire: Wire, topic: str) -> None:
-    """The group does not exist (any more): there is no newer generation and no known cause."""
+    """The group does not exist, so there is neither a newer generation nor a known cause."""
     find_coordinator(wire, topic, key_type=0)
     member: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "gone"}
     code = ErrorCode.ILLEGAL_GENERATION

@@ -1,4 +1,5 @@
-"""A record that the broker refuses is not written, and is not reported as "perhaps written"."""
+"""A record that the broker refuses is not written, and the command does not report it as
+uncertain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Settings on the command line: the output has the form that was typed, with the former value."""
+"""Settings on the command line. The output repeats the form that the user typed, with the former
+value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits grow to a limit and differ between clients."""
+"""Back-off times grow to a limit and differ between clients."""
 
 from __future__ import annotations
 

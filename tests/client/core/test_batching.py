@@ -1,5 +1,4 @@
-"""Batches are sent at the right time and in order, and a failed batch is returned once, in
-order."""
+"""Batches are sent at the right time and in order. A failed batch is sent again once, in order."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ def record(size: int = 10) -> NewRecord:
 
 
 def fill(acc: Accumulator[int], count: int, *, tp: TopicPartition = TP, now: float = 0) -> None:
-    """Append `count` records, each as a batch of its own."""
+    """Append `count` records, each in its own batch."""
     for number in range(count):
         acc.append(tp, record(200), number, now)
 
 
 def known(acc: Accumulator[int]) -> Accumulator[int]:
-    """Write a batch of the producer to both partitions: its next sequence is 1."""
+    """Write a batch of the producer to both partitions, so that its next sequence number is 1."""
     fill(acc, 1)
     fill(acc, 1, tp=OTHER)
     for batch in drain(acc):
@@ -44,7 +43,7 @@ def test_a_batch_leaves_after_linger_and_not_before() -> None:
     assert len(drain(acc, 105)) == 1
 
 
-def test_a_full_batch_leaves_at_once_and_the_caller_learns_it() -> None:
+def test_a_full_batch_leaves_at_once_and_append_returns_true() -> None:
     acc = accumulator()
     closed = [acc.append(TP, record(100), number, 0) for number in range(2)]
     assert closed == [False, True]
@@ -96,7 +95,7 @@ def test_nothing_leaves_without_an_identity() -> None:
 
 
 def test_the_first_batch_of_a_producer_is_not_overtaken_in_its_partition() -> None:
-    """A leader that does not know the producer would accept any sequence as its first."""
+    """A leader that does not know the producer accepts any sequence number as its first."""
     acc = accumulator()
     fill(acc, 3)
     (first,) = drain(acc)
@@ -122,7 +121,7 @@ def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
     fill(acc, 3)
     first, second = drain(acc)[0], drain(acc)[0]
     assert acc.failed(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, 10, 0.5) is SendOutcome.RETRIED
-    # The second batch is refused because the first is missing; the third has to wait for both.
+    # The leader refuses the second batch, because the first is missing. The third waits for both.
     assert (
         acc.failed(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 10, 0.5) is SendOutcome.RETRIED
     )
@@ -135,9 +134,9 @@ def test_a_failed_batch_goes_first_and_alone_after_its_backoff() -> None:
     assert len(drain(acc, 110)) == 1
 
 
-def test_nothing_new_leaves_behind_one_that_is_sent_again() -> None:
-    """A leader recognizes a duplicate among the last five batches: after five new ones it could be
-    written twice."""
+def test_no_new_batch_is_sent_while_an_earlier_one_is_resent() -> None:
+    """A leader recognizes duplicates of the last five batches only. After five new batches, a
+    resent batch could be written twice."""
     acc = known(accumulator())
     fill(acc, 2)
     first = drain(acc)[0]
@@ -162,7 +161,7 @@ def test_a_lost_producer_state_begins_a_new_epoch_with_all_that_was_sent() -> No
     fill(acc, 2)
     first, second = drain(acc)[0], drain(acc)[0]
     assert acc.failed(first, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
-    # Not before the other response is here: the batch might still be written under the old epoch.
+    # Until the second response arrives, the second batch may still be written under the old epoch.
     assert drain(acc, 500) == []
     assert acc.failed(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0.5) is SendOutcome.RETRIED
     again = drain(acc, 500)
@@ -300,7 +299,7 @@ def test_after_an_expired_send_the_sequence_begins_anew() -> None:
 
 
 def in_doubt_behind_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
-    """Return two batches that were sent without a response, after a batch that has expired."""
+    """Return two batches without a response. They were sent after a batch that has expired."""
     known(acc)
     fill(acc, 1)
     fill(acc, 2, now=600)
@@ -311,9 +310,9 @@ def in_doubt_behind_an_expired_one(acc: Accumulator[int]) -> list[Batch[int]]:
     return sent[1:]
 
 
-def test_what_may_be_written_goes_again_as_it_was_behind_an_expired_one() -> None:
-    """All three were written before the connection broke: with a new epoch two would be written
-    again."""
+def test_batches_that_may_be_written_are_resent_unchanged_after_an_expired_one() -> None:
+    """The leader wrote all three before the connection broke. Under a new epoch, it would write two
+    of them again."""
     acc = accumulator()
     first, second = in_doubt_behind_an_expired_one(acc)
     fill(acc, 1, now=1000)
@@ -325,8 +324,8 @@ def test_what_may_be_written_goes_again_as_it_was_behind_an_expired_one() -> Non
     assert (following.identity.producer_epoch, following.base_sequence) == (4, 0)
 
 
-def test_what_is_missing_behind_an_expired_one_begins_the_new_epoch() -> None:
-    """None of them was written: the response to the first one shows this for all."""
+def test_batches_that_are_missing_after_an_expired_one_begin_the_new_epoch() -> None:
+    """The leader wrote none of the three. The response to the first resent batch shows this."""
     acc = accumulator()
     first, second = in_doubt_behind_an_expired_one(acc)
     assert drain(acc, 1100) == [first]
@@ -339,7 +338,7 @@ def test_what_is_missing_behind_an_expired_one_begins_the_new_epoch() -> None:
         acc.succeeded(batch)
 
 
-def test_one_found_too_large_behind_an_expired_one_begins_the_new_epoch_in_halves() -> None:
+def test_a_batch_too_large_after_an_expired_one_begins_the_new_epoch_in_halves() -> None:
     acc = known(accumulator())
     fill(acc, 1)
     acc.append_encoded(TP, EncodedRecords.of([record(), record()]), 1, 600)

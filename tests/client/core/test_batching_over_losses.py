@@ -1,5 +1,5 @@
-"""The accumulator against a model of the broker's rules: every record is written once and in order,
-an abandoned one at most once."""
+"""The accumulator against a model of the broker's rules. The broker writes every record once and in
+order, and an expired one at most once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def numbers(batch: Batch[int]) -> list[int]:
 
 @dataclass
 class ModelBroker:
-    """One partition's log by KIP-98's rules: in order, once, with any losses in the network."""
+    """One partition's log by the rules of KIP-98: in order and once, although the network loses
+    messages."""
 
     epoch: int = -1
     next_sequence: int = 0
@@ -37,7 +38,7 @@ class ModelBroker:
         if (epoch, sequence) in self.seen:
             return ErrorCode.NONE
         if self.epoch < 0:
-            # The log does not know the producer, so any sequence may begin.
+            # A log that does not know the producer accepts any first sequence number.
             self.epoch, self.next_sequence = epoch, sequence
         if epoch > self.epoch:
             if sequence != 0:
@@ -76,7 +77,7 @@ class World:
     given_up: set[int] = field(default_factory=set)
 
     def act(self, action: str) -> None:
-        # Far below the delivery timeout, so that batches expire only by "time passes".
+        # The steps take far less than the delivery timeout, so only "time passes" expires batches.
         self.now += 0.001
         if action == "append":
             self.acc.append(TP, numbered(self.count), self.count, self.now)
@@ -88,8 +89,7 @@ class World:
         elif action == "time passes":
             self.now += 600
             for batch in self.acc.expire(self.now):
-                # A batch has one ticket for its three records, and so has each part of a split
-                # batch.
+                # A batch of three records has one delivery, and so has each part after a split.
                 more = 1 if batch.encoded is None else 3
                 for delivery in batch.deliveries:
                     self.given_up.update(range(delivery, delivery + more))
@@ -107,7 +107,7 @@ class World:
             code = ErrorCode.NETWORK_EXCEPTION
         place = (batch.identity.producer_epoch, batch.base_sequence)
         forgotten = batch.state is BatchState.DONE
-        # A batch that was accepted once is not too large.
+        # The broker has accepted the batch before, so the batch is not too large.
         if action == "too large" and batch.count > 1 and place not in self.broker.seen:
             outcome = self.acc.failed(batch, ErrorCode.MESSAGE_TOO_LARGE, self.now, 0.5)
             assert outcome is (SendOutcome.FORGOTTEN if forgotten else SendOutcome.SPLIT)
@@ -119,7 +119,7 @@ class World:
             assert outcome is (SendOutcome.FORGOTTEN if forgotten else SendOutcome.RETRIED)
 
     def finish(self) -> None:
-        """Deliver everything from now on."""
+        """Lose no further message, and deliver everything."""
         for _ in range(2 * self.count + 20):
             self.act("send")
             self.act("ok")
@@ -136,7 +136,8 @@ def test_every_record_is_written_once_and_in_order_whatever_gets_lost(actions: l
     assert world.broker.log == list(range(world.count))
 
 
-# In twos: an expired batch matters if a younger one was sent after it and neither got a response.
+# Steps come in pairs, because an expired batch matters only if a later batch has no response
+# either.
 STEPS = st.sampled_from(
     [
         "append, send", "append three, send", "send", "ok", "leader moved", "too large",
@@ -145,7 +146,7 @@ STEPS = st.sampled_from(
 ).map(lambda step: step.split(", "))  # fmt: skip
 
 
-# Both were written when the connection breaks; the older one expires before its retry.
+# The leader has written both when the connection breaks. The older batch expires before its retry.
 GIVEN_UP = [
     "append, send",
     "time passes",

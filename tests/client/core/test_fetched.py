@@ -1,4 +1,4 @@
-"""Fetched records are returned in order and once, and the position moves along."""
+"""The consumer returns fetched records once and in order, and its position follows them."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def test_a_broken_batch_raises_after_the_good_ones_were_given() -> None:
 
 
 def test_nothing_behind_a_broken_batch_is_given_whatever_was_fetched_ahead() -> None:
-    """Red before: records that were fetched ahead came after a gap, and the position silently moved
-    past it."""
+    """A former defect: records that were fetched ahead followed the gap of a broken batch, and the
+    position silently moved past the gap."""
     subscription, fetched = consumer(ONE)
     broken = batch(2, 2)
     broken[-1] ^= 1

@@ -1,5 +1,5 @@
-"""A reader gets exactly the records of committed transactions and those outside of any
-transaction."""
+"""A read_committed reader gets exactly the records of committed transactions and the
+non-transactional records."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Log:
             self.aborted.append(AbortedRange(first, producer_id))
 
     def close(self) -> None:
-        """Decide all transactions: a broker ends the response at the last stable offset."""
+        """End all transactions, because a broker's response ends at the last stable offset."""
         for producer_id in tuple(self.open):
             self.end(producer_id, committed=True)
 
@@ -80,7 +80,7 @@ def read(log: Log, offset: int, *, read_committed: bool) -> tuple[list[int], int
         log.data[start[1] :],
         offset,
         read_committed=read_committed,
-        # As a broker does: only transactions that end at or after the start of the response.
+        # As a broker does, list only transactions that end at or after the start of the response.
         aborted=log.aborted if read_committed else (),
         max_batch_bytes=1 << 20,
     ):

@@ -1,4 +1,4 @@
-"""A member of a group joins, stays, is removed and rejoins by the protocol."""
+"""A member of a group joins, stays, is removed and rejoins as the protocol requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata takes new values from a response, and keeps values that are newer than the response."""
+"""Metadata takes newer values from a response and keeps its own values that are newer."""
 
 from __future__ import annotations
 

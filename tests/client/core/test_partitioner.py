@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oncelog_client.core.partitioner import Partitioner, murmur2, partition_for_key
 
-# From UtilsTest.testMurmur2 of Kafka's Java client, its ints as unsigned.
+# From UtilsTest.testMurmur2 of Kafka's Java client, with its ints as unsigned numbers.
 JAVA_HASHES = {
     b"21": -973932308 & 0xFFFFFFFF,
     b"foobar": -790332482 & 0xFFFFFFFF,
@@ -23,7 +23,7 @@ JAVA_HASHES = {
 
 
 def drawing(*numbers: int) -> Callable[[int], int]:
-    """Return a source of randomness with these numbers."""
+    """Return a source of randomness that returns these numbers."""
     draws = iter(numbers)
     return lambda _: next(draws)
 
@@ -68,7 +68,7 @@ def test_twice_the_batch_size_ends_the_stay_even_without_a_full_batch() -> None:
 
 
 def test_a_partition_with_a_long_queue_is_chosen_less_often() -> None:
-    # Weights 1, 5, 5: the longest queue keeps a small weight, so that it is never skipped for good.
+    # The weights are 1, 5, 5: the longest queue keeps a small weight and is sometimes chosen.
     seen: Counter[int] = Counter()
     for randomness in range(11):
         partitioner = Partitioner(1, drawing(0, randomness))

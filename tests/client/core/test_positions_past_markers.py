@@ -1,5 +1,5 @@
-"""The position moves past offsets without visible records: markers, aborted batches, and offsets
-removed by compaction (L15)."""
+"""The consumer's position moves past offsets without visible records: markers, aborted batches, and
+offsets that compaction removed (L15)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def marker(base: int, *, committed: bool) -> bytearray:
 
 
 def compacted(base: int, last_offset_delta: int) -> bytearray:
-    """Return a batch with one record left after compaction: it keeps its last offset (KIP-98)."""
+    """Return a batch with one record after compaction. The batch keeps its last offset (KIP-98)."""
     made = build_batch([NewRecord(0, b"k", b"v")], base_offset=base)
     struct.pack_into(">i", made, 23, last_offset_delta)
     struct.pack_into(">I", made, 17, crc32c(made[21:]))
@@ -97,6 +97,6 @@ def test_the_position_is_behind_all_that_was_fetched(
     given = [record.offset for _ in range(10) for record in records.take(limit)]
     assert given == seen
     assert state.position == position
-    # No records wait: the next fetch begins there.
+    # No fetched record is left, so the next fetch begins at the position.
     assert records.next_fetch(state) == (position, state.leader_epoch)
     assert records.readable_bytes() == 0

@@ -1,4 +1,4 @@
-"""The versions that a request needs, by the fields that it has to carry and by KIP-890."""
+"""A request needs the version that has its fields, and for transactions the version of KIP-890."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses are parsed as Kafka's clients parse them."""
+"""The client parses addresses as Kafka's clients do."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_is_no_address_is_refused(given: str) -> None:
     ],
 )
 def test_a_value_of_another_type_is_refused_by_name(setting: str, value: Any, text: str) -> None:
-    """Red before: a TypeError, or a setting with another meaning."""
+    """A former defect: the client raised TypeError, or gave the setting another meaning."""
     with pytest.raises(ConfigError, match=text):
         Producer("broker:9092", **{setting: value})
 

@@ -1,4 +1,4 @@
-"""The contents of a transactional producer's requests, and the versions that can carry them."""
+"""The contents of a transactional producer's requests, and the versions that have these fields."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_offsets_keep_epoch_and_metadata() -> None:
 def test_a_member_is_sent_where_a_version_can_carry_it(
     group: ConsumerGroupMetadata, versions: range
 ) -> None:
-    """KIP-447: an older broker would commit the offsets of a zombie."""
+    """KIP-447: in an older version, the broker would commit the offsets of a zombie."""
     request, used = requests().txn_offset_commit({A0: OffsetAndMetadata(1)}, group, IDENTITY)
     assert used == versions
     assert (request.generation_id_or_member_epoch, request.member_id) == (
@@ -116,7 +116,7 @@ def test_the_first_version_with_two_phase_commit_carries_it_and_the_one_before_d
 
 
 def _carries(request: object, version: int) -> bool:
-    """Return whether the whole request can be sent in a version."""
+    """Return True if the version has all fields of the request."""
     try:
         return decode(type(request), version, encode(request, version)) == request
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""The producer's side of a transaction: every state with every event, every verdict."""
+"""The producer's states of a transaction: every event in every state, and every verdict."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_any_sequence_of_events_is_legal_or_refused_without_a_trace(events: list
 
 
 def test_after_an_unknown_outcome_no_path_leads_to_an_abort() -> None:
-    # The client's promise: it never aborts a transaction that may have been committed.
+    # The client never aborts a transaction that may have been committed.
     reachable = {State.COMMIT_UNKNOWN}
     for _ in State:
         for state in tuple(reachable):
@@ -123,7 +123,7 @@ def test_after_an_unknown_outcome_no_path_leads_to_an_abort() -> None:
                 core = reach(state)
                 if event in (Event.FATAL, Event.FENCED, Event.COMMITTED):
                     continue
-                # Only a response of the coordinator makes a commit abortable.
+                # Only a response of the coordinator can make a commit abortable.
                 if (state, event) == (State.COMMITTING, Event.ABORTABLE):
                     continue
                 try:
@@ -201,7 +201,7 @@ def test_a_batch_of_an_earlier_generation_says_nothing_of_the_next(
     assert not core.may_send(TP)
 
 
-def test_nor_does_what_was_asked_for_an_earlier_generation() -> None:
+def test_a_response_for_an_earlier_generation_says_nothing_of_the_next() -> None:
     core = in_transaction(version=1)
     core.want_partition(TP)
     core.rejoin(TransactionGroup("g", 2, frozenset()))
@@ -343,7 +343,7 @@ def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
 def test_v2m_an_epoch_that_has_had_transactions_before_version_2_has_none_of_it(
     earlier: int, version: int, bumps: bool
 ) -> None:
-    """As in Kafka's client: the marker of the last transaction may still be in flight."""
+    """As in Kafka's client. The marker of the last transaction may still be in flight."""
     core = reach(State.INITIALIZING)
     core.initialized(FIRST)
     core.begin(earlier)

@@ -1,4 +1,4 @@
-"""The number of records that are returned before a commit equals the log's (KIP-98)."""
+"""The number of uncommitted records that a consumer has returned equals the log's (KIP-98)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader that responds to fetches when a test says so, and a fetcher that reads from it."""
+"""A leader that responds to a fetch when the test says so, and a fetcher that reads from it."""
 
 from __future__ import annotations
 

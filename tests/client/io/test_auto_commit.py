@@ -1,4 +1,4 @@
-"""Only processed records are committed automatically: a crash in between loses nothing."""
+"""The consumer automatically commits only processed records, so a crash loses no record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNT = 6
 
 @pytest.fixture
 def settings(name: str) -> dict[str, Any]:
-    """Return settings with which a commit is due at every poll."""
+    """Return settings that make a commit due at every poll."""
     return {
         "group_id": name,
         "auto_offset_reset": "earliest",
@@ -47,8 +47,8 @@ async def filled(producer: Producer, topic: str) -> TopicPartition:
 
 
 async def committed_now(consumer: Consumer, partition: TopicPartition) -> int:
-    """Return the committed offset after the responses to the consumer's background requests. These
-    are sent in the first turn of the loop, on the same connection as this question."""
+    """Return the committed offset. The consumer sends its background commits in the first turn of
+    the loop, on the same connection, so they are served before the second of these requests."""
     for _ in range(2):
         found = await consumer.committed(partition)
     offset = found[partition]
@@ -87,7 +87,7 @@ async def test_iterating_does_not_commit_the_record_at_hand(
 async def test_a_commit_of_ones_own_is_the_last_one(
     bootstrap: str, filled: TopicPartition, settings: dict[str, Any]
 ) -> None:
-    """A commit of the poll before was in flight, with older positions."""
+    """The commit of the previous poll is in flight, with older positions."""
     async with Consumer(bootstrap, **settings) as consumer:
         await consumer.assign([filled])
         await consumer.poll(DEADLINE_S * 1000, max_records=2)
@@ -100,7 +100,7 @@ async def test_a_commit_of_ones_own_is_the_last_one(
 async def test_one_partition_that_is_refused_does_not_keep_old_positions_coming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A retried commit has the positions of its beginning."""
+    """A retried commit must have the present positions, not those of its first attempt."""
     config = consumer_config("127.0.0.1:9", {"group_id": "g", "auto_commit_interval_ms": 0})
     cluster, subscription = Cluster(config, auto_create=False), Subscription()
     committed: list[int] = []

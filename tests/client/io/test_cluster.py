@@ -22,8 +22,8 @@ from tests.harness.ports import free_ports
 
 
 async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
-    """Red before: a sender with a callback that was never called stopped sending after the broker's
-    restart."""
+    """A former defect: an opening that failed did not call the sender's callback. The sender then
+    stopped after a restart of the broker."""
     (port,) = free_ports(1)
     cluster = Cluster(producer_config(f"127.0.0.1:{port}", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", port)})
@@ -39,8 +39,8 @@ async def test_a_failed_opening_by_another_call_wakes_as_well() -> None:
 async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Red before: for a partition without a leader the sender refreshed as fast as the broker could
-    respond."""
+    """A former defect: without a leader for a partition, the sender refreshed metadata as fast as
+    the broker could respond."""
     cluster = Cluster(
         producer_config("127.0.0.1:9", {"retry_backoff_ms": 60_000}), auto_create=False
     )
@@ -54,7 +54,7 @@ async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
     monkeypatch.setattr(cluster, "call_any", answer)
     cluster.on_metadata.append(cluster.refresh_soon)
     cluster.refresh_soon()
-    # Turns, not a condition: without the pause, a refresh ends in a few turns and begins the next.
+    # Without a back-off, a refresh ends within a few turns of the loop and begins the next refresh.
     for _ in range(100):
         await asyncio.sleep(0)
     assert asked == 1
@@ -62,8 +62,8 @@ async def test_metadata_that_stay_wrong_are_not_asked_for_in_a_loop(
 
 
 async def test_a_closed_client_opens_nothing_more() -> None:
-    """Red before: a response that failed during a consumer's close made it retry for ever without a
-    pause. Each attempt failed at once, and its callback began the next."""
+    """A former defect: after a failed response during its close, a consumer retried for ever
+    without a back-off. Each attempt failed at once and its callback began the next attempt."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     cluster.metadata = Metadata(brokers={1: Node(1, "127.0.0.1", 9)})
     await cluster.close()
@@ -75,14 +75,14 @@ async def test_a_closed_client_opens_nothing_more() -> None:
         cluster.ready_connection(1, "", again)
 
     again()
-    # Turns, not a condition: the retry without a pause was one call a turn.
+    # Without a back-off, there was one call per turn of the loop.
     for _ in range(20):
         await asyncio.sleep(0)
     assert called == 1
 
 
 async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> None:
-    """Red before: a set orders tasks by memory address, so one seed gave different runs in
+    """A former defect: a set orders tasks by memory address, so one seed gave different runs in
     different processes."""
     cluster = Cluster(producer_config("127.0.0.1:9", {}), auto_create=False)
     ended: list[int] = []
@@ -95,7 +95,7 @@ async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> 
 
     for number in range(100):
         cluster.spawn(run(number))
-    await asyncio.sleep(0)  # one turn is enough: tasks take their first step in the next turn
+    await asyncio.sleep(0)  # one turn: each task takes its first step
     await cluster.close()
     assert ended == list(range(100))
 
@@ -103,8 +103,8 @@ async def test_what_runs_in_the_background_ends_in_the_order_of_its_starts() -> 
 async def test_a_broker_is_asked_where_it_is_connected_to_under_another_name(
     tmp_path: Path,
 ) -> None:
-    """Red before: the second request of a command opened a second connection, to the advertised
-    name."""
+    """A former defect: the second request of a command opened a second connection, to the
+    advertised name."""
     (port,) = free_ports(1)
     advertised = {"advertised.listeners": f"PLAINTEXT://localhost:{port}"}
     broker = Oncelog(tmp_path, advertised)
@@ -114,7 +114,7 @@ async def test_a_broker_is_asked_where_it_is_connected_to_under_another_name(
         await cluster.start()
         await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)
         assert len(list(cluster._connections)) == 1
-        # A connection to a known broker is preferred, once there is one.
+        # The cluster prefers a connection to a known broker.
         known = await cluster.connection(("localhost", port))
         idle_ms = known.last_used_ms
         await cluster.call_any(MetadataRequest(topics=None), MetadataResponse)

@@ -1,4 +1,5 @@
-"""OFFSET_OUT_OF_RANGE while fetched records wait: they come first, then the position is reset."""
+"""OFFSET_OUT_OF_RANGE while fetched records wait. The consumer returns them, then resets the
+position."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ def place(state: Assigned) -> tuple[int | None, OffsetReset | None]:
 
 async def refuse(response: asyncio.Future[Any]) -> None:
     response.set_result(answer(error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
-    # One turn is enough: the fetcher reads the response in a callback of the future.
+    # After one turn of the loop, a callback of the future has read the response.
     await asyncio.sleep(0)
 
 
 async def refused_ahead(fetcher: Fetcher, leader: Leader) -> None:
-    """Return three fetched records before an offset that is out of range."""
+    """Return three fetched records, and an offset out of range after them."""
     fetcher.pump()
     _, response = await leader.asked()
     response.set_result(answer(records=batch(0, 3, epoch=1)))
@@ -43,7 +44,7 @@ async def test_records_that_wait_are_given_before_the_position_is_reset(reset: O
         assert place(state) == (0, None)
         assert [record.offset for record in fetcher.records.take(10)] == [0, 1, 2]
         assert place(state) == (3, None)
-        # The same offset is requested again, and now no record waits.
+        # The fetcher requests the same offset again. No record waits now.
         asked, response = await leader.asked()
         assert asked.fetch_offset == 3
         await refuse(response)

@@ -57,7 +57,7 @@ async def test_what_was_only_fetched_ahead_is_dropped_where_the_log_has_lost_it(
 async def test_an_epoch_that_the_log_does_not_know_is_left_behind(
     reader: tuple[Subscription, Fetcher, Leader],
 ) -> None:
-    """The epoch ends after the position, so there is no earlier offset to return to."""
+    """The epoch ends after the position, so there is no earlier offset to go back to."""
     subscription, fetcher, leader = reader
     subscription[TP].jump(6, 5)
     fetcher.pump()

@@ -1,5 +1,5 @@
-"""A member stays while its application polls, and leaves when it closes, whatever happens to its
-topics."""
+"""A member stays in its group while its application polls, and leaves when the application closes
+it. Deleted topics and failed requests do not change that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRATEGY: Final = "cooperative-sticky"
 
 
 class Coordinator:
-    """A coordinator of one follower's group; `heard` has the requests in order."""
+    """A coordinator of a group with one follower. `heard` has the requests in order."""
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[object] = asyncio.Queue()
@@ -54,7 +54,7 @@ class Coordinator:
 
 
 async def nothing() -> None:
-    """Do not commit."""
+    """Commit no offsets."""
 
 
 @pytest.fixture
@@ -80,7 +80,8 @@ async def member(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def test_a_member_that_does_not_poll_beats_from_the_end_of_the_round(member: Any) -> None:
-    """Red before: members with more than a session timeout between two polls were removed."""
+    """A former defect: a member was removed if more than a session timeout passed between two
+    polls."""
     session, coordinator = member
     await coordinator.hear(HeartbeatRequest)
     assert session.needs_attention
@@ -108,7 +109,7 @@ async def test_an_assignment_of_a_generation_that_is_over_is_not_taken(member: A
 
 
 async def test_a_member_leaves_although_its_time_is_up(member: Any) -> None:
-    """Otherwise the others would wait for its session to end."""
+    """Otherwise the other members would wait until its session expires."""
     session, coordinator = member
     await coordinator.hear(HeartbeatRequest)
     held = asyncio.Event()
@@ -133,7 +134,7 @@ async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
 ) -> None:
     await (await producer.send(topic, b"v", partition=0))
     async with asyncio.timeout(DEADLINE_S):
-        # Its Metadata requests would create the topic again before its deletion is noticed.
+        # The member's Metadata requests must not create the topic again.
         settings: dict[str, Any] = {
             "auto_offset_reset": "earliest",
             "allow_auto_create_topics": False,
@@ -157,8 +158,8 @@ async def test_a_deleted_topic_does_not_keep_a_member_from_leaving(
 async def test_a_leader_that_came_back_sees_new_partitions(
     bootstrap: str, admin: Admin, topic: str, name: str
 ) -> None:
-    """The response says to keep the assignment and that the member leads, so it watches for new
-    partitions."""
+    """The response says to keep the assignment and that the member is the leader, so it looks for
+    new partitions."""
     settings: dict[str, Any] = {
         "group_id": name,
         "group_instance_id": "one",

@@ -1,5 +1,4 @@
-"""The positions of a consumer: those that can be found are found, whichever broker does not
-respond."""
+"""The consumer finds the positions whose leaders respond, although other brokers do not respond."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ START = 7
 
 @pytest.fixture
 async def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return two brokers, one with responses, and a topic of three partitions: the first broker's,
-    the other one's, and one without a leader."""
+    """Return two brokers and a topic of three partitions. The first broker leads a partition and
+    responds, the second leads a partition and does not respond, and one partition has no leader."""
     made = Cluster(consumer_config("127.0.0.1:9", {"group_id": "g"}), auto_create=False)
     leaders = (ANSWERING, SILENT, None)
     made.metadata = Metadata(
@@ -84,8 +83,8 @@ async def test_results_of_leaders_that_respond_come_before_those_that_fail(
 async def test_a_late_answer_moves_no_partition_that_has_been_sent_back_since(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red before: the response set the position by `auto_offset_reset`, after the committed
-    offset."""
+    """A former defect: the late response had no offset, and the consumer set the position by
+    `auto_offset_reset`."""
     subscription = Subscription()
     subscription.assign([LED])
     asked, answering = asyncio.Event(), asyncio.Event()
@@ -106,7 +105,7 @@ async def test_a_late_answer_moves_no_partition_that_has_been_sent_back_since(
         answering.set()
         await news.wait()
         assert (subscription[LED].position, subscription[LED].reset) == (None, None)
-        # No retry moves it this time.
+        # The next request is not late and sets the position.
         news.clear()
         positions.find_soon()
         await news.wait()
@@ -137,14 +136,14 @@ async def test_a_partition_without_a_leader_holds_up_no_other(
         assert offsets == [2, 3]
 
 
-async def test_a_poll_without_a_time_out_comes_to_records_as_well(
+async def test_a_poll_with_timeout_0_returns_records_as_well(
     bootstrap: str, producer: Producer, topic: str
 ) -> None:
-    """Red before: such a poll gave the loop no turn in which a response could arrive."""
+    """A former defect: such a poll gave the event loop no turn, so no response could arrive."""
     await (await producer.send(topic, b"v", partition=0))
     async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         await consumer.assign([TopicPartition(topic, 0)])
         deadline = time.monotonic() + DEADLINE_S
-        # Not `asyncio.timeout`, which needs a turn of the loop as well.
+        # `asyncio.timeout` would need a turn of the event loop, too.
         while not await consumer.poll(0):
             assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""After any failure in a producer, no future and no call waits for ever."""
+"""After any failure in a producer, every future and every call ends."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_an_offset_that_one_batch_cannot_take_reaches_the_others() -> None
     answer: asyncio.Future[object] = loop.create_future()
     answer.set_exception(DisconnectedError("gone"))
     acc.aborting = True
-    # Outside a transaction no batch can be in flight.
+    # Outside a transaction no batch can be in flight, so the test sets the number by hand.
     sender._in_flight[1] = 1
     sender._answered(1, batches, answer)
     assert [type(delivery.exception()) for delivery in deliveries] == [DisconnectedError] * 3
@@ -178,7 +178,7 @@ async def test_a_send_that_waited_for_metadata_in_a_producer_now_closing_is_refu
     producer: Producer, topic: str
 ) -> None:
     never = asyncio.get_running_loop().create_future()
-    # A partition without a leader: closing waits for it until its timeout.
+    # The partition has no leader, so closing waits for it until its timeout.
     producer._accumulator.append(
         TopicPartition("t", 99), NewRecord(0, None, b""), never, monotonic_ms()
     )
@@ -193,7 +193,7 @@ async def test_a_send_that_waited_for_metadata_in_a_producer_now_closing_is_refu
         async with producer._cluster._refreshing:
             waiting = asyncio.create_task(producer.send(topic, b""))
             await eventually(waits_for_metadata)
-            # Longer than the metadata take: the send fails with the earlier timeout.
+            # The close takes longer than the metadata, so the send finds a closing producer.
             closing = asyncio.create_task(producer.close(timeout_ms=5_000))
             await eventually(closes)
         with pytest.raises(ClosedError, match="not open"):
@@ -221,7 +221,7 @@ async def test_records_that_linger_fail_with_their_transaction(
 
 
 def break_sender(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the sender fail in its next turn."""
+    """Make the sender fail in its next turn."""
 
     def broken(now_ms: float) -> None:
         raise RuntimeError("a defect")

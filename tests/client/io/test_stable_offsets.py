@@ -1,4 +1,4 @@
-"""A read_committed member gets no position while a transaction with a pending offset is undecided
+"""A read_committed member gets no position while its pending offset belongs to an open transaction
 (KIP-447)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.client.scripted_broker import TOPIC, ScriptedBroker, messages, simula
 
 PLACE = TopicPartition(TOPIC, 0)
 BEFORE, STAGED = 3, 9
-# Long enough for many attempts on the simulated clock.
+# Long enough for many attempts, in simulated time.
 UNDECIDED_S = 20.0
 
 
@@ -54,7 +54,7 @@ class Coordinator:
 
 
 def fetched_from(broker: ScriptedBroker) -> set[int]:
-    """Return all offsets that were fetched from."""
+    """Return all offsets from which the consumer has fetched."""
     return {
         row.fetch_offset
         for _, api, request in broker.requests
@@ -96,7 +96,7 @@ def test_KIP_447_no_position_before_the_transaction_over_it_is_decided(
         await poll_for(consumer, UNDECIDED_S)
         asked = broker.counts[ApiKey.OFFSET_FETCH]
         assert asked > 3
-        # With back-off: the coordinator does not get requests all the time.
+        # The consumer backs off, so the coordinator gets few requests.
         assert asked < UNDECIDED_S * 20
         assert fetched_from(broker) == set()
         coordinator.decide(committed=committed)
@@ -121,7 +121,7 @@ def test_a_read_uncommitted_member_goes_on_from_the_offset_before() -> None:
 
 
 def test_a_coordinator_that_does_not_know_of_pending_offsets_gives_no_position() -> None:
-    """OffsetFetch v6 cannot ask for stable offsets: its response could be about to change."""
+    """OffsetFetch v6 cannot require stable offsets, so its response may be out of date at once."""
 
     def script(api: ApiKey, request: Any) -> Any:
         if api is not ApiKey.API_VERSIONS:
