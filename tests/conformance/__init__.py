@@ -1,2 +1,2 @@
-"""Conformance seen by clients: the same scripts run against oncelog and, as a control, Apache
+"""Conformance as clients see it. The same scripts run against oncelog and, as the control, Apache
 Kafka."""

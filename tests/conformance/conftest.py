@@ -24,7 +24,7 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 CLIENTS = ("confluent-kafka", "aiokafka", "kafka-python", "oncelog-client", "java")
-# The records of this topic are older than a week: retention may delete them at any time.
+# Records of this topic are older than a week, so default retention may delete them at any time.
 KEPT = {"retention.ms": "-1"}
 
 
@@ -39,7 +39,7 @@ class Target:
 
 @pytest.fixture(scope="session", params=["oncelog", "kafka"])
 def target(request: pytest.FixtureRequest) -> Target:
-    """oncelog, then Apache Kafka as the control: a script must pass on both."""
+    """oncelog, then Apache Kafka as the control. A script must pass on both."""
     names = {"oncelog": "running_oncelog", "kafka": "kafka"}
     broker: Oncelog | Kafka = request.getfixturevalue(names[request.param])
     return Target(request.param, broker.address, broker.data)
@@ -55,8 +55,8 @@ def java_driver(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A client that closes whatever it opened, so that no test leaves sockets and threads
-    behind."""
+    """A client that closes all its producers and consumers, so that no test leaves sockets and
+    threads behind."""
 
     client: Client
     opened: list[Producer | Consumer]
@@ -80,7 +80,7 @@ class Closing:
 
 @pytest.fixture
 def opened() -> Iterator[list[Producer | Consumer]]:
-    """The clients that a test opened. They are closed after the test, even if it closed them
+    """The clients of a test. They are closed after the test, also if the test closed them
     itself."""
     things: list[Producer | Consumer] = []
     yield things
@@ -91,8 +91,8 @@ def opened() -> Iterator[list[Producer | Consumer]]:
 
 @pytest.fixture(scope="session")
 def all_python_clients() -> dict[str, Client]:
-    """The clients that need no JVM. aiokafka comes first: it starts only when its whole group is
-    there."""
+    """The clients that need no JVM. aiokafka comes first, because it starts only with its whole
+    group."""
     clients: tuple[Client, ...] = (Aiokafka(), Confluent(), KafkaPython(), Ours())
     return {client.name: client for client in clients}
 
@@ -127,7 +127,7 @@ def client(request: pytest.FixtureRequest, python_clients: dict[str, Client]) ->
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes `client` with each of them."""
+    """Run a test that takes `client` once with each client."""
     if "client" in metafunc.fixturenames:
         metafunc.parametrize("client", CLIENTS, indirect=True)
 
@@ -153,7 +153,7 @@ def topic(admin: Any, name: str) -> str:
 
 @pytest.fixture
 def trusting(target: Target, admin: Any, name: str, tmp_path: Path) -> Iterator[Target]:
-    """A broker that does not verify transactions, with a topic of that name."""
+    """A broker that does not verify transactions. It has a topic with the name of the fixture."""
     if target.name == "kafka":
         turn_verification(admin, "false")
         create_topic(admin, name)
@@ -168,7 +168,7 @@ def trusting(target: Target, admin: Any, name: str, tmp_path: Path) -> Iterator[
 
 @pytest.fixture
 def wire(target: Target) -> Iterator[Wire]:
-    """A plain connection of this test."""
+    """A plain connection for this test."""
     with Wire(target.address) as connection:
         yield connection
 
@@ -182,7 +182,7 @@ def create_topic(
     ends = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
 
     def led() -> bool:
-        # librdkafka remembers that the topic is unknown
+        # librdkafka caches that the topic is unknown; a new request clears this entry
         admin.list_topics(name, timeout=ANSWER_TIMEOUT_S)
         answers = admin.list_offsets(ends, request_timeout=ANSWER_TIMEOUT_S).values()
         return all(answer.exception() is None for answer in answers)

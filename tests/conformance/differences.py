@@ -1,6 +1,6 @@
 """The intended differences between oncelog and Apache Kafka 4.3.1, each with its reason.
 
-The list for readers, with the test of each case, is the last section of docs/semantics.md. Any
+The last section of docs/semantics.md has the list for readers, with the test of each case. Any
 other difference between Kafka and oncelog is a defect of one of the two.
 """
 
@@ -11,13 +11,14 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 
-# Not an error code: the connection is closed without a response.
+# Stands for an error code: the broker closes the connection without a response.
 CLOSED: Final = "closed"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One case: the response of each broker (a code, or CLOSED), and why oncelog's is better."""
+    """One case: the response of each broker (a code, or CLOSED), and the reason for oncelog's
+    response."""
 
     case: str
     kafka: ErrorCode | str
@@ -30,20 +31,20 @@ class Difference:
         return answer.name if isinstance(answer, ErrorCode) else answer
 
 
-# --- the producer that is refused in a transaction
+# --- errors of a producer in a transaction
 
 COMMIT_AFTER_ABORT = Difference(
-    case="EndTxn v5 wants to commit with the epoch of a transaction that was aborted meanwhile",
+    case="EndTxn v5 wants to commit with the epoch of a transaction that has been aborted",
     kafka=ErrorCode.INVALID_TXN_STATE,
     oncelog=ErrorCode.PRODUCER_FENCED,
-    source="KAFKA-20785: a producer that timed out is fenced, it has not misused the protocol",
+    source="KAFKA-20785: a producer that timed out is fenced; it has not broken the protocol",
 )
 ZOMBIE_ASKS_ITS_EPOCH = Difference(
-    case="InitProducerId v4+ names an epoch that is not the current one, of an open transaction",
+    case="InitProducerId v4+ names a stale epoch while a transaction is open",
     kafka=ErrorCode.CONCURRENT_TRANSACTIONS,
     oncelog=ErrorCode.PRODUCER_FENCED,
-    source="zombies are refused and change nothing: Kafka aborts the live producer's transaction "
-    "before it looks at the epoch, and refuses the zombie when it comes again",
+    source="a zombie is refused and changes nothing: Kafka aborts the live producer's transaction "
+    "before it checks the epoch, and refuses the zombie only at its retry",
 )
 COMMIT_AFTER_A_ZOMBIE_ASKED = Difference(
     case="EndTxn v5 of the live producer, after the zombie's InitProducerId",
@@ -52,37 +53,37 @@ COMMIT_AFTER_A_ZOMBIE_ASKED = Difference(
     source="as ZOMBIE_ASKS_ITS_EPOCH",
 )
 NEWER_EPOCH_IN_AN_OPEN_TRANSACTION = Difference(
-    case="a batch of a newer epoch, where a transaction of an older one is open in the partition",
+    case="a batch of a newer epoch in a partition with an open transaction of an older epoch",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_TXN_STATE,
-    source="one COMMIT would make both visible (I4); it takes a coordinator that lost its log, or "
+    source="one COMMIT would make both visible (I4); the case needs a lost coordinator log or "
     "transaction.partition.verification.enable=false",
 )
 
 FORGED_PRODUCER_ID = Difference(
-    case="the first batch of a producer id that no InitProducerId gave out",
+    case="the first batch of a producer id that no InitProducerId has assigned",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.UNKNOWN_PRODUCER_ID,
-    source="it will be given to another producer, whose first batch would be a repeated one",
+    source="a later producer will get the id, and its first batch would count as a retry",
 )
 BUMP_TO_THE_LAST_EPOCH = Difference(
     case="InitProducerId of a producer whose transaction timed out at epoch 32765",
     kafka=ErrorCode.UNKNOWN_SERVER_ERROR,
     oncelog=ErrorCode.NONE,
-    source="Kafka has moved the epoch to the last one for the abort, and fails to go on from there",
+    source="for the abort Kafka has bumped the epoch to the last one, and cannot bump it again",
 )
 RETRY_AT_THE_LAST_EPOCH = Difference(
-    case="InitProducerId again by a producer whose transaction timed out at epoch 32766",
+    case="a retried InitProducerId of a producer whose transaction timed out at epoch 32766",
     kafka=ErrorCode.PRODUCER_FENCED,
     oncelog=ErrorCode.NONE,
-    source="the retry of a call whose answer was lost gets the same answer (R14, E5)",
+    source="after a lost response, the retry gets the same response (R14, E5)",
 )
 
 # --- offsets of a group
 
 OLDER_COMMITS_AGAIN = Difference(
-    case="TxnOffsetCommit of a producer whose offset of the partition was pending when another "
-    "producer of the group committed one",
+    case="TxnOffsetCommit of a producer with a pending offset, after another producer of the group "
+    "has committed an offset of the same partition",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_PRODUCER_EPOCH,
     source="upgrade fencing of KIP-447's early draft: two owners of one partition would both "
@@ -95,18 +96,18 @@ OLDER_ENDS = Difference(
     source="as OLDER_COMMITS_AGAIN",
 )
 OFFSETS_UNDER_ANOTHER_NAME = Difference(
-    case="TxnOffsetCommit with another transactional id than the one of the open transaction",
+    case="TxnOffsetCommit with a transactional id that differs from the open transaction's",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    source="one id's client cannot write as another id's producer (Z16): Kafka asks for the id "
-    "no more once the group's partition is in the transaction",
+    source="the client of one id cannot write as the producer of another id (Z16): Kafka does not "
+    "check the id once the group's partition is in the transaction",
 )
 GROUP_WITH_PENDING_OFFSETS = Difference(
-    case="DeleteGroups, while a transaction has offsets of the empty group pending",
+    case="DeleteGroups of an empty group while a transaction has pending offsets of the group",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.NON_EMPTY_GROUP,
-    source="a commit is not lost silently (O10): in Kafka the transaction commits and its offset "
-    "is gone",
+    source="a commit is not lost silently (O10): in Kafka the transaction commits, but its offset "
+    "is lost",
 )
 
 # --- limits that protect a broker of one process from clients
@@ -115,10 +116,10 @@ TOO_MANY_ELEMENTS = Difference(
     case="a request with more array elements than request_limits.py allows",
     kafka=ErrorCode.NONE,
     oncelog=CLOSED,
-    source="no request holds the loop for longer than some 50 ms (H21, H26, H30)",
+    source="no request blocks the event loop for more than about 50 ms (H21, H26, H30)",
 )
 STANDING_FRAME = Difference(
-    case="a request that stands still in its middle for 30 s",
+    case="a request without a further byte for 30 s",
     kafka=ErrorCode.NONE,
     oncelog=CLOSED,
     source="a slow sender must not hold memory (H6)",
@@ -127,10 +128,10 @@ IDS_OF_AN_ADDRESS = Difference(
     case="InitProducerId beyond oncelog.max.producer.ids.per.address",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.POLICY_VIOLATION,
-    source="limits on live producer ids with a clear refusal (H60, H61)",
+    source="live producer ids have limits, and beyond a limit a clear error (H60, H61)",
 )
 PRODUCERS_OF_A_PARTITION = Difference(
-    case="a batch of one producer more than oncelog.max.producer.ids.per.partition",
+    case="a batch beyond oncelog.max.producer.ids.per.partition",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.POLICY_VIOLATION,
     source="as IDS_OF_AN_ADDRESS",
@@ -140,45 +141,45 @@ PATTERN = Difference(
     "boundaries",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_REGULAR_EXPRESSION,
-    source="patterns of clients are matched in linear time by a matcher of our own (H31), which "
-    "refuses what it does not know",
+    source="our own matcher matches the patterns of clients in linear time (H31), and refuses "
+    "unknown syntax",
 )
 
 # --- contents of the log
 
 RECORDS_INSIDE = Difference(
-    case="a batch with the right CRC whose records are nonsense",
+    case="a batch with a valid CRC and invalid records",
     kafka=ErrorCode.INVALID_RECORD,
     oncelog=ErrorCode.NONE,
-    source="records are looked into only where a setting needs it; as Kafka with "
+    source="oncelog decodes records only if a setting needs that; as Kafka with "
     "oncelog.validate.records=true",
 )
 INTERNAL_TOPIC_BY_NAME = Difference(
-    case="a batch with a wrong CRC for an internal topic, by a client id of `__admin_client`",
+    case="a batch with a wrong CRC for an internal topic, from a client id `__admin_client`",
     kafka=ErrorCode.CORRUPT_MESSAGE,
     oncelog=ErrorCode.INVALID_TOPIC_EXCEPTION,
-    source="a client id is never a credential: Kafka would write what is sound",
+    source="a client id is never a credential: Kafka would write a valid batch",
 )
 PARTITIONS_OF_INTERNAL_TOPICS = Difference(
     case="CreatePartitions of an internal topic",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.INVALID_REQUEST,
-    source="their number decides which broker coordinates an id or a group",
+    source="the partition count decides which broker coordinates an id or a group",
 )
 
-# --- not built yet, and refused for that reason
+# --- not implemented yet, and therefore refused
 
 SCRAM_CREDENTIALS_ARE_NOT_SET = Difference(
     case="AlterUserScramCredentials sets a credential",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.SECURITY_DISABLED,
-    source="no listener authenticates with it: it would protect nothing",
+    source="no listener authenticates with SCRAM, so the credential would protect nothing",
 )
 QUOTAS_ARE_NOT_SET = Difference(
     case="AlterClientQuotas sets a quota",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.UNSUPPORTED_VERSION,
-    source="it would not be enforced",
+    source="the quota would not be enforced",
 )
 LOGGERS_ARE_NO_RESOURCES = Difference(
     case="ListConfigResources of type BROKER_LOGGER",
@@ -188,10 +189,10 @@ LOGGERS_ARE_NO_RESOURCES = Difference(
 )
 
 ONE_RESOURCE_OF_NO_TYPE = Difference(
-    case="DescribeConfigs of a topic, beside a resource whose type is no number that is known",
+    case="DescribeConfigs of a topic and of a resource with an unknown type",
     kafka=ErrorCode.INVALID_REQUEST,
     oncelog=ErrorCode.NONE,
-    source="as AlterConfigs and IncrementalAlterConfigs in Kafka, which refuse that resource alone",
+    source="as AlterConfigs and IncrementalAlterConfigs in Kafka, which refuse only that resource",
 )
 
 # --- after a restart
@@ -200,6 +201,6 @@ DAMAGED_COORDINATOR = Difference(
     case="InitProducerId for an id whose record in __transaction_state has a wrong CRC",
     kafka=ErrorCode.NONE,
     oncelog=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    source="a coordinator that cannot load refuses: Kafka's would not know the id, and so fence "
-    "unknown",
+    source="a coordinator that cannot load its log refuses: Kafka's would not know the id, and so "
+    "fence no producer",
 )

@@ -25,8 +25,8 @@ def poll_until(
     what: str,
     deadline_s: float = DEADLINE_S,
 ) -> list[Received]:
-    """Poll all consumers in turn until `condition()` holds. Return the records they read
-    meanwhile."""
+    """Poll all consumers in turn until `condition()` holds. Return the records that they have
+    read."""
     end = time.monotonic() + deadline_s
     records: list[Received] = []
     while not condition():

@@ -28,7 +28,7 @@ from tests.harness.waiting import wait_until
 
 
 def outcome(futures: dict[Any, Any]) -> list[str]:
-    """Return the name of each future's error, NO_ERROR for none, in order."""
+    """Return the error name of each future in order, or NO_ERROR."""
     errors = [future.exception(ANSWER_TIMEOUT_S) for future in futures.values()]
     return ["NO_ERROR" if error is None else error.args[0].name() for error in errors]
 
@@ -45,7 +45,7 @@ def partition_count(admin: Any, name: str) -> int:
 
 
 def test_confluent_topics(admin: Any, name: str) -> None:
-    """Topics are created, grown, described and deleted; a duplicate and an invalid one are
+    """Topics are created, extended, described and deleted. A duplicate name and an invalid name are
     refused."""
     topics = [NewTopic(name, 2, config={"cleanup.policy": "compact"}), NewTopic("bad/name", 1)]
     assert outcome(admin.create_topics(topics)) == ["NO_ERROR", "TOPIC_EXCEPTION"]
@@ -62,7 +62,7 @@ def test_confluent_topics(admin: Any, name: str) -> None:
 
 
 def test_confluent_settings(admin: Any, topic: str) -> None:
-    """Settings are changed incrementally, defaults have their source, and an invalid value is
+    """Settings change incrementally, and a default names its source. An invalid value is
     refused."""
 
     def change(name: str, value: str | None) -> list[str]:
@@ -88,7 +88,8 @@ def test_confluent_settings(admin: Any, topic: str) -> None:
 def test_records_before_an_offset_are_deleted(
     target: Target, admin: Any, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """DeleteRecords moves the log start; -1 means the end; an offset beyond the end is refused."""
+    """DeleteRecords moves the log start. -1 means the end, and an offset beyond the end is
+    refused."""
     client = python_clients["confluent-kafka"]
     client.producer(target.address).send(topic, [Record(b"%d" % at) for at in range(10)])
 
@@ -112,11 +113,11 @@ def test_records_before_an_offset_are_deleted(
 def test_confluent_groups(
     target: Target, admin: Any, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """Groups are listed, their offsets described and altered; a group with members cannot be
-    deleted."""
+    """Groups are listed, and their offsets are described and altered. A group with members cannot
+    be deleted."""
     client = python_clients["confluent-kafka"]
     member = client.consumer(target.address, topic, group=topic)
-    poll_until([member], lambda: len(member.assignment()) == 3, "the member owns all")
+    poll_until([member], lambda: len(member.assignment()) == 3, "the member owns all partitions")
     member.commit({0: 0})
 
     def describe() -> Any:
@@ -144,8 +145,8 @@ def kafka_python_admin(target: Target) -> Iterator[Any]:
 
 
 def commits(consumer: Consumer, offsets: Mapping[int, int]) -> bool:
-    """Commit, or return False while the client rejoins, which polling completes. It rejoins once,
-    when it has the topic's metadata for the first time."""
+    """Commit, or return False while the client rejoins; a poll completes the rejoin. The client
+    rejoins once, when it gets the topic's metadata."""
     try:
         consumer.commit(offsets)
     except Refused as refused:
@@ -186,7 +187,7 @@ def test_kafka_python_admin(
 
 
 async def test_aiokafka_admin(target: Target, name: str) -> None:
-    """aiokafka's admin client, with the oldest versions of the requests, does the same."""
+    """aiokafka's admin client does the same with the oldest versions of the requests."""
     admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=target.address)
     await admin.start()
     try:
@@ -203,8 +204,8 @@ async def test_aiokafka_admin(target: Target, name: str) -> None:
 
 
 def test_a_topic_is_created_by_its_first_use(target: Target, client: Client, name: str) -> None:
-    """`auto.create.topics.enable` is on by default: a producer creates its topic by writing to
-    it."""
+    """`auto.create.topics.enable` is on by default, so a producer's first write creates its
+    topic."""
     producer = client.producer(target.address)
     assert producer.send(name, [Record(b"first")]) == [(0, 0)]
     reader = client.consumer(target.address, name, partitions=[0])

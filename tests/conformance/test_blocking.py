@@ -60,8 +60,8 @@ def test_l12_readers_learn_which_producer_hangs_and_a_marker_frees_them(
 def test_readers_learn_which_producer_holds_them_back(
     target: Target, command_line: CommandLine, topic: str
 ) -> None:
-    """The row names the transaction, its age, and the records and bytes from its first record
-    on."""
+    """The row names the transaction, its age, and the number of records and bytes after its first
+    record."""
     assert command_line.json("transactions", "blocking", topic) == []
     with Wire(target.address, "the-writer") as wire:
         producer = new_identity(wire, topic, timeout_ms=50_000)
@@ -82,7 +82,7 @@ def test_readers_learn_which_producer_holds_them_back(
     assert [row["held_records"] for row in rows] == [3, 1]
     assert 0 <= first["age_ms"] < 60_000
     assert [row["two_phase"] for row in rows] == [False, False]
-    # Kafka does not return the client.
+    # Kafka's response does not name the client.
     theirs = ("the-writer", "/127.0.0.1") if target.name == "oncelog" else (None, None)
     for shown in (*rows, described):
         assert (shown["client_id"], shown["client_address"]) == theirs
@@ -95,8 +95,8 @@ def test_readers_learn_which_producer_holds_them_back(
 def test_what_the_coordinator_knows_is_aborted_through_it(
     command_line: CommandLine, wire: Wire, topic: str
 ) -> None:
-    """The abort reaches all partitions of the transaction, and its producer is refused from then
-    on."""
+    """The abort reaches all partitions of the transaction, and afterwards its producer is
+    refused."""
     producer = new_identity(wire, topic)
     places = ((topic, 0), (topic, 1))
     assert add_partitions(wire, producer, *places[:1]) == [ErrorCode.NONE]

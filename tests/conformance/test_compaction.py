@@ -1,5 +1,5 @@
-"""Compaction of a topic with transactions keeps what Kafka's does, and Kafka's dump tool finds no
-error in the result (L11)."""
+"""oncelog compacts a topic with transactions to the same records as Kafka, and Kafka's dump tool
+finds no error in the result (L11)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conformance.test_dump import dump
 from tests.harness.kafka.driver import JavaDriver
 from tests.harness.waiting import wait_until
 
-# Kafka's minimum segment size: a hundred batches of about 10 kB fill one.
+# Kafka's minimum segment size: a hundred batches of about 10 kB fill a segment.
 SETTINGS = {
     "cleanup.policy": "compact",
     "segment.bytes": "1048576",
@@ -31,13 +31,13 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def padded(number: int) -> bytes:
-    """Return a value of some 15 kB that every codec makes a bit smaller."""
+    """Return a value of about 15 kB that every codec makes slightly smaller."""
     return b"%d:" % number + random.Random(number).randbytes(10_000) + bytes(5_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The folder of the partition, and the offsets of each transaction's two records."""
+    """The folder of the partition, and the offsets of the two records of each transaction."""
 
     directory: Path
     offsets: list[tuple[int, ...]]

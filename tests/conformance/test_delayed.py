@@ -1,6 +1,6 @@
-"""Requests and responses that are lost, late, doubled or cut on the network, by a proxy that knows
-the protocol. A V1 client adds its partitions itself and keeps its epoch. A V2 client gets a new
-epoch with each transaction (KIP-890)."""
+"""A proxy that knows the protocol loses, delays, duplicates or cuts requests and responses. A V1
+client adds its partitions itself and keeps its epoch. A V2 client gets a new epoch with each
+transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def is_decided(wire: Wire, topic: str) -> bool:
 
 
 def is_complete(wire: Wire, transactional_id: str) -> bool:
-    """Return True if COMPLETE is in the log. Kafka writes markers before it: until then the next
-    transaction gets CONCURRENT_TRANSACTIONS."""
+    """Return True if the log has COMPLETE. Kafka writes the markers first, and until COMPLETE the
+    next transaction gets CONCURRENT_TRANSACTIONS."""
     (found,) = wire.call(DescribeTransactionsRequest([transactional_id]), 0).transaction_states
     state: str = found.transaction_state
     return state.startswith("Complete")
@@ -122,8 +122,8 @@ def test_r1_a_batch_that_comes_on_two_connections_is_there_once(
 def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
     wire: Wire, proxy: Proxy, topic: str, commit: bool
 ) -> None:
-    """V2: the retry comes after the end of the transaction. It gets the same response, and nothing
-    happens twice."""
+    """V2: the retry comes after the end of the transaction. It gets the same response and has no
+    further effect."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"once", V2["produce"]) == ErrorCode.NONE
     proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
@@ -137,7 +137,7 @@ def test_r6_n2_the_answer_to_an_end_is_lost_and_the_retry_gets_the_same(
 
 
 def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str) -> None:
-    """A V1 retry gets the same result; the opposite request is refused."""
+    """A V1 retry gets the same result. A request for the opposite result is refused."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"once", V1["produce"]) == ErrorCode.NONE
     proxy.on(ApiKey.END_TXN, Drop(), direction=Direction.ANSWER)
@@ -156,8 +156,8 @@ def test_n2_v1_the_answer_to_an_end_is_lost(wire: Wire, proxy: Proxy, topic: str
 def test_r7_a_late_end_does_not_touch_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, commit: bool
 ) -> None:
-    """V2: the late request has the epoch of the earlier transaction (KAFKA-17754, solved by
-    KIP-890)."""
+    """V2: the late request has the epoch of the earlier transaction (KAFKA-17754, which KIP-890
+    solves)."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -168,7 +168,7 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
     wait_until(lambda: is_complete(wire, topic), "its coordinator knows")
     assert write(wire, topic, heir, 0, b"second", V2["produce"]) == ErrorCode.NONE
     held.release()
-    # The same request counts as a retry only until the next transaction is open.
+    # The same request counts as a retry until the next transaction is open.
     assert ErrorCode(through.answer().error_code).name == "PRODUCER_FENCED"
     assert last_stable_offset(wire, topic) == (2, 3)
     assert write(wire, topic, heir, 1, b"third", V2["produce"]) == ErrorCode.NONE
@@ -180,8 +180,9 @@ def test_r7_a_late_end_does_not_touch_the_next_transaction(
 def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """Up to EndTxn v4 no broker can see the difference (KAFKA-17754), so this is a known exposure
-    and no promise. oncelog drops the request if the client has hung up: tests/faults."""
+    """Up to EndTxn v4 no broker can detect the late request (KAFKA-17754). This is a known
+    exposure, not a promise. oncelog drops the request if the client has closed the connection:
+    tests/faults."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -199,8 +200,8 @@ def test_r7v1_a_late_end_of_an_old_client_ends_the_next_transaction(
 def test_r8_a_late_batch_is_in_no_later_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """V2: the batch of an aborted transaction arrives while the next one is open in its
-    partition."""
+    """V2: the batch of an aborted transaction arrives in its partition while the next transaction
+    is open."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -221,7 +222,7 @@ def test_r8_a_late_batch_is_in_no_later_transaction(
 def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
     wire: Wire, proxy: Proxy, through: Wire, topic: str
 ) -> None:
-    """V1: a client that drops a batch requests its next epoch (KIP-360)."""
+    """V1: a client that drops a batch asks for its next epoch (KIP-360)."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V1["produce"]) == ErrorCode.NONE
     held = Hold()
@@ -243,10 +244,10 @@ def test_r8_a_late_batch_of_an_old_client_is_in_no_later_transaction(
 def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     wire: Wire, proxy: Proxy, through: Wire, topic: str, spoken: str
 ) -> None:
-    """V2: the request is fenced. V1: the request opens an empty transaction, which its timeout
-    aborts; readers lose nothing."""
+    """V2: the request is fenced. V1: the request opens an empty transaction. Its timeout aborts the
+    transaction, and readers lose nothing."""
     versions = V1 if spoken == "V1" else V2
-    # Longer than a machine stands still: the first transaction must end before its timeout.
+    # Longer than a pause of the computer: the first transaction must end before its timeout.
     producer = new_identity(wire, topic, timeout_ms=5_000)
     held = Hold()
     proxy.on(ApiKey.ADD_PARTITIONS_TO_TXN, held)
@@ -268,7 +269,9 @@ def test_r9_a_late_partition_is_in_no_later_transaction_of_a_new_client(
     assert code is (ErrorCode.NONE if spoken == "V1" else ErrorCode.PRODUCER_FENCED)
     assert last_stable_offset(wire, topic) == (2, 2)
     if spoken == "V1":
-        wait_until(lambda: last_stable_offset(wire, topic) == (3, 3), "its time is up")
+        wait_until(
+            lambda: last_stable_offset(wire, topic) == (3, 3), "the transaction has timed out"
+        )
     assert values(wire, topic) == [b"first"]
 
 
@@ -307,8 +310,8 @@ def test_r19_n9_an_end_that_overtakes_the_last_batch_leaves_it_out(
 def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
     wire: Wire, proxy: Proxy, topic: str
 ) -> None:
-    """With acks=0 and a cut connection the batch is in the log or not; the rest of the transaction
-    is complete."""
+    """With acks=0 and a cut connection, the log has the batch or not. The other batches of the
+    transaction are complete."""
     producer = new_identity(wire, topic)
     first = batch(producer, 0, value=b"first")
     assert produce(wire, topic, first, producer=producer, partition=1).error_code == ErrorCode.NONE
@@ -323,8 +326,8 @@ def test_r20_a_batch_that_is_not_awaited_is_in_the_transaction_or_not(
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
 def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, api: ApiKey) -> None:
-    """Requests are cut after each of the first bytes, in the middle, and before the last byte; then
-    one arrives whole."""
+    """The proxy cuts a request after each of its first bytes, in the middle, and before its last
+    byte. Then a whole request arrives."""
     producer = new_identity(wire, topic)
     assert write(wire, topic, producer, 0, b"first", V2["produce"]) == ErrorCode.NONE
     request: Any = (
@@ -349,7 +352,8 @@ def test_n1_half_a_request_does_nothing(wire: Wire, proxy: Proxy, topic: str, ap
 
 
 def test_v1m_clients_of_both_kinds_take_turns_with_one_id(wire: Wire, topic: str) -> None:
-    """Each instance fences the one before, no epoch is assigned twice, and every commit counts."""
+    """Each instance fences the previous one, no epoch is assigned twice, and every commit
+    counts."""
     sent: list[bytes] = []
     seen: list[tuple[int, int]] = []
     for number, versions in enumerate([V1, V2, V2, V1, V2, V1, V1]):

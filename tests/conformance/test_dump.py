@@ -1,4 +1,4 @@
-"""Kafka's dump tool reads every kind of file that the target writes, without a complaint."""
+"""Kafka's dump tool reads every kind of file of the target without an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 COMPLAINTS = ("mismatch", "invalid", "corrupt", "exception", "could not", "non-consecutive")
-# Batches of about 10 kB; a bit over a hundred fill a segment of Kafka's minimum size.
+# Batches of about 10 kB. About a hundred of them fill a segment of Kafka's minimum size.
 PADDING = b"p" * 10_000
 SEGMENT_BYTES = 1_048_576
 
@@ -35,13 +35,14 @@ def log_with(target: Target, topic: str, text: str) -> Path:
 
 
 def in_smallest(target: Target, topic: str, name: str) -> str:
-    """Return an id, made of `name`, in the smallest partition of an internal topic. In another one
-    there may be transactions of thousands of partitions, which Kafka's tool prints for minutes."""
+    """Return an id, made from `name`, in the smallest partition of an internal topic. Other
+    partitions may have transactions of thousands of partitions, and Kafka's tool prints these for
+    minutes."""
     sizes = {
         int(log.parent.name.rpartition("-")[2]): log.stat().st_size
         for log in target.data.glob(f"{topic}-*/*.log")
     }
-    if not sizes:  # nothing has used the topic yet
+    if not sizes:  # the topic does not exist yet
         return name
     smallest = min(sizes, key=lambda index: sizes[index])
     names = (f"{name}-{number}" for number in range(1_000))
@@ -49,13 +50,13 @@ def in_smallest(target: Target, topic: str, name: str) -> str:
 
 
 def records_of(transactional_id: str, printed: str) -> str:
-    """Return the printed records of the id: others may be in its partition."""
+    """Return the printed records of the id. The partition may have records of other ids."""
     own = f'"transactionalId":"{transactional_id}"'
     return "\n".join(line for line in printed.splitlines() if own in line)
 
 
 def dump(java_driver: JavaDriver, *files: Path, options: tuple[str, ...] = ()) -> str:
-    """Return the tool's output for the files. Fails on any complaint."""
+    """Return the tool's output for the files. Fails if the tool reports an error."""
     names = ",".join(str(file) for file in files)
     result = java_driver.tool("dump-log", *options, "--files", names)
     printed = result.stdout + result.stderr.replace("Driver$Exited", "").replace("null\n", "")
@@ -68,7 +69,7 @@ def dump(java_driver: JavaDriver, *files: Path, options: tuple[str, ...] = ()) -
 def rolled(
     target: Target, python_clients: dict[str, Client], admin: Any, wire: Wire, name: str
 ) -> Path:
-    """A partition with two segments. Every second transaction in the first segment is aborted."""
+    """A partition with two segments. In the first segment, every second transaction is aborted."""
     config = {"segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "4096"}
     create_topic(admin, name, config=config)
     producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=name)
@@ -78,7 +79,7 @@ def rolled(
         producer.send(name, [Record(b"%d" % number + PADDING, key=b"k")])
         producer.commit() if number % 2 else producer.abort()
     directory = target.data / f"{name}-0"
-    # Kafka responds before it writes the last marker.
+    # Kafka responds before it has written the last marker.
     wait_until(lambda: last_stable_offset(wire, name) == (240, 240), "everything is decided")
     wait_until(lambda: len(list(directory.glob("*.log"))) > 1, "the segment rolls")
     wait_until(lambda: list(directory.glob("*[1-9].snapshot")), "the roll leaves a snapshot")
@@ -93,7 +94,7 @@ def test_segments_and_their_indexes(rolled: Path, java_driver: JavaDriver) -> No
     printed = dump(java_driver, *logs)
     assert printed.count("isTransactional: true isControl: false") == 120
     assert printed.count("isTransactional: true isControl: true") == 120
-    # Deep iteration complains about any segment that does not begin at offset 0.
+    # The option reports an error for any segment that does not begin at offset 0.
     deep = dump(java_driver, first, options=("--deep-iteration",))
     assert deep.count("endTxnMarker: COMMIT") > 40
     assert deep.count("endTxnMarker: ABORT") > 40
@@ -179,13 +180,13 @@ def same_lines(java_driver: JavaDriver, files: list[Path], *options: str) -> Non
 
 
 def test_our_dump_prints_the_lines_of_kafkas_tool(rolled: Path, java_driver: JavaDriver) -> None:
-    """Our dump prints the same lines for every file of a partition, shallow and deep, of logs by
+    """For every file of a partition, our dump prints the same lines, shallow and deep, with logs of
     either broker."""
     files = [
         file
         for suffix in ("log", "index", "timeindex", "txnindex", "snapshot")
         for file in sorted(rolled.glob(f"*.{suffix}"))
-        # The files of an open segment are incomplete, and Kafka pads them with zeros.
+        # The open segment's indexes are incomplete, and Kafka pads them with zeros.
         if suffix in ("log", "snapshot") or file.stem == f"{0:020}"
     ]
     assert len({file.suffix for file in files}) == 5
@@ -201,7 +202,7 @@ def test_our_dump_prints_the_lines_of_kafkas_tool(rolled: Path, java_driver: Jav
 
 
 def copied(log: Path, folder: Path) -> Path:
-    """Return a copy of a log file, in a folder with the name of its partition."""
+    """Return a copy of a log file in a folder with the partition's name."""
     (folder / log.parent.name).mkdir()
     return Path(shutil.copy(log, folder / log.parent.name))
 
@@ -237,7 +238,7 @@ def test_our_dump_decodes_internal_topics_as_kafkas_tool(
         "CompleteAbort is written",
     )
     offsets = log_with(target, "__consumer_offsets", group)
-    # Copies, because other producers and groups may write to the partitions between the two dumps.
+    # The test dumps copies, because other producers and groups may write between the two dumps.
     same_lines(java_driver, [copied(log, tmp_path)], decoder)
     same_lines(java_driver, [copied(offsets, tmp_path)], "--offsets-decoder")
 

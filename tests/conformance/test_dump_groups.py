@@ -1,5 +1,5 @@
-"""Kafka's dump tool reports records of our own types as unknown, skips them, and reads all
-others."""
+"""Kafka's dump tool reports records of our own types as unknown and skips them. It reads all other
+records."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_kafkas_dump_tool_passes_over_the_records_of_groups(
         asyncio.run(write(broker.address))
         log = broker.data / "__transaction_state-0" / "00000000000000000000.log"
         printed = dump(java_driver, log, options=("--transaction-log-decoder",))
-    # The two members' records, and the tombstone of the one that left.
+    # The records of the two members, and the tombstone of the member that left.
     assert printed.count("Unknown record type 10000") == 3
     assert printed.count("skipping") == 3
     for transactional_id in ("parent", "member", "plain"):
         assert f'"transactionalId":"{transactional_id}"' in printed
-    # A single batch decides both, and has a tagged field that Kafka does not know.
+    # One batch decides both. It has a tagged field that Kafka does not know.
     assert printed.count('"transactionStatus":2') == 2
     assert printed.count('"transactionStatus":4') == 2

@@ -1,8 +1,8 @@
-"""The failures that the transaction deep dive lists, one by one, with their outcomes.
+"""The failures in the list of the transaction deep dive, one by one, with their outcomes.
 
-The first list is about idempotence alone, the second about transactions: a lost response, a
-producer that dies or hangs, a consumer that dies, and kill -9 of a broker that is coordinator of
-the transaction, leader of the data and coordinator of the group.
+The list for idempotence has a lost response and a restarted producer. The list for transactions has
+producers and consumers that die or hang, and kill -9 of a broker. That broker is coordinator of the
+transaction, leader of the data and coordinator of the group.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.harness.writing import (
 
 
 class Mortal(Protocol):
-    """A broker that can be killed."""
+    """A broker that a test can kill."""
 
     @property
     def address(self) -> str: ...
@@ -84,7 +84,7 @@ def killed(broker: Mortal) -> Wire:
 
 
 def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | None = None) -> int:
-    """Retry a batch until the partition has a leader again, and return the batch's offset."""
+    """Retry a batch until the partition has a leader again. Return the batch's offset."""
     offsets: list[int] = []
 
     def answered() -> bool:
@@ -98,7 +98,7 @@ def send_again(wire: Wire, topic: str, data: bytearray, producer: Identity | Non
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> None:
-    """A retry gets the offset of the first attempt. There is no duplicate."""
+    """A retry gets the offset of the first attempt and writes no duplicate."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire, topic if transactional else None)
         data = batch(producer, 0, 3)
@@ -113,7 +113,7 @@ def test_r1_a_lost_answer(broker: Mortal, topic: str, transactional: bool) -> No
 
 
 def test_a_restarted_idempotent_producer(broker: Mortal, topic: str) -> None:
-    """A new producer id has no memory of the old one's records: "We have a duplicate"."""
+    """A new producer id has no memory of the old id's records: "We have a duplicate"."""
     with Wire(broker.address) as wire:
         assert send_again(wire, topic, batch(new_identity(wire), 0)) == 0
         assert send_again(wire, topic, batch(new_identity(wire), 0)) == 1
@@ -122,8 +122,8 @@ def test_a_restarted_idempotent_producer(broker: Mortal, topic: str) -> None:
 def test_a_dead_and_a_hung_transactional_producer(
     broker: Mortal, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """The next instance aborts the open transaction of the old one, and fences it in case it
-    resumes."""
+    """The next instance aborts the old instance's open transaction, and fences the old instance in
+    case it resumes."""
     with Wire(broker.address) as wire:
         hung = new_identity(wire, topic)
         send_again(wire, topic, batch(hung, 0), hung)
@@ -155,8 +155,7 @@ def test_a_consumer_that_dies_before_it_commits(
 
 
 def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -> None:
-    """The transaction continues after the restart. Nothing has to be aborted, and there is no
-    duplicate."""
+    """The transaction continues after the restart, without an abort and without a duplicate."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire, topic)
         send_again(wire, topic, batch(producer, 0), producer)
@@ -169,7 +168,7 @@ def test_the_coordinator_dies_during_a_transaction(broker: Mortal, topic: str) -
 
 
 def test_r10_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None:
-    """The sequences survive the crash: the retry is a duplicate, a gap is refused."""
+    """The sequence numbers survive the crash: a retry is a duplicate, and a gap is refused."""
     with Wire(broker.address) as wire:
         producer = new_identity(wire)
         for sequence in range(7):
@@ -186,7 +185,7 @@ def test_r10_the_leader_dies_with_the_answer(broker: Mortal, topic: str) -> None
 def test_o7_the_groups_coordinator_dies_during_a_transaction(
     broker: Mortal, topic: str, commit: bool
 ) -> None:
-    """The offsets are pending before and after the crash, and count when the transaction
+    """The offsets are pending before and after the crash. They count when the transaction
     commits."""
     with Wire(broker.address) as wire:
         find_coordinator(wire, topic, key_type=0)
@@ -209,7 +208,7 @@ def test_o7_the_groups_coordinator_dies_during_a_transaction(
 
 
 def test_half_a_request_before_the_crash(broker: Mortal, topic: str) -> None:
-    """A batch that arrived in part was never written."""
+    """The broker never writes a batch that arrived only in part."""
     with Wire(broker.address) as wire:
         wire.socket.sendall(struct.pack(">ihhi", 5_000, 0, 9, 1) + bytes(100))
         with killed(broker) as after:

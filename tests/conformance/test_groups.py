@@ -1,4 +1,4 @@
-"""Consumer groups of the classic protocol by each client: KIP-62, KIP-345, KIP-429."""
+"""Each client in consumer groups of the classic protocol (KIP-62, KIP-345, KIP-429)."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def shared_out(members: Sequence[Consumer], partitions: int) -> bool:
 def test_members_share_the_partitions_and_inherit_them(
     target: Target, client: Client, topic: str, strategy: str
 ) -> None:
-    """Two members join and one leaves: at any time each partition has one owner."""
+    """Two members join and one leaves. At any time each partition has one owner."""
     if strategy not in client.strategies:
         assert client.name == "aiokafka"  # aiokafka has no cooperative assignor
         return
     first = client.consumer(target.address, topic, group=topic, strategy=strategy)
-    poll_until([first], lambda: shared_out([first], 3), "the first owns all")
+    poll_until([first], lambda: shared_out([first], 3), "the first member owns all partitions")
     second = client.consumer(target.address, topic, group=topic, strategy=strategy)
     both = (first, second)
     poll_until(both, lambda: shared_out(both, 3), "both own some")
     first.close()
-    poll_until([second], lambda: shared_out([second], 3), "the second owns all")
+    poll_until([second], lambda: shared_out([second], 3), "the second member owns all partitions")
 
 
 def test_a_group_continues_where_it_committed(target: Target, client: Client, topic: str) -> None:
-    """The next member reads all records after the committed offset, and none before it."""
+    """The next member reads all records after the committed offset and none before it."""
     producer = client.producer(target.address)
     producer.send(topic, [Record(b"%d" % number) for number in range(10)])
     producer.close()

@@ -17,13 +17,12 @@ from tests.harness.wire import Wire
 from tests.harness.writing import produce, records
 
 IDLE_CONNECTIONS = 5_000
-# Fewer at a time than `socket.listen.backlog.size`, else the kernel delays the next one by a
-# second.
+# Below `socket.listen.backlog.size`: with a full backlog the kernel delays a connect by a second.
 BACKLOG = 40
 # `socket.request.max.bytes`: Kafka refuses a greater length.
 LARGEST_FRAME = 104_857_600
 
-# A complete frame with incomplete contents: KIP-511 header, Metadata v12.
+# A complete frame with truncated contents: a KIP-511 header and Metadata v12.
 CUT_METADATA = struct.pack(">hhihB", 3, 12, 1, -1, 0) + b"\x05"
 
 NONSENSE = {
@@ -65,7 +64,7 @@ def test_h1_h4_h7_nonsense_closes_its_own_connection_alone(target: Target, kind:
 def test_h7_what_is_for_another_protocol_need_not_be_whole_to_be_refused(
     target: Target, kind: str
 ) -> None:
-    """The first four bytes, sent one by one, are already a length that no request has."""
+    """The first four bytes, sent one by one, already form an invalid length."""
     with connect(target) as nonsense:
         nonsense.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in NONSENSE[kind][:4]:
@@ -97,8 +96,8 @@ def test_a_request_in_single_bytes(target: Target) -> None:
 
 
 def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) -> None:
-    """Fifty clients reset their connections in the middle of a request; the broker serves the next
-    one."""
+    """Fifty clients reset their connections in the middle of a request. The broker serves the next
+    client."""
     with Wire(target.address) as wire:
         for _ in range(50):
             gone = connect(target)
@@ -109,8 +108,8 @@ def test_h11_a_client_that_hangs_up_in_the_middle(target: Target, topic: str) ->
 
 
 def test_h9_bytes_behind_a_request_in_its_frame_are_ignored(target: Target) -> None:
-    """librdkafka sends extra bytes after certain requests, and Kafka skips them too. Bytes of the
-    next frame belong to the next request."""
+    """librdkafka sends extra bytes after certain requests, and Kafka skips them, too. The bytes of
+    the next frame belong to the next request."""
     body = struct.pack(">hhih", 18, 0, 77, -1)
     with connect(target) as connection:
         for _ in range(2):
@@ -130,8 +129,8 @@ CLIENT_IDS = {
 
 @pytest.mark.parametrize("kind", CLIENT_IDS)
 def test_h12_a_client_may_call_itself_whatever_it_likes(target: Target, kind: str) -> None:
-    """Any string gets a response, anything else closes the connection. Responses come in order,
-    even if all requests have one correlation id."""
+    """Any valid string as client id gets a response, invalid bytes close the connection. Responses
+    come in order, even if all requests have one correlation id."""
     name = CLIENT_IDS[kind]
     body = struct.pack(">hhih", 18, 0, 77, len(name)) + name
     with connect(target) as connection, suppress(ConnectionResetError):
@@ -161,12 +160,12 @@ def many_descriptors() -> Iterator[None]:
 def test_h65_five_thousand_idle_connections(
     target: Target, many_descriptors: None, topic: str
 ) -> None:
-    """They cost memory and nothing else: other clients are served, and every close is noticed."""
+    """The connections cost only memory. The broker serves other clients and notices every close."""
     idle: list[socket.socket] = []
     try:
         while len(idle) < IDLE_CONNECTIONS:
             idle += [connect(target) for _ in range(BACKLOG)]
-            # a response on the last one means that all before it are accepted
+            # The response on the last connection shows that all are accepted.
             assert is_served(target)
         with Wire(target.address) as wire:
             for offset in range(20):

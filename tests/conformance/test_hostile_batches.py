@@ -1,5 +1,5 @@
-"""Batches that no producer may write: control batches, impossible producers, internal topics
-(scenarios H42-H52)."""
+"""Batches that a producer must not write: control batches, batches of impossible producers, and
+batches for internal topics (scenarios H42-H52)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def untouched(wire: Wire, topic: str) -> None:
 
 
 def marker(producer: Identity, *, committed: bool) -> bytearray:
-    """Return a marker, which only a coordinator may write."""
+    """Return a marker. Only a coordinator may write a marker."""
     return build_marker_batch(
         EndTransactionMarker(committed, 0),
         producer_id=producer.producer_id,
@@ -131,8 +131,8 @@ def test_h51_internal_topics_are_closed(target: Target, topic: str, internal: st
 def test_h51_internal_topics_are_closed_whatever_a_client_calls_itself(
     tmp_path: Path, internal: str
 ) -> None:
-    """Kafka opens them to a client with the client id `__admin_client`, although any client may use
-    that id."""
+    """Kafka accepts writes from the client id `__admin_client`, although any client may use that
+    id."""
     with Oncelog(tmp_path) as broker:
         closed_to(broker.address, "__admin_client", "t", internal)
 
@@ -141,8 +141,7 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
     with Wire(address, client_id) as wire:
         find_coordinator(wire, topic, key_type=0)
         find_coordinator(wire, topic)
-        # The response to FindCoordinator comes before the broker leads all partitions of the new
-        # topic.
+        # FindCoordinator responds before the broker leads all partitions of the new topic.
         wait_until(lambda: all(led(wire, internal)), f"all of {internal} is led")
         mark = b"written from outside"
         partitions = range(len(led(wire, internal)))
@@ -157,7 +156,7 @@ def closed_to(address: str, client_id: str, topic: str, internal: str) -> None:
         response = wire.call(ProduceRequest(None, -1, 1_000, [place]), 13)
         answered = response.responses[0].partition_responses[0].error_code
         assert code(answered) == "INVALID_TOPIC_EXCEPTION"
-        # The coordinators may write at any time, for transactions of other tests.
+        # The coordinators may write at any time for the transactions of other tests.
         for partition, offset in enumerate(before):
             assert not any(mark in found for found in raw(wire, internal, partition, offset))
 
@@ -175,7 +174,7 @@ def led(wire: Wire, topic: str) -> list[bool]:
 
 
 @pytest.mark.parametrize("internal", INTERNAL)
-def test_h51_nor_are_they_part_of_a_clients_transaction(
+def test_h51_internal_topics_are_not_part_of_a_clients_transaction(
     wire: Wire, topic: str, internal: str
 ) -> None:
     find_coordinator(wire, topic, key_type=0)
@@ -198,7 +197,7 @@ def test_h52_acks_that_do_not_exist(wire: Wire, topic: str, acks: int) -> None:
 
 @pytest.mark.parametrize("timeout_ms", [-1, -(2**31), 2**31 - 1])
 def test_h52_a_time_out_that_makes_no_sense(wire: Wire, topic: str, timeout_ms: int) -> None:
-    """A batch that is written at once never waits, so any timeout is accepted."""
+    """The broker accepts any timeout of a batch that is written at once."""
     rows = [PartitionProduceData(0, build_batch(records()))]
     topics = [TopicProduceData(name=topic, partition_data=rows)]
     response = wire.call(ProduceRequest(None, -1, timeout_ms, topics), 9)

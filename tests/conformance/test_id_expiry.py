@@ -46,7 +46,7 @@ def forgetful(
         broker = Oncelog(folder, SETTINGS)
     with broker, Wire(broker.address) as wire:
         create(wire, "t")
-        # Kafka's response comes before its broker knows the topic.
+        # Kafka responds before its broker knows the topic.
         wait_until(lambda: list_offset(wire, "t", -1)[0] == ErrorCode.NONE, "its leader answers")
         yield wire
 
@@ -65,8 +65,8 @@ def forgotten(wire: Wire, transactional_id: str) -> Identity:
 
 
 def opened(wire: Wire, transactional_id: str) -> Identity:
-    """Return a producer with a record in an open transaction. If the machine stood still and the id
-    expired before the write, use another producer."""
+    """Return a producer with a record in an open transaction. If the id expires before the write,
+    because the computer pauses, try another producer."""
     found: list[Identity] = []
 
     def is_written() -> bool:
@@ -80,21 +80,21 @@ def opened(wire: Wire, transactional_id: str) -> Identity:
     return found[-1]
 
 
-def test_x1_after_it_the_producer_is_unknown(forgetful: Wire) -> None:
+def test_x1_after_its_expiry_the_producer_is_unknown(forgetful: Wire) -> None:
     producer = forgotten(forgetful, "x1")
     assert add_partitions(forgetful, producer, ("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     ended = end_transaction(forgetful, producer, commit=True)
     assert ended.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_x2_and_gets_a_new_producer_id(forgetful: Wire) -> None:
+def test_x2_after_its_expiry_the_producer_gets_a_new_producer_id(forgetful: Wire) -> None:
     producer = forgotten(forgetful, "x2")
     again = init_producer_id(forgetful, "x2", current=producer)
     assert (again.error_code, again.producer_epoch) == (ErrorCode.NONE, 0)
     assert again.producer_id != producer.producer_id
 
 
-def test_x3_what_is_open_stays_until_it_is_ended(forgetful: Wire) -> None:
+def test_x3_an_id_with_an_open_transaction_does_not_expire(forgetful: Wire) -> None:
     producer = opened(forgetful, "x3")
     for number in range(3):
         forgotten(forgetful, f"x3-{number}")

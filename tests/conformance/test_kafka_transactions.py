@@ -67,7 +67,7 @@ def unverified(trusting: Target, java_driver: JavaDriver) -> Iterator[Tool]:
 def test_l12_a_hanging_transaction_is_found_described_and_aborted(
     unverified: Tool, name: str
 ) -> None:
-    """After the abort readers continue; the coordinator knows nothing of the transaction."""
+    """After the abort readers continue. The coordinator does not know the transaction."""
     find, place = ("--max-transaction-timeout", "0"), ("--topic", name, "--partition", "0")
     assert unverified.table("find-hanging", "--topic", name) == []
     identity = hanging(unverified.wire, name)
@@ -130,7 +130,7 @@ def test_an_open_transaction_is_listed_and_described(tool: Tool, topic: str) -> 
 
 
 def test_the_list_is_filtered(tool: Tool, topic: str) -> None:
-    """The filters are the duration and a pattern of the id."""
+    """The list can be filtered by duration and by a pattern of the id."""
     new_identity(tool.wire, topic)
 
     def ids(*filters: str) -> set[str]:
@@ -196,8 +196,8 @@ def test_an_abort_past_the_coordinator_is_reported_as_such(
 def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
     target: Target, tool: Tool, topic: str
 ) -> None:
-    """Kafka's tool does not ask the coordinator. A later commit makes only the other partition's
-    records visible."""
+    """Kafka's tool does not ask the coordinator. A later commit makes only the records of the other
+    partition visible."""
     identity = new_identity(tool.wire, topic)
     for partition in range(2):
         data = batch(identity, 0, 1, b"in %d" % partition)
@@ -211,8 +211,8 @@ def test_what_is_aborted_past_the_coordinator_is_not_together_any_more(
 def fence_and_owner(
     target: Target, topic: str
 ) -> tuple[dict[str, Any], tuple[str | None, str | None]]:
-    """Return the fence that Kafka's tool left, with the tool as its client, and the client with the
-    transactional id."""
+    """Return the fence that Kafka's tool left, with the tool as its client. Also return the client
+    with the transactional id."""
     (row,) = CommandLine(target.address).json("transactions", "describe", topic)
     (fence,) = row["refused"]
     assert fence["by_client_id"].startswith("adminclient-")

@@ -1,4 +1,4 @@
-"""Every entry of the list of differences has a test on both brokers and a row in the
+"""Every entry in the list of differences has a test on both brokers and a row in the
 documentation."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def test_a_difference_has_its_reason_its_test_and_its_row(name: str) -> None:
     difference: Difference = getattr(differences, name)
     assert difference.expected("kafka") != difference.expected("oncelog")
     assert difference.source
-    # Imported and used.
+    # A test file that imports and uses the entry.
     users = [
         path.name
         for path in HERE.glob("test_*.py")

@@ -1,4 +1,4 @@
-"""Metrics with Kafka's names have the same labels and values as Kafka's after the same work."""
+"""Metrics with Kafka's names have Kafka's labels, and the same values after the same work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 from tests.harness.writing import batch, end_transaction, find_coordinator, new_identity, produce
 
-# Labels that only Kafka has: it counts connections of each thread, and may have several log
+# Labels that only Kafka has. Kafka counts the connections of each thread, and may have several log
 # directories.
 MORE_LABELS = {
     metrics.CONNECTIONS.name: {"networkProcessor"},
@@ -81,14 +81,15 @@ def work(address: str) -> None:
         producer = new_identity(wire, "committed")
         assert produce(wire, "t", batch(producer, 0, count=3), producer=producer).error_code == 0
         assert end_transaction(wire, producer, commit=True).error_code == 0
-        # Kafka responds before it writes the marker. The next batch must come after the marker.
+        # Kafka responds before it has written the marker. The next batch must come after the
+        # marker.
         wait_until(lambda: committed_end(wire) == 4, "the marker is there")
         producer = new_identity(wire, "open")
         assert produce(wire, "t", batch(producer, 0, count=2), producer=producer).error_code == 0
         place = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=1 << 20)])
         wire.call(FetchRequest(topics=[place]), 12)
         find_coordinator(wire, "group", 0)
-        # Kafka returns the coordinator before it has created all partitions of the topic.
+        # Kafka returns the coordinator before all partitions of the topic exist.
         for internal in ("__transaction_state", "__consumer_offsets"):
             for partition in range(50):
                 wait_until(partial(is_led, wire, internal, partition), f"{internal}-{partition}")
@@ -99,7 +100,7 @@ def is_led(wire: Wire, topic: str, partition: int) -> bool:
 
 
 def committed_end(wire: Wire) -> int:
-    """Return the last stable offset, without a Fetch."""
+    """Return the last stable offset, from a request other than Fetch."""
     place = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(0, timestamp=LATEST)])
     response = wire.call(ListOffsetsRequest(isolation_level=1, topics=[place]), 7)
     return int(response.topics[0].partitions[0].offset)
@@ -117,7 +118,7 @@ def figures(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield Figures(ours, scraped(port))
 
 
-# In Kafka not a metric of the broker: a separate program (kafka_exporter) asks the group
+# Metrics that Kafka's broker does not have: a separate program (kafka_exporter) asks the group
 # coordinators.
 OF_EXPORTERS = {metrics.GROUP_LAG.name}
 
@@ -142,7 +143,7 @@ def test_the_same_work_leaves_the_same_figure(
 
 
 def test_only_what_has_no_figure_of_its_own_in_a_test_is_not_compared() -> None:
-    """Excluded are times, and values that depend on the connected clients."""
+    """The excluded metrics are times, and values that depend on the connected clients."""
     compared = {name for name, _ in SAME}
     left = {
         metric.name for metric in metrics.METRICS if metric.name.startswith("kafka_")

@@ -1,4 +1,4 @@
-"""MirrorMaker 2 from one oncelog to another: it starts without an error, copies exactly once, and a
+"""MirrorMaker 2 from one oncelog to another. It starts without an error and copies exactly once. A
 group that moves to the copy continues at its offsets."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tests.harness.waiting import wait_until
 TOPIC, COPY, GROUP = "purchases", "source.purchases", "billing"
 PARTITIONS = 3
 RECORDS = 20
-# MirrorMaker logs each failed call of its admin client at this level, with an exception below. A
-# start without errors has no such line.
+# MirrorMaker logs each failed call of its admin client at this level, followed by an exception. A
+# start without errors logs no such line.
 ERROR = (" ERROR ", "Exception")
 # The connector logs this if DescribeAcls gets SECURITY_DISABLED (B5).
 NO_AUTHORIZER = "No ACL authorizer is configured on the source Kafka cluster"

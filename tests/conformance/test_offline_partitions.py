@@ -1,5 +1,5 @@
-"""A partition with an unusable log: the topic exists, and every response names only this partition.
-On oncelog the log is damaged; on Apache Kafka its log directory is missing at the start."""
+"""A partition with an unusable log. The topic exists, and every response names only this partition.
+On oncelog the log is damaged. On Apache Kafka the log directory is missing at the start."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ NO_LEADER = ErrorCode.LEADER_NOT_AVAILABLE
 
 @dataclass(frozen=True, slots=True)
 class Halved:
-    """A broker that serves partition `sound` of the topic, but not partition `offline`."""
+    """A broker that serves partition `sound` of the topic and does not serve partition
+    `offline`."""
 
     name: str
     address: str
@@ -84,13 +85,13 @@ def halved(
     broker = Oncelog(folder, QUICK)
     with broker:
         fill(broker.address)
-    damage(broker.data / f"{TOPIC}-1" / f"{0:020}.log", 16)  # the magic of its first batch
+    damage(broker.data / f"{TOPIC}-1" / f"{0:020}.log", 16)  # the magic of the first batch
     with broker:
         yield Halved(request.param, broker.address, sound=0, offline=1)
 
 
 def halved_kafka(folder: Path) -> Iterator[Halved]:
-    """Kafka with two log directories. At the second start a file replaces the second one."""
+    """Kafka with two log directories. At the second start, a file replaces the second directory."""
     second = folder / "second"
     kafka = Kafka(folder / "kafka", {"log.dirs": f"{folder / 'kafka' / 'data'},{second}"})
     with kafka:
@@ -129,8 +130,8 @@ def test_metadata_show_an_offline_partition_without_a_leader(halved: Halved, ver
 
 
 def test_requests_for_an_offline_partition_are_refused(halved: Halved) -> None:
-    """The requests come from a client with stale metadata. Either code makes it refresh them.
-    Kafka's choice depends on whether its controller or its log manager was faster."""
+    """A client with stale metadata sends the requests. Both codes make the client refresh its
+    metadata. Kafka's code depends on the faster one of its controller and its log manager."""
     with Wire(halved.address) as wire:
         delete = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(halved.offline, 1)])
         deleted = wire.call(DeleteRecordsRequest([delete], 10_000)).topics[0].partitions[0]
@@ -205,13 +206,13 @@ async def refusal(halved: Halved, name: str) -> tuple[str, float]:
 async def test_our_client_names_the_partition_and_the_reason_at_its_deadline(
     halved: Halved,
 ) -> None:
-    """At its deadline the error of each call names the partition and its state. Neither "not
-    delivered in time" alone nor UNKNOWN_TOPIC_OR_PARTITION would explain it."""
-    # In Kafka the log of the group coordinator may be in the missing directory, too.
+    """At its deadline, the error of each call names the partition and its state. "not delivered in
+    time" or UNKNOWN_TOPIC_OR_PARTITION would not explain the failure."""
+    # In Kafka the missing directory may also have the log of the group coordinator.
     names = [name for name in CALLS if halved.name == "oncelog" or name != "commit"]
     refusals = await asyncio.gather(*(refusal(halved, name) for name in names))
     for name, (said, took_s) in zip(names, refusals, strict=True):
-        # The call's deadline, and the time of a busy machine to connect and to close.
+        # The time of the call's deadline, and of the connect and the close on a busy computer.
         assert took_s < DEADLINE_MS / 1000 + 5, name
         assert str(halved.place) in said, (name, said)
         assert "LEADER_NOT_AVAILABLE" in said, (name, said)

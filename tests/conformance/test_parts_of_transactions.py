@@ -1,6 +1,6 @@
-"""A reader may get a part of a committed transaction: some records may be deleted, in other
-members' partitions, or before the offset where the reader starts. Neither the client nor the broker
-chooses the part."""
+"""A reader may get a part of a committed transaction. The other records may be deleted, in other
+members' partitions, or before the reader's first offset. Neither the client nor the broker chooses
+the part."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 PARTITIONS = 3
-# Each partition has two batches of a committed transaction and its marker, the same of an aborted
-# transaction, and a last record. A reader that has the last record has its whole part.
+# Each partition has two batches and the marker of a committed transaction, the same of an aborted
+# one, and a last record. A reader with the last record has read its whole part.
 COMMITTED = range(5)
 MARKER = 4
 ABORTED = range(5, 9)
@@ -38,7 +38,7 @@ def batch(partition: int, first: int) -> list[Record]:
 
 @pytest.fixture
 def written(target: Target, client: Client, topic: str) -> str:
-    """The topic with both transactions and the last records."""
+    """A topic with both transactions and the last records."""
     producer = client.producer(target.address, transactional_id=topic)
     producer.init_transactions()
     for transaction in (COMMITTED, ABORTED):
@@ -106,7 +106,7 @@ def test_a_reader_that_begins_inside_gets_what_follows(
     """The committed offset is at a batch of the transaction, or inside a batch."""
     begun = client.consumer(target.address, written, group=written)
     poll_until([begun], lambda: len(begun.assignment()) == PARTITIONS, "it owns all")
-    # in partition 1 the reader has had the whole transaction
+    # In partition 1 the reader has read the whole transaction.
     begun.commit({0: first, 1: MARKER, 2: 0})
     begun.close()
     reader = client.consumer(target.address, written, group=written, read_committed=True)
@@ -116,15 +116,15 @@ def test_a_reader_that_begins_inside_gets_what_follows(
 def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
     target: Target, client: Client, topic: str
 ) -> None:
-    """If two members own partitions of a transaction, neither gets all of it.
+    """If two members own partitions of a transaction, neither gets all its records.
 
-    Each reads its part once. A member of kafka-python 3.0.12 may read records again: if its join
-    ends between two polls, it sends no heartbeats until the next poll, and may lose its session.
-    Nothing is committed here, so the next owner of its partitions starts at the beginning. No
-    broker can distinguish such a member from a dead one.
+    Each member reads its part once. A member of kafka-python 3.0.12 may read records again: if its
+    join ends between two polls, it sends no heartbeats until the next poll and may lose its
+    session. The test commits nothing, so the next owner of the partitions starts at the beginning.
+    A broker cannot distinguish such a member from a dead one.
     """
     producer = client.producer(target.address, transactional_id=topic)
-    producer.init_transactions()  # before the members join, because this takes longest
+    producer.init_transactions()  # before the members join, because this call takes longest
     members = [
         client.consumer(target.address, topic, group=topic, read_committed=True) for _ in range(2)
     ]
@@ -160,7 +160,7 @@ def test_members_of_a_group_each_get_the_part_in_their_own_partitions(
 def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
     target: Target, wire: Wire, python_clients: dict[str, Client], admin: Any, topic: str
 ) -> None:
-    """A reader that starts inside an aborted transaction still gets the transaction in the list."""
+    """A reader that starts inside an aborted transaction gets the transaction in the list, too."""
     producer = python_clients["confluent-kafka"].producer(target.address, transactional_id=topic)
     producer.init_transactions()
     producer.begin()
@@ -171,7 +171,7 @@ def test_on_the_wire_the_aborted_are_named_from_wherever_one_begins(
     assert admin.delete_records([place])[place].result().low_watermark == 2
     wait_until(
         lambda: fetch(wire, topic, 3, committed=True).last_stable_offset > 3,
-        "Apache Kafka writes the marker after the response of EndTxn",
+        "the marker, which Apache Kafka writes after its response",
     )
     for first in (2, 3):
         data = fetch(wire, topic, first, committed=True)

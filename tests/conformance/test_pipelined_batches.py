@@ -1,6 +1,6 @@
-"""Five batches of a transaction are in flight, and the first is refused because the disk cannot
-take the record that adds its partition to the transaction (R11). Broker and disk are real. The
-clients let the broker add partitions (KIP-890)."""
+"""Five batches of a transaction are in flight. The broker refuses the first, because the disk has
+no space for the record that adds its partition to the transaction (R11). Broker and disk are real.
+The clients let the broker add partitions (KIP-890)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 
 BATCHES = 5
-# Each value is larger than a client's batch, so each is a batch of its own.
+# Each value is larger than a client's batch, so each value is in its own batch.
 VALUES = [b"%d" % number * 20_000 for number in range(BATCHES)]
-# Maximum number of requests for the five batches: a batch is refused and retried while earlier ones
-# are missing.
+# Maximum number of requests for the five batches: a batch is refused and retried while an earlier
+# batch is missing.
 MOST_REQUESTS = 6 * BATCHES
 SETTINGS = merged(QUICK, {"transaction.state.log.num.partitions": "1"})
 
@@ -66,7 +66,7 @@ def limit_files(broker: Oncelog, size: int) -> None:
 
 
 def sequences(proxy: Proxy) -> list[int]:
-    """Return the first sequences of the batches that the broker got, in order."""
+    """Return the first sequence number of each batch that the broker got, in order."""
     found = []
     for frame in list(proxy.frames):
         if frame.api is ApiKey.PRODUCE and frame.direction is Direction.REQUEST:
@@ -88,16 +88,16 @@ def codes(proxy: Proxy) -> list[ErrorCode]:
 
 @pytest.mark.parametrize(
     ("client_of_version_2", "is_known"),
-    # Our client sends one batch alone to a partition without any batch of its producer.
+    # Our client sends a single batch to a partition that has no batch of its producer yet.
     [("java", False), ("java", True), ("oncelog-client", True)],
     indirect=["client_of_version_2"],
 )
 def test_r11_five_batches_are_written_in_their_order_though_the_first_was_refused(
     broker: Oncelog, proxy: Proxy, client_of_version_2: Client, is_known: bool
 ) -> None:
-    """The disk has room again before the later batches arrive. None of them takes the place of the
-    first, and after retries each batch is in the log once. `is_known`: the producer has written to
-    the partition before."""
+    """The disk has space again before the later batches arrive. None of them takes the place of the
+    first batch, and after retries each batch is in the log once. `is_known`: the producer has
+    written to the partition before."""
     with Wire(broker.address) as wire:
         create(wire, "t")
         producer = client_of_version_2.producer(proxy.address, transactional_id="t")
@@ -119,7 +119,9 @@ def test_r11_five_batches_are_written_in_their_order_though_the_first_was_refuse
             others.wait()
             limit_files(broker, resource.RLIM_INFINITY)
             others.release()
-            wait_until(lambda: sequences(proxy) == list(range(BATCHES)), "all are on their way")
+            wait_until(
+                lambda: sequences(proxy) == list(range(BATCHES)), "all batches are in flight"
+            )
             refused.release()
             offsets = [offset for _, offset in sent.result(60)]
         producer.commit()

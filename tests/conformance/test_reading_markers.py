@@ -1,4 +1,4 @@
-"""Readers skip markers: a marker takes an offset, but no reader sees it."""
+"""Readers skip markers. A marker takes an offset, but no reader gets it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tests.harness.writing import batch, end_transaction, new_identity, produce
 def test_l15_a_reader_gets_past_markers_at_the_end(
     target: Target, wire: Wire, topic: str, commit: bool
 ) -> None:
-    """The reader passes them with a record before them, and with nothing but markers left to
-    read."""
+    """The reader passes markers after a record, and also if only markers are left to read."""
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
@@ -39,8 +38,8 @@ def test_l15_a_reader_gets_past_markers_at_the_end(
             message = reader.poll(0.1)
             if message is not None and message.error() is None:
                 found.append(message.offset())
-            # librdkafka's position is after the last record that it returned. The end is the
-            # partition's.
+            # librdkafka's position is the offset after its last returned record. This message has
+            # the end of the partition.
             return message is not None and message.error() is not None and message.offset() == 2
 
         wait_until(at_the_end, "the end of the partition")

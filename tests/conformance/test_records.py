@@ -1,4 +1,4 @@
-"""Records are read as they were written, by every pair of writer and reader."""
+"""Every client reads the records of every other client as they were written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def sample(codec: str, partition: int) -> list[Record]:
-    """Return records of every kind that a producer can write, enough to be worth compressing."""
+    """Return records of every kind that a producer can write, enough to compress well."""
     now_ms = int(time.time() * 1000)
     records = [
         Record(None, key=b"only a key"),
@@ -33,7 +33,7 @@ def sample(codec: str, partition: int) -> list[Record]:
 def test_every_client_reads_what_a_client_wrote_in_any_codec(
     target: Target, client: Client, clients: dict[str, Client], admin: object, name: str
 ) -> None:
-    """In one partition per codec, keys, values, headers, timestamps and offsets are the same."""
+    """Each codec has its partition. Keys, values, headers, timestamps and offsets are equal."""
     create_topic(admin, name, partitions=len(CODECS))
     written: dict[tuple[int, int], Record] = {}
     for partition, codec in enumerate(CODECS):
@@ -62,7 +62,7 @@ def test_every_client_reads_what_a_client_wrote_in_any_codec(
 def test_a_record_of_almost_the_largest_size_is_delivered(
     target: Target, python_clients: dict[str, Client], topic: str, isolation: str
 ) -> None:
-    """A record just below `max.message.bytes` is larger than any buffer on its way."""
+    """A record just below `max.message.bytes` is larger than any buffer between the clients."""
     confluent = python_clients["confluent-kafka"]
     producer = confluent.producer(target.address)
     value = b"large" * 180_000
@@ -76,8 +76,8 @@ def test_a_record_of_almost_the_largest_size_is_delivered(
 def test_the_broker_stamps_records_where_the_topic_says_so(
     target: Target, client: Client, admin: object, name: str
 ) -> None:
-    """With `message.timestamp.type=LogAppendTime` (KIP-32) the timestamp is the broker's, whatever
-    was sent."""
+    """With `message.timestamp.type=LogAppendTime` (KIP-32), the broker's time replaces the
+    producer's timestamp."""
     create_topic(admin, name, config={"message.timestamp.type": "LogAppendTime"})
     before_ms = int(time.time() * 1000)
     producer = client.producer(target.address, codec="lz4")

@@ -1,5 +1,5 @@
-"""Files that were lost or changed while the broker was down: oncelog detects this, Apache Kafka
-does not (docs/semantics.md, last section). Also the clock for the expiry of producers."""
+"""Files are lost or changed while the broker is down. oncelog detects the change, Apache Kafka does
+not (docs/semantics.md, last section). Also the clock for the expiry of producers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.harness.writing import (
     produce,
 )
 
-# `producer.id.expiration.ms`. The test waits for it on oncelog; in Kafka it is longer than the
+# `producer.id.expiration.ms`. The test waits for it on oncelog. On Kafka it is longer than the
 # test.
 EXPIRES_MS = {"oncelog": 2_000, "kafka": 120_000}
 HOUR_MS = 3_600_000
@@ -46,8 +46,8 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """A broker that lost files after a clean stop, the producer that had written, and a producer
-    with a damaged record."""
+    """A broker that lost files after a clean stop, the producer of the records, and a second
+    producer with a damaged coordinator record."""
 
     name: str
     wire: Wire
@@ -66,8 +66,9 @@ def made(wire: Wire, topic: str) -> None:
 
 
 def filled(wire: Wire) -> tuple[Identity, Identity]:
-    """Write a batch of an idempotent producer to one topic, an aborted and a plain record to
-    another. Return that producer, and one with its third epoch at the coordinator."""
+    """Write a batch of an idempotent producer to one topic, and an aborted and a non-transactional
+    record to another. Return that producer, and a producer with its third epoch at the
+    coordinator."""
     made(wire, "snapshot")
     made(wire, "txnindex")
     writer = new_identity(wire)
@@ -121,7 +122,7 @@ def restarted(
 
 
 def test_s5_a_lost_snapshot_is_rebuilt(restarted: Restarted) -> None:
-    """In Kafka a repeated batch is in the log twice."""
+    """In Kafka the log has a resent batch twice."""
     again = produce(restarted.wire, "snapshot", batch(restarted.writer, 0))
     is_kafka = restarted.name == "kafka"
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 1 if is_kafka else 0)
@@ -135,7 +136,7 @@ def test_s7_a_lost_row_of_the_index_is_found_again(restarted: Restarted) -> None
 
 
 def test_s14_a_coordinator_whose_log_is_damaged(restarted: Restarted) -> None:
-    """In Kafka the id is new, and its former producer is a zombie without a fence."""
+    """In Kafka the id is new, and its former producer is not fenced."""
     responses = []
 
     def is_answered() -> bool:
@@ -151,7 +152,7 @@ def test_s14_a_coordinator_whose_log_is_damaged(restarted: Restarted) -> None:
 
 @pytest.fixture
 def forgetful(restarted: Restarted, tmp_path: Path) -> Iterator[Wire]:
-    """A broker that looks for expired producers all the time, with the topic `old`."""
+    """A broker that checks for expired producers all the time, with the topic `old`."""
     if restarted.name == "kafka":
         made(restarted.wire, "old")
         yield restarted.wire

@@ -1,4 +1,4 @@
-"""Kafka's own command line tools, unchanged, against the target."""
+"""Kafka's own command line tools, unchanged, against each broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.waiting import wait_until
 
 
 def events(lines: Iterable[str], name: str) -> list[dict[str, Any]]:
-    """Return the events of this name, among the JSON lines of the verifiable tools."""
+    """Return the events of this name from the JSON lines of the verifiable tools."""
     parsed = [json.loads(line) for line in lines if line.startswith("{")]
     return [row for row in parsed if row["name"] == name]
 
@@ -65,8 +65,8 @@ def test_kafka_configs(target: Target, java_driver: JavaDriver, topic: str) -> N
 
 
 def test_kafka_tools_for_security_and_quotas(target: Target, java_driver: JavaDriver) -> None:
-    """B5: the tools for ACLs, users and quotas without an authorizer. At its start MirrorMaker
-    lists ACLs: any error but SECURITY_DISABLED would be an ERROR with a stack trace in its log."""
+    """B5: the tools for ACLs, users and quotas, without an authorizer. MirrorMaker lists ACLs at
+    its start, and logs a stack trace for any error code but SECURITY_DISABLED."""
 
     def tool(name: str, *arguments: str) -> str:
         server = ("--bootstrap-server", target.address)
@@ -100,7 +100,7 @@ def test_kafka_tools_for_leaders_and_moves(
 def test_kafka_consumer_groups(
     target: Target, java_driver: JavaDriver, python_clients: dict[str, Client], topic: str
 ) -> None:
-    """kafka-consumer-groups lists, describes, resets offsets and deletes; it shows members."""
+    """kafka-consumer-groups lists and describes groups and members, resets offsets, and deletes."""
 
     def groups(*arguments: str) -> list[list[str]]:
         server = ("--bootstrap-server", target.address)
@@ -136,8 +136,8 @@ def test_kafka_get_offsets(
     admin: Any,
     name: str,
 ) -> None:
-    """kafka-get-offsets returns the earliest and latest offsets, those of a timestamp, and that of
-    the largest timestamp (KIP-734)."""
+    """kafka-get-offsets returns the earliest and latest offsets, the offsets of a timestamp, and
+    the offset of the largest timestamp (KIP-734)."""
     topic = name
     create_topic(admin, topic, partitions=3, config=KEPT)
 
@@ -154,7 +154,7 @@ def test_kafka_get_offsets(
 
 
 def test_verifiable_producer_and_consumer(target: Target, kafka_jars: str, topic: str) -> None:
-    """The pair of Kafka's system tests: all records are sent, acknowledged, consumed and
+    """Kafka's own system tests use this pair. All records are sent, acknowledged, consumed and
     committed."""
     server = ("--bootstrap-server", target.address, "--topic", topic)
     sent = run_tool("verifiable-producer", *server, "--max-messages", "1000", "--acks", "-1")
@@ -170,7 +170,8 @@ def test_verifiable_producer_and_consumer(target: Target, kafka_jars: str, topic
 def test_console_producer_and_consumer(
     target: Target, kafka_jars: str, java_driver: JavaDriver, topic: str
 ) -> None:
-    """The console consumer prints the lines of the console producer, which alone sets the codec."""
+    """The console consumer prints the lines of the console producer. Only the producer sets the
+    codec."""
     server = ("--bootstrap-server", target.address, "--topic", topic)
     lines = [f"line {number}" for number in range(50)]
     arguments = (*server, "--compression-codec", "snappy")
@@ -186,7 +187,7 @@ def test_transactional_message_copier(
     admin: Any,
     topic: str,
 ) -> None:
-    """Kafka's own exactly-once loop, with random aborts and KIP-447's group metadata."""
+    """Kafka's own exactly-once loop, with random aborts and the group metadata of KIP-447."""
     sink = f"{topic}-copy"
     create_topic(admin, sink, partitions=1)
     client = python_clients["confluent-kafka"]
@@ -207,7 +208,7 @@ def test_transactional_message_copier(
 
 
 def test_producer_perf(target: Target, java_driver: JavaDriver, topic: str) -> None:
-    """The transactional load generator of Kafka: every record is acknowledged."""
+    """Kafka's load generator for transactions. The broker acknowledges every record."""
     printed = java_driver.tool(
         "producer-perf",
         *("--topic", topic, "--num-records", "5000", "--record-size", "100"),

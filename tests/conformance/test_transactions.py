@@ -1,4 +1,4 @@
-"""Transactions by each client (KIP-98, 447, 890), and what readers of both isolation levels get."""
+"""Transactions by each client (KIP-98, 447, 890), as readers of both isolation levels see them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def is_stable_up_to(offset: int, admin: Any, topic: str, partition: int) -> bool
 def test_readers_see_committed_records_alone_or_all(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """There is an abort between two commits: read_committed skips it, read_uncommitted does not."""
+    """An abort is between two commits. read_committed skips its records, read_uncommitted does
+    not."""
     producer = client.producer(target.address, transactional_id=topic, codec="gzip")
     producer.init_transactions()
     for name in ("first", "dropped", "second"):
@@ -62,7 +63,7 @@ def test_readers_see_committed_records_alone_or_all(
 def test_an_open_transaction_holds_readers_at_its_first_record(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """The last stable offset is the first offset of the open transaction until it is decided."""
+    """The last stable offset is the first offset of the open transaction until its end."""
     plain = client.producer(target.address)
     plain.send(topic, batch("before-1", "before-2"))
     producer = client.producer(target.address, transactional_id=topic)
@@ -83,8 +84,8 @@ def test_an_open_transaction_holds_readers_at_its_first_record(
 def test_offsets_sent_to_a_transaction_count_when_it_commits(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """KIP-447: the group continues after the input of a committed transaction, before that of an
-    aborted one."""
+    """KIP-447: the group continues after the input of a committed transaction and before the input
+    of an aborted one."""
     plain = client.producer(target.address)
     plain.send(topic, batch(*"abcdef"))
     plain.close()
@@ -106,13 +107,14 @@ def test_offsets_sent_to_a_transaction_count_when_it_commits(
 
 
 def zombie_acts(zombie: Producer, topic: str) -> None:
-    """The acts of an old instance: it writes to its transaction and commits it."""
+    """Let an old instance write to its transaction and commit it."""
     zombie.send(topic, batch("zombie"))
     zombie.commit()
 
 
 def test_a_new_instance_fences_the_old_one(target: Target, client: Client, topic: str) -> None:
-    """A transactional id has one live producer: the open transaction of the old one is aborted."""
+    """A transactional id has one live producer. The new instance aborts the old one's
+    transaction."""
     old = client.producer(target.address, transactional_id=topic)
     old.init_transactions()
     old.begin()
@@ -131,8 +133,8 @@ def test_a_new_instance_fences_the_old_one(target: Target, client: Client, topic
 
 
 def copy(target: Target, client: Client, source: str, sink: str, count: int) -> None:
-    """Copy `count` records in transactions of about ten; every third one is aborted and
-    repeated."""
+    """Copy `count` records in transactions of about ten records. Abort and repeat every third
+    transaction."""
     consumer = client.consumer(target.address, source, group=sink, read_committed=True)
     producer = client.producer(target.address, transactional_id=sink, codec="zstd")
     producer.init_transactions()
@@ -160,7 +162,8 @@ def copy(target: Target, client: Client, source: str, sink: str, count: int) -> 
 def test_a_copy_with_aborts_has_every_record_once(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """The exactly-once loop: outputs and offsets are committed together, whatever is aborted."""
+    """The exactly-once loop commits outputs and offsets together. Aborts lose and double no
+    record."""
     sink = f"{topic}-copy"
     create_topic(admin, sink, partitions=3)
     plain = client.producer(target.address)
@@ -179,7 +182,7 @@ def test_a_copy_with_aborts_has_every_record_once(
 def test_many_short_transactions_of_one_producer_in_a_row(
     target: Target, client: Client, admin: Any, topic: str
 ) -> None:
-    """They follow each other as fast as the client sends: each is accepted, and none stays open."""
+    """The client sends them as fast as it can. Each is accepted, and none stays open."""
     producer = client.producer(target.address, transactional_id=topic)
     producer.init_transactions()
     for number in range(30):
@@ -191,6 +194,6 @@ def test_many_short_transactions_of_one_producer_in_a_row(
     assert len(read(reader, 24)) == 24
     reader.close()
     for partition in range(3):
-        # Kafka responds before it writes the marker of the last abort.
+        # Kafka responds before it has written the marker of the last abort.
         wait_until(partial(is_stable_up_to, 20, admin, topic, partition), "LSO = HW")
         assert latest(admin, topic, partition, committed=False) == 20

@@ -1,5 +1,5 @@
-"""Raw requests for topics and settings: the broker refuses what Kafka refuses, with the same codes
-and messages."""
+"""Raw requests for topics and settings. The broker refuses the requests that Kafka refuses, with
+Kafka's codes and messages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def configs(**values: str | None) -> dict[str, Any]:
     return {"configs": [CreatableTopicConfig(name, value) for name, value in named.items()]}
 
 
-# Request -> the code, and words of the message.
+# Fields of the request, the error code, and words of the message.
 REFUSED_TOPICS: list[tuple[dict[str, Any], str, str]] = [
     ({"partitions": 0}, "INVALID_PARTITIONS", "non-positive"),
     ({"partitions": -2}, "INVALID_PARTITIONS", "non-positive"),
@@ -119,7 +119,7 @@ def test_h25_names_that_cannot_be(wire: Wire, bad: str) -> None:
 
 
 def test_each_topic_of_a_request_has_its_own_outcome(wire: Wire, name: str, topic: str) -> None:
-    """A duplicate fails both rows; a name that differs only in `.` and `_` collides."""
+    """A duplicate fails both rows. A name that differs only in `.` and `_` collides."""
     assert wire.call(CreateTopicsRequest([new(f"{name}.b")])).topics[0].error_code == 0
     wanted = [
         new(topic),
@@ -200,7 +200,7 @@ def describe(wire: Wire, kind: int, name: str) -> Any:
 
 
 def own_settings(wire: Wire, topic: str) -> dict[str, str]:
-    """Return the settings that the topic has of its own."""
+    """Return the topic's own settings."""
     entries = describe(wire, TOPIC, topic).configs
     return {entry.name: entry.value for entry in entries if entry.config_source == 1}
 
@@ -220,7 +220,7 @@ def test_a_topic_is_described_with_kafkas_names_types_and_values(wire: Wire, top
 
 
 def wait_for_settings(wire: Wire, topic: str, own: dict[str, str]) -> None:
-    """Wait until the brokers know the settings: in Kafka the response to a change comes before."""
+    """Wait until the brokers know the settings. Kafka responds to a change before that."""
     wait_until(lambda: own_settings(wire, topic) == own, f"{topic} has {own}")
 
 
@@ -274,7 +274,7 @@ def test_replacing_forgets_what_is_not_named(wire: Wire, topic: str) -> None:
         wait_for_settings(wire, topic, own)
 
 
-def test_settings_of_what_is_not_there(wire: Wire, name: str) -> None:
+def test_settings_of_a_missing_topic_or_broker(wire: Wire, name: str) -> None:
     assert describe(wire, TOPIC, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(wire, TOPIC, "a b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe(wire, BROKER, "99").error_code == ErrorCode.INVALID_REQUEST
@@ -289,7 +289,8 @@ def test_settings_of_what_is_not_there(wire: Wire, name: str) -> None:
 
 
 def test_a_brokers_settings_that_need_a_restart_are_refused(target: Target, wire: Wire) -> None:
-    """Kafka can change some of them while it runs; for all others the message is the same."""
+    """Kafka can change some of these settings at run time. For all others it has the same
+    message."""
     own = describe(wire, BROKER, "1")
     assert own.error_code == 0
     found = {config.name: config for config in own.configs}
@@ -315,7 +316,7 @@ def test_partitions_page_by_page(wire: Wire, topic: str) -> None:
 
 
 def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) -> None:
-    """B7: every named topic has its authorized operations (KIP-430)."""
+    """B7: every named topic has its authorized operations (KIP-430), also if it does not exist."""
     missing = f"{topic}-not"
     request = MetadataRequest(
         [MetadataRequestTopic(name=topic), MetadataRequestTopic(name=missing)],
@@ -335,7 +336,7 @@ def test_what_may_be_done_with_topics_that_do_not_exist(wire: Wire, topic: str) 
 
 @pytest.mark.parametrize("kind", [0, 3, 64])
 def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) -> None:
-    """Altering: only that resource gets INVALID_REQUEST."""
+    """A change of settings is refused with INVALID_REQUEST for this resource only."""
     for request in (
         AlterConfigsRequest(
             [ReplacedResource(kind, "x", []), ReplacedResource(2, topic, [])], validate_only=True
@@ -356,7 +357,7 @@ def test_settings_of_a_resource_of_no_type(wire: Wire, topic: str, kind: int) ->
 def test_describing_a_resource_of_no_type(
     target: Target, wire: Wire, topic: str, kind: int
 ) -> None:
-    """Only that resource gets INVALID_REQUEST; in Kafka all resources of the request do."""
+    """Only that resource gets INVALID_REQUEST. In Kafka all resources of the request get it."""
     resources = [DescribeConfigsResource(kind, "x", None), DescribeConfigsResource(2, topic, None)]
     wrong, right = wire.call(DescribeConfigsRequest(resources)).results
     assert wrong.error_code == ErrorCode.INVALID_REQUEST

@@ -1,4 +1,4 @@
-"""Raw requests of KIP-664: the transactions as partitions and the coordinator describe them."""
+"""Raw requests of KIP-664: partitions and the coordinator describe transactions."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def opened(wire: Wire, topic: str, *places: tuple[str, int]) -> Identity:
 
 
 def test_what_a_partition_knows_of_a_producer(wire: Wire, topic: str) -> None:
-    """The response has its epoch, last sequence, last time, and the first offset of its open
-    transaction."""
+    """The response has the producer's epoch, last sequence number, last time, and the first offset
+    of its open transaction."""
     assert producers(wire, topic).active_producers == []
     before_ms = int(time.time() * 1000) - 1
     producer = new_identity(wire, topic)
@@ -140,7 +140,8 @@ def test_an_unknown_transactional_id(wire: Wire, name: str) -> None:
 
 
 def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> None:
-    """Unknown states are returned as unknown. With unknown states only, the list is empty."""
+    """The response returns unknown states as unknown. With only unknown states, the list is
+    empty."""
     producer = opened(wire, topic)
     idle = new_identity(wire, f"{topic}-idle")
     mine = {"producer_id_filters": [producer.producer_id, idle.producer_id]}
@@ -164,11 +165,13 @@ def test_the_list_is_filtered_by_state_and_producer(wire: Wire, topic: str) -> N
 
 
 def test_the_list_is_filtered_by_duration(wire: Wire, topic: str) -> None:
-    """KIP-994: only transactions open for longer than so many ms are listed; one that never began
-    counts as open for ever."""
+    """KIP-994: the list has only transactions that have been open longer than the filter in ms. An
+    id that never began a transaction counts as open for ever."""
     opened(wire, topic)
     new_identity(wire, f"{topic}-idle")
-    wait_until(lambda: topic in ids(wire, 1, duration_filter=50), "it is older than 50 ms")
+    wait_until(
+        lambda: topic in ids(wire, 1, duration_filter=50), "the transaction is older than 50 ms"
+    )
     found = ids(wire, 1, duration_filter=600_000)
     assert topic not in found
     assert f"{topic}-idle" in found

@@ -1,5 +1,5 @@
-"""The intended differences from Apache Kafka in transactions and group offsets, by raw requests to
-both brokers (docs/semantics.md, last section)."""
+"""Raw requests to both brokers: the intended differences from Apache Kafka in transactions and
+group offsets (docs/semantics.md, last section)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def opened(wire: Wire, producer: Identity, topic: str) -> None:
 def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
     target: Target, wire: Wire, topic: str, version: int, named: str
 ) -> None:
-    """Kafka aborts the live producer's transaction first; on oncelog a zombie changes nothing."""
+    """Kafka first aborts the live producer's transaction. On oncelog a zombie changes nothing."""
     zombie = new_identity(wire, topic)
     live = new_identity(wire, topic, current=zombie)
     if named != "the last":
@@ -93,8 +93,7 @@ def test_z9_init_producer_id_by_a_stale_epoch_while_a_transaction_is_open(
 def test_init_producer_id_by_the_current_epoch_while_a_transaction_is_open(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """On both, the caller's own transaction is aborted, and the caller gets the next epoch
-    (KIP-360)."""
+    """Both brokers abort the caller's own transaction and return the next epoch (KIP-360)."""
     producer = new_identity(wire, topic)
     opened(wire, producer, topic)
     first = init_producer_id(wire, topic, version=version, current=producer)
@@ -108,7 +107,7 @@ def test_init_producer_id_by_the_current_epoch_while_a_transaction_is_open(
 def test_t4_a_producer_whose_transaction_timed_out_goes_on_by_its_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """On both brokers: no newer instance exists, so the producer may bump the epoch after the
+    """No newer instance exists, so on both brokers the producer may bump the epoch after the
     abort."""
     producer = new_identity(wire, topic, timeout_ms=2_000)
     opened(wire, producer, topic)
@@ -118,7 +117,7 @@ def test_t4_a_producer_whose_transaction_timed_out_goes_on_by_its_epoch(
 
 
 def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name: str) -> None:
-    """In Kafka a single COMMIT makes the records of both epochs visible."""
+    """In Kafka one COMMIT makes the records of both epochs visible."""
     with Wire(trusting.address) as wire:
         older = hanging(wire, name)
         newer = older.aged(1)
@@ -133,8 +132,8 @@ def test_records_of_a_newer_epoch_in_an_open_transaction(trusting: Target, name:
 
 
 def met(wire: Wire, topic: str, version: int) -> list[str]:
-    """Let two producers have pending offsets of one partition in one group, and let the newer
-    commit. Return the error codes of the older one: for another commit of the offset, and for its
+    """Let two producers have pending offsets of one partition in one group. The newer producer
+    commits. Return the older producer's error codes for a further commit of the offset and for its
     EndTxn."""
     find_coordinator(wire, topic, key_type=0)
     older, newer = new_identity(wire, topic), new_identity(wire, f"{topic}-newer")
@@ -155,7 +154,7 @@ def met(wire: Wire, topic: str, version: int) -> list[str]:
 def test_two_producers_with_pending_offsets_of_one_partition(
     target: Target, wire: Wire, topic: str, version: int
 ) -> None:
-    """Also for clients without our extension: the older transaction is aborted."""
+    """The broker aborts the older transaction, also without our extension in the client."""
     answered = met(wire, topic, version)
     assert answered == [
         difference.expected(target.name) for difference in (OLDER_COMMITS_AGAIN, OLDER_ENDS)
@@ -206,7 +205,7 @@ def test_o10_a_group_with_pending_offsets_is_deleted(
 
 @pytest.fixture
 def no_producer(wire: Wire, topic: str) -> Iterator[Identity]:
-    """An identity without a producer id, while a transaction of its transactional id is open."""
+    """An identity without a producer id. A transaction of its transactional id is open."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     opened(wire, producer, topic)
@@ -227,7 +226,7 @@ def test_z16_no_producer_id_is_no_ids_own(wire: Wire, topic: str, no_producer: I
 
 @pytest.mark.parametrize("version", range(6))
 def test_offsets_of_a_group_without_a_name(wire: Wire, topic: str, version: int) -> None:
-    """On both brokers the group is refused first, whatever the state of the transaction."""
+    """Both brokers refuse the group first, in any state of the transaction."""
     find_coordinator(wire, topic, key_type=0)
     zombie = new_identity(wire, topic)
     for producer in (new_identity(wire, topic), zombie):
@@ -245,8 +244,8 @@ def test_the_list_is_filtered_by_what_our_patterns_do_not_know(
 
 
 def test_which_partition_has_a_transactional_id(target: Target, wire: Wire) -> None:
-    """Kafka takes the absolute value of the hash. With 50 partitions, as in the dumps of the deep
-    dive, these are 38 in Kafka and 10 in oncelog."""
+    """Kafka takes the absolute value of the hash. With 50 partitions, as in the deep dive's dumps,
+    the partition is 38 in Kafka and 10 in oncelog."""
     new_identity(wire, "myProducer")
     found = [
         partition

@@ -1,4 +1,4 @@
-"""The table of error codes by version, row by row (KIP-588, KIP-890)."""
+"""The table of error codes by version (KIP-588, KIP-890), row by row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.harness.writing import (
 FENCED, EPOCH = "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"
 ABORTABLE, STATE = "TRANSACTION_ABORTABLE", "INVALID_TXN_STATE"
 UNKNOWN = "INVALID_PRODUCER_ID_MAPPING"
-# Kafka 4.3.1 does not advertise these.
+# Versions that Kafka 4.3.1 does not advertise.
 NEWER = {
     ("init", 6): ApiKey.INIT_PRODUCER_ID,
     ("commit-offset", 6): ApiKey.TXN_OFFSET_COMMIT,
@@ -41,7 +41,7 @@ NEWER = {
 
 
 class Row(NamedTuple):
-    """An API's fields in each of its versions, as clients use them."""
+    """The fields of an API in each of its versions, as clients use them."""
 
     api: str
     versions: range
@@ -66,7 +66,7 @@ OUTSIDE = [
     Row("commit-offset", range(0, 4), STATE),
     Row("commit-offset", range(4, 5), ABORTABLE),
 ]
-# A producer that does not belong to the id, or an unknown id.
+# Requests for an unknown id, or by a producer of another id.
 OTHER_PRODUCER = [
     Row("end", range(0, 6), UNKNOWN),
     Row("add-partitions", range(0, 4), UNKNOWN),
@@ -74,7 +74,7 @@ OTHER_PRODUCER = [
     Row("produce", range(3, 13), UNKNOWN),
     Row("commit-offset", range(0, 6), UNKNOWN),
 ]
-# An unknown id, with the identity of its first producer.
+# Requests for an unknown id with the identity of its first producer.
 HALF_NAMED = [Row("init", range(3, 7), "INVALID_REQUEST")]
 
 
@@ -87,8 +87,8 @@ def cells(rows: list[Row]) -> list[Any]:
 
 
 def spoken(target: Target, wire: Wire, api: str, version: int) -> bool:
-    """Return False if the target is Kafka and does not announce this version: there is nothing to
-    compare with."""
+    """Return False if the target is Kafka and does not announce this version. There is nothing to
+    compare then."""
     if target.name != "kafka" or (api, version) not in NEWER:
         return True
     key = NEWER[api, version]
@@ -126,7 +126,7 @@ def act(wire: Wire, api: str, version: int, producer: Identity, topic: str) -> i
 def test_codes_for_a_zombie(
     target: Target, wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
-    """KIP-588: versions that know PRODUCER_FENCED return it, all others INVALID_PRODUCER_EPOCH."""
+    """KIP-588: versions with PRODUCER_FENCED return it, older ones INVALID_PRODUCER_EPOCH."""
     if not spoken(target, wire, api, version):
         return
     find_coordinator(wire, topic, key_type=0)
@@ -134,7 +134,7 @@ def test_codes_for_a_zombie(
     heir = new_identity(wire, topic)
     heir = new_identity(wire, topic)
     assert heir == zombie.aged(2)
-    # of an open transaction: ZOMBIE_ASKS_ITS_EPOCH in test_wire_differences.py
+    # For an open transaction see ZOMBIE_ASKS_ITS_EPOCH in test_wire_differences.py.
     busy = api != "init"
     if busy:
         assert produce(wire, topic, batch(heir, 0), producer=heir).error_code == ErrorCode.NONE
@@ -149,7 +149,7 @@ def test_codes_for_a_zombie(
 def test_o5_z3_codes_outside_of_any_transaction(
     wire: Wire, topic: str, api: str, version: int, code: str
 ) -> None:
-    """KIP-890 part 1: the clients have to add their partitions, and did not."""
+    """KIP-890 part 1: the clients must add their partitions first, and have not."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic, version=2)
     assert ErrorCode(act(wire, api, version, producer, topic)).name == code
@@ -161,7 +161,7 @@ def test_o5_z3_codes_outside_of_any_transaction(
 def test_z16_codes_for_another_producer(
     wire: Wire, topic: str, api: str, version: int, code: str, exists: bool
 ) -> None:
-    """INVALID_PRODUCER_ID_MAPPING, and no change for the producer that belongs to the id."""
+    """The code is INVALID_PRODUCER_ID_MAPPING. The producer of the id is unchanged."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     name = topic if exists else f"{topic}-none"
@@ -188,7 +188,7 @@ def test_z10_half_a_name_is_refused(
 def test_z9_by_version_which_producer_may_have_the_next_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """KIP-360: only the current producer; a retry gets the same response."""
+    """KIP-360: only the current producer gets it, and a retry gets the same response."""
     fenced = FENCED if version >= 4 else EPOCH
     producer = new_identity(wire, topic)
     bumped = new_identity(wire, topic, current=producer, version=version)
@@ -224,8 +224,8 @@ def test_t2_by_version_a_time_out_out_of_bounds(
 def test_a_leader_learns_that_a_partition_is_not_in_the_transaction(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """A broker sends AddPartitionsToTxn with verify_only; the leader picks the error code for its
-    client's version."""
+    """A broker sends AddPartitionsToTxn with verify_only. The leader translates the error code for
+    its client's version."""
     producer = new_identity(wire, topic)
     assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     codes = []

@@ -1,4 +1,4 @@
-"""Raw Fetch, ListOffsets and OffsetForLeaderEpoch: bounds, sessions (KIP-227), waiting."""
+"""Raw Fetch, ListOffsets and OffsetForLeaderEpoch: limits, sessions (KIP-227), waits."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def list_offset(
 
 
 def test_a_fetch_in_the_middle_and_at_the_ends(wire: Wire, topic: str) -> None:
-    """A batch with the offset inside is returned whole; the end is empty; an offset beyond it is
-    out of range."""
+    """A batch that contains the offset is returned whole, the log end is empty, and an offset
+    beyond the end is out of range."""
     for _ in range(3):
         produce(wire, topic, build_batch(records(10)))
     assert offsets_in(fetch(wire, place(topic, (0, 15)))) == [10, 20]
@@ -97,8 +97,8 @@ def test_a_fetch_in_the_middle_and_at_the_ends(wire: Wire, topic: str) -> None:
 
 
 def test_a_batch_larger_than_the_limit_is_sent_all_the_same(wire: Wire, topic: str) -> None:
-    """KIP-74: the first batch of the first partition is always returned, so that a reader makes
-    progress."""
+    """KIP-74: the first batch of the first partition is always returned, so that a reader
+    advances."""
     for _ in range(2):
         produce(wire, topic, build_batch(records(1, b"x" * 5_000)))
         produce(wire, topic, build_batch(records(1, b"x" * 5_000)), partition=1)
@@ -119,8 +119,8 @@ def test_leader_epochs_are_compared(wire: Wire, topic: str, epoch: int, code: st
 
 
 def test_unknown_partitions_and_ids(wire: Wire, topic: str) -> None:
-    """An unknown name gets code 3, an unknown id UNKNOWN_TOPIC_ID; the other topics of the request
-    are served."""
+    """An unknown name gets code 3, and an unknown id UNKNOWN_TOPIC_ID. The other topics of the
+    request are served."""
     request = FetchRequest(topics=[place(f"{topic}-no", (0, 0)), place(topic, (9, 0), (1, 0))])
     answer = wire.call(request, 12)
     codes = {
@@ -137,8 +137,8 @@ def test_unknown_partitions_and_ids(wire: Wire, topic: str) -> None:
 
 
 def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
-    """KIP-227: a full response, incremental ones, added and forgotten partitions, the close of the
-    session."""
+    """KIP-227: a full response, incremental responses, added and forgotten partitions, and the
+    close of the session."""
     first = wire.call(FetchRequest(session_epoch=0, topics=[place(topic, (0, 0), (1, 0))]), 12)
     session = first.session_id
     assert session != 0
@@ -165,7 +165,7 @@ def test_a_session_says_only_what_changed(wire: Wire, topic: str) -> None:
 
 
 def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> None:
-    """With min_bytes 1 the wait ends at the first byte, otherwise after `max_wait_ms`."""
+    """With min_bytes 1 the first byte ends the wait, otherwise `max_wait_ms` does."""
     request = FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[place(topic, (0, 0))])
     wire.send(request, 12)
     with Wire(target.address) as other:
@@ -179,15 +179,15 @@ def test_a_fetch_waits_for_records(target: Target, wire: Wire, topic: str) -> No
 
 
 def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
-    """read_committed returns all records up to the last stable offset, and the aborted transactions
-    to drop."""
+    """read_committed returns all records up to the last stable offset, with the list of aborted
+    transactions."""
 
     def transaction(producer: Identity, commit: bool) -> Identity:
         assert (
             produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
         )
-        # Sent twice: Kafka's second response comes when the transaction is complete, and the next
-        # may begin.
+        # The test sends EndTxn twice. Kafka responds to the second when the transaction is complete
+        # and the next may begin.
         for _ in range(2):
             assert end_transaction(wire, producer, commit=commit).error_code == ErrorCode.NONE
         return producer.aged(1)
@@ -209,7 +209,7 @@ def test_a_fetch_gets_the_aborted_transactions(wire: Wire, topic: str) -> None:
 
 
 def test_every_version_of_fetch(wire: Wire, topic: str) -> None:
-    """From version 4 to 17 the bytes are the same, by name and by id."""
+    """In versions 4 to 17 the bytes are the same, by name and by id."""
     produce(wire, topic, build_batch(records(3)))
     for version in range(4, 18):
         where = place(topic, (0, 0))
@@ -246,8 +246,8 @@ def test_offsets_by_time(wire: Wire, admin: Any, name: str) -> None:
 
 
 def test_offsets_that_are_asked_for_by_name(wire: Wire, topic: str) -> None:
-    """The names are the start and end of the log, of the local log, and of a tiered storage that is
-    not there (KIP-405)."""
+    """The names stand for the start and end of the log, of the local log, and of a missing tiered
+    storage (KIP-405)."""
     produce(wire, topic, build_batch(records(3)))
     found = {
         at: (record.error_code, record.offset)
@@ -266,7 +266,8 @@ def test_a_partition_named_twice_in_list_offsets(wire: Wire, topic: str) -> None
 
 
 def test_the_highest_timestamp_of_an_open_transaction(wire: Wire, topic: str) -> None:
-    """KIP-734 and KIP-98: a read_committed client does not get a record of the open transaction."""
+    """KIP-734 and KIP-98: for a read_committed client, records of the open transaction do not
+    count."""
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     wanted = [ListOffsetsPartition(0, timestamp=-3)]

@@ -19,7 +19,7 @@ from tests.harness.writing import end_transaction, find_coordinator, new_identit
 @pytest.mark.parametrize(
     ("version", "codes"),
     [
-        # Same epoch as before, but without an open transaction.
+        # The epoch is the same, but no transaction is open.
         (3, {"INVALID_TXN_STATE"}),
         (4, {"TRANSACTION_ABORTABLE"}),
         # The end of the transaction has bumped the epoch.

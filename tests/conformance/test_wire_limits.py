@@ -1,4 +1,4 @@
-"""Limits of oncelog that Apache Kafka does not have, because one process serves all clients
+"""Limits of oncelog that Apache Kafka does not have: one process serves all clients
 (docs/semantics.md, last section)."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def code(error_code: int) -> str:
 
 
 def add(producer: Identity, topic: str, count: int) -> AddPartitionsToTxnRequest:
-    """Return a request for `count` partitions of one topic; all but the first do not exist."""
+    """Return a request for `count` partitions of one topic. All but the first do not exist."""
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id or "",
         v3_and_below_producer_id=producer.producer_id,
@@ -88,7 +88,7 @@ def commit(producer: Identity, topic: str, count: int) -> TxnOffsetCommitRequest
 def test_a_transaction_of_too_many_partitions(
     target: Target, wire: Wire, topic: str, build: type, version: int, count: int
 ) -> None:
-    """A request just below the limit gets a response. The topic counts as an element, too."""
+    """A request just below the limit gets a response. The topic counts as an element as well."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert wire.call(build(producer, topic, count - 1), version)
@@ -102,7 +102,7 @@ def test_a_transaction_of_too_many_partitions(
 
 @pytest.fixture
 def few(target: Target, topic: str, tmp_path: Path) -> Iterator[tuple[Wire, str]]:
-    """A broker with at most two producer ids per address, and one per partition, with a topic.
+    """A broker with a topic, and with at most two producer ids per address and one per partition.
     Kafka has no such limits."""
     if target.name == "kafka":
         with Wire(target.address) as wire:
@@ -157,7 +157,7 @@ def test_records_that_are_nonsense_in_a_sound_batch(target: Target, wire: Wire, 
 
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
 def test_h51_a_client_id_is_no_credential(target: Target, topic: str, internal: str) -> None:
-    """The batch has an invalid CRC, so that it cannot damage the topic if it is accepted."""
+    """The batch has an invalid CRC. It cannot damage the topic, even if it is accepted."""
     data = bytearray(build_batch(records()))
     data[-1] ^= 1
     with Wire(target.address, "__admin_client") as wire:
@@ -180,7 +180,7 @@ def test_partitions_are_added_to_an_internal_topic(
 
 
 def test_a_producer_id_that_was_never_given_out(target: Target, wire: Wire, topic: str) -> None:
-    """The id is far from any that the brokers assign to other tests."""
+    """The id is far from all ids that the brokers assign in other tests."""
     data = batch(Identity(1 << 60, 0), 0)
     refused = produce(wire, topic, data).error_code
     assert code(refused) == FORGED_PRODUCER_ID.expected(target.name)

@@ -1,6 +1,5 @@
-"""Cases that take half a minute, run on both brokers at the same time: a transaction that times out
-at the last epoch of its producer id (scenarios E6 and E7), and a request that stops in the middle
-(H6)."""
+"""Cases that take half a minute, at the same time on both brokers. A transaction times out at the
+last epoch of its producer id (scenarios E6 and E7). A request stops in the middle (H6)."""
 
 from __future__ import annotations
 
@@ -41,9 +40,9 @@ TIMEOUT_MS = 3_000
 ENDED = {"CompleteAbort", "Empty"}
 # Number of requests in flight.
 WINDOW = 64
-# A frame may stand still for 30 s, and is checked every few seconds.
+# A frame may make no progress for 30 s. oncelog checks every few seconds.
 STANDS_S = 45.0
-# An ApiVersions request, and the byte after which it stops.
+# An ApiVersions request, and the position at which it stops.
 _BODY = struct.pack(">hhih", 18, 0, 77, -1)
 FRAME = struct.pack(">i", len(_BODY)) + _BODY
 HALF = 6
@@ -55,7 +54,7 @@ def code(error_code: int) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def standing(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Wire]]:
-    """Half a request, sent to oncelog and to Kafka before the first test of this file."""
+    """Half a request. It is sent to oncelog and to Kafka before the first test of this file."""
     with (
         Oncelog(tmp_path_factory.mktemp("standing"), QUICK) as broker,
         Wire(broker.address) as ours,
@@ -85,8 +84,9 @@ def worn_out(wire: Wire, transactional_id: str, last: int = LAST) -> Identity:
 
 
 def timed_out(wire: Wire, producer: Identity, topic: str, version: int, end: int = 2) -> None:
-    """Let a transaction of one record time out. Wait until the log ends at `end`, and until the
-    coordinator has written COMPLETE, which on Kafka comes after the marker. The id is `topic`."""
+    """Let a transaction of one record time out. Wait until the log ends at `end` and the
+    coordinator has written COMPLETE, which Kafka writes after the marker. The transactional id is
+    `topic`."""
     if version < 12:
         assert add_partitions(wire, producer, (topic, 0)) == [ErrorCode.NONE]
     written = produce(wire, topic, batch(producer, 0), producer=producer, version=version)
@@ -103,8 +103,8 @@ def state(wire: Wire, transactional_id: str) -> str:
 def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
     target: Target, wire: Wire, topic: str
 ) -> None:
-    """EndTxn returns a new producer id, also to a retry; the old id has no producer any more
-    (KAFKA-20090)."""
+    """EndTxn returns a new producer id, and a retry gets the same id. The old id has no producer
+    any more (KAFKA-20090)."""
     producer = worn_out(wire, topic)
     timed_out(wire, producer, topic, 12)
     refused = end_transaction(wire, producer, commit=True)
@@ -127,9 +127,9 @@ def test_e6_e7_of_a_client_with_an_epoch_for_each_transaction(
 
 
 def test_e6_e7_of_a_client_that_keeps_its_epoch(target: Target, wire: Wire, topic: str) -> None:
-    """Such a client requests its next epoch and id itself. A retry gets the same response, at the
-    last epoch but one (B10) and at the last. Kafka fails at the first of these, and does not
-    recognize the second."""
+    """Such a client asks for its next epoch and id itself. A retry gets the same response at the
+    last epoch but one (B10) and at the last epoch. Kafka fails at the former, and does not
+    recognize the retry at the latter."""
     before = worn_out(wire, topic, LAST - 1)
     timed_out(wire, before, topic, 11)
     for _ in range(2):
@@ -153,12 +153,13 @@ def test_e6_e7_of_a_client_that_keeps_its_epoch(target: Target, wire: Wire, topi
         assert (again.producer_id, again.producer_epoch) == (heir.producer_id, 0)
 
 
-# so that this test is the last one of the file
+# so that this test is the last test of the file
 @pytest.mark.parametrize("target", ["kafka"], indirect=True)
 def test_h6_a_request_that_stands_still_in_its_middle(
     target: Target, standing: tuple[Wire, Wire]
 ) -> None:
-    """Its second half is sent after oncelog has closed the connection; Kafka still accepts it."""
+    """The client sends the second half after oncelog has closed the connection. Kafka still accepts
+    the second half."""
     ours, theirs = standing
     ended = {"oncelog": CLOSED if ours.is_closed() else "answered"}
     theirs.socket.sendall(FRAME[HALF:])

@@ -1,4 +1,4 @@
-"""Raw Produce: sequences, epochs, and batches that no client sends (KIP-98, KIP-360)."""
+"""Raw Produce: sequence numbers, epochs, and batches that no client sends (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.harness.writing import batch, new_identity, produce, records, topic_i
 def test_r1_r2_r3_a_repeated_batch_is_answered_with_its_first_offset(
     wire: Wire, topic: str
 ) -> None:
-    """Any of the last five batches: success, the original offset, nothing appended."""
+    """A repetition of any of the last five batches gets the original offset, and nothing is
+    appended."""
     producer = new_identity(wire)
     offsets = [produce(wire, topic, batch(producer, at * 2, 2)).base_offset for at in range(7)]
     assert offsets == [0, 2, 4, 6, 8, 10, 12]
@@ -30,7 +31,7 @@ def test_r1_r2_r3_a_repeated_batch_is_answered_with_its_first_offset(
 
 
 def test_r4_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
-    """A gap, and a batch older than the last five: OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    """A gap, or a batch older than the last five, gets OUT_OF_ORDER_SEQUENCE_NUMBER."""
     producer = new_identity(wire)
     for at in range(7):
         produce(wire, topic, batch(producer, at))
@@ -42,7 +43,7 @@ def test_r4_a_batch_out_of_order_is_refused(wire: Wire, topic: str) -> None:
 
 
 def test_r4_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -> None:
-    """A higher epoch begins at 0; the old epoch gets INVALID_PRODUCER_EPOCH."""
+    """A higher epoch begins at 0, and the old epoch gets INVALID_PRODUCER_EPOCH."""
     producer = new_identity(wire)
     produce(wire, topic, batch(producer, 0))
     newer = producer.aged(1)
@@ -55,7 +56,7 @@ def test_r4_the_sequence_starts_again_with_a_new_epoch(wire: Wire, topic: str) -
 
 
 def test_e8_the_sequence_wraps(wire: Wire, topic: str) -> None:
-    """2^31 - 1 is followed by 0."""
+    """The sequence number after 2^31 - 1 is 0."""
     producer = new_identity(wire)
     largest = (1 << 31) - 1
     for sequence, count in ((largest - 1, 2), (0, 1), (1, 1)):
@@ -140,7 +141,7 @@ def test_an_unknown_topic_id(wire: Wire, topic: str) -> None:
 
 
 def test_h52_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
-    """acks=2 gets INVALID_REQUIRED_ACKS. acks=0 gets no response, and the response after it is in
+    """acks=2 gets INVALID_REQUIRED_ACKS. acks=0 gets no response, and the next response is in
     order."""
     refused = produce(wire, topic, build_batch(records()), acks=2)
     assert refused.error_code == ErrorCode.INVALID_REQUIRED_ACKS
@@ -152,7 +153,7 @@ def test_h52_required_acks_are_none_one_or_all(wire: Wire, topic: str) -> None:
 
 
 def test_every_version_of_produce(wire: Wire, topic: str) -> None:
-    """Version 3 is the oldest with record format 2. Responses come in the order of the requests."""
+    """Version 3 is the first with record format 2. Responses come in the order of the requests."""
     for offset, version in enumerate(range(3, 13)):
         response = produce(wire, topic, build_batch(records()), version=version)
         assert (response.error_code, response.base_offset) == (ErrorCode.NONE, offset)

@@ -1,5 +1,4 @@
-"""Produce v8+ names the records for which a batch was refused (KIP-467), with the same messages as
-Kafka."""
+"""Produce v8+ names the records that make a batch invalid (KIP-467), with Kafka's messages."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ RECORD_ERRORS_SINCE = 8
 
 
 def errors(response: PartitionProduceResponse) -> list[tuple[int, str | None]]:
-    """Return the records of a refused batch, with their messages."""
+    """Return the named records of a refused batch, with their messages."""
     return [
         (record_error.batch_index, record_error.batch_index_error_message)
         for record_error in response.record_errors
@@ -32,7 +31,7 @@ def errors(response: PartitionProduceResponse) -> list[tuple[int, str | None]]:
 
 
 def keyed(count: int, *without: int, at_ms: int | None = None) -> list[NewRecord]:
-    """Return `count` records; those at `without` have no key."""
+    """Return `count` records. The records at `without` have no key."""
     now_ms = int(time.time() * 1000) if at_ms is None else at_ms
     return [NewRecord(now_ms, None if i in without else b"k", b"v") for i in range(count)]
 
@@ -97,7 +96,7 @@ def test_a_timestamp_is_what_a_batch_is_refused_for(
     wire: Wire, admin: AdminClient, name: str
 ) -> None:
     """A batch with missing keys and invalid timestamps gets INVALID_TIMESTAMP. A record with both
-    defects is listed for its missing key."""
+    defects is named for its missing key."""
     config = {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(HOUR_MS)}
     create_topic(admin, name, config=config)
     ahead_ms = int(time.time() * 1000) + 2 * HOUR_MS

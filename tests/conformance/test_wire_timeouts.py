@@ -1,4 +1,4 @@
-"""Transactions that exceed their timeout, by raw requests to oncelog and Kafka."""
+"""Raw requests to oncelog and Kafka, in transactions that exceed their timeout."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tests.harness.writing import (
 
 TIMEOUT_MS = 500
 SCAN_MS = int(QUICK["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
-# Maximum delay of a scan on a busy machine.
+# Maximum delay of a scan on a busy computer.
 SLACK_MS = 4_000
-# A response comes within this time, unless the machine stands still.
+# A response comes within this time, unless the computer pauses.
 ANSWER_MS = 100
 
 
 class Watch:
-    """A stopwatch. `running_ms` excludes most of the time in which the machine stood still: the
-    time between two calls of `look` counts as at most the longest time of a response."""
+    """A stopwatch. `running_ms` excludes most pauses of the computer: the time between two calls of
+    `look` counts as at most the longest time of a response."""
 
     def __init__(self) -> None:
         self._began = self._looked = time.monotonic()
@@ -41,12 +41,11 @@ class Watch:
 
     @property
     def passed_ms(self) -> float:
-        """Return the time since the start, 1 ms more than measured, because brokers count whole
-        ms."""
+        """Return the time since the start, plus 1 ms, because brokers count whole ms."""
         return (time.monotonic() - self._began) * 1000 + 1
 
     def look(self) -> None:
-        """Call this between any two requests."""
+        """Call this method between any two requests."""
         now = time.monotonic()
         self.running_ms += min((now - self._looked) * 1000, ANSWER_MS)
         self._looked = now
@@ -100,18 +99,20 @@ def test_t6_activity_does_not_keep_a_transaction_alive(wire: Wire, topic: str) -
         assert last_stable_offset(wire, topic) == (end, end)
         return sequence
 
-    # If the machine stood still, the transaction may be aborted after one batch: try the next one.
+    # After a pause of the computer, the transaction may be aborted after one batch. Try another
+    # transaction then.
     wait_until(lambda: written_until_it_was_aborted() > 1, "a transaction with activity")
     assert values(wire, topic) == []
 
 
 def test_t10_a_timeout_shorter_than_the_commit_reports_the_outcome(wire: Wire, topic: str) -> None:
-    """Either may win: the response of the producer agrees with what readers see."""
+    """The commit or the timeout may win. The producer's response agrees with the readers'
+    records."""
     expected = []
     for number in range(40):
         producer = new_identity(wire, topic, timeout_ms=1)
         value = b"%d" % number
-        # Every eighth transaction gives the scan time between the record and the EndTxn.
+        # Every eighth transaction leaves time for a scan between the record and the EndTxn.
         written = produce(wire, topic, batch(producer, 0, value=value), producer=producer)
         assert written.error_code in (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
         if number % 8 == 7:
@@ -143,8 +144,8 @@ def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
     late = 0
 
     def ended_in_time() -> bool:
-        """Write and end a transaction, and return True. It may be too late, and aborted, only if
-        the machine stands still."""
+        """Write and end a transaction, and return True. Return False if the computer paused and the
+        transaction was aborted before its end."""
         nonlocal late
         producer, watch = new_identity(wire, topic, timeout_ms=TIMEOUT_MS), Watch()
         written = produce(wire, topic, batch(producer, 0), producer=producer)
@@ -159,7 +160,7 @@ def test_t1_a_transaction_ended_in_time_is_left_alone_by_the_scan(
     wait_until(lambda: is_over(wire, topic), "the marker")
     ended = last_stable_offset(wire, topic)
     assert late or ended == (2, 2)
-    # A later transaction with the same timeout is aborted, so the scan has passed over the first
+    # The scan aborts a later transaction with the same timeout, so it has passed over the first
     # one.
     other = new_identity(wire, f"{topic}-other", timeout_ms=TIMEOUT_MS)
     assert produce(wire, topic, batch(other, 0), producer=other).error_code == ErrorCode.NONE

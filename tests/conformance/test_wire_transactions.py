@@ -1,4 +1,4 @@
-"""Raw requests of the transactional APIs, by version: fencing, retries, timeouts."""
+"""Raw requests of the transactional APIs, by version: fencing, retries and timeouts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_r5_r13_an_old_client_keeps_its_epoch(wire: Wire, topic: str) -> None:
 
 
 def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
-    """A new id gets INVALID_TXN_STATE, an unknown one INVALID_PRODUCER_ID_MAPPING."""
+    """A new id gets INVALID_TXN_STATE, and an unknown id INVALID_PRODUCER_ID_MAPPING."""
     producer = new_identity(wire, topic)
     assert end_transaction(wire, producer, commit=True).error_code == ErrorCode.INVALID_TXN_STATE
     other = Identity(producer.producer_id + 7, 0, topic)
@@ -83,7 +83,7 @@ def test_an_end_without_a_transaction(wire: Wire, topic: str) -> None:
 
 
 def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> None:
-    """KIP-360: InitProducerId with the current id and epoch returns the next epoch, once for each
+    """KIP-360: InitProducerId with the current id and epoch returns the next epoch, once per
     epoch."""
     producer = new_identity(wire, topic)
     bumped = new_identity(wire, topic, current=producer)
@@ -93,7 +93,7 @@ def test_r14_a_producer_may_ask_for_its_next_epoch(wire: Wire, topic: str) -> No
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
 def test_a_transaction_timeout_out_of_bounds(wire: Wire, topic: str, timeout_ms: int) -> None:
-    """Not positive, or above `transaction.max.timeout.ms`."""
+    """The timeout is not positive, or above `transaction.max.timeout.ms`."""
     find_coordinator(wire, topic)
     codes: list[int] = []
 
@@ -123,7 +123,7 @@ def test_r18_one_bad_partition_and_nothing_is_added(wire: Wire, topic: str) -> N
 
 
 def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
-    """KIP-890: an old client that did not add the partition is refused, with the code of its
+    """KIP-890: an old client that has not added the partition gets the error code of its
     version."""
     producer = new_identity(wire, topic, version=2)
     codes = []
@@ -135,7 +135,7 @@ def test_z3_a_write_outside_any_transaction(wire: Wire, topic: str) -> None:
 
 
 def test_o1_o2_offsets_are_pending_until_the_end(wire: Wire, topic: str) -> None:
-    """KIP-447: until then a reader with require_stable gets UNSTABLE_OFFSET_COMMIT."""
+    """KIP-447: before the end, a reader with require_stable gets UNSTABLE_OFFSET_COMMIT."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert commit_offset(wire, producer, topic, 41) == ErrorCode.NONE
@@ -189,7 +189,8 @@ def test_o9_offsets_of_no_member(
 def test_t1_t4_a_transaction_that_takes_too_long_is_aborted(
     target: Target, wire: Wire, topic: str, version: int, commit: bool, code: str | Difference
 ) -> None:
-    """At its timeout the broker aborts it, readers continue, and its producer is fenced."""
+    """At the timeout the broker aborts the transaction, readers continue, and its producer is
+    fenced."""
     producer = new_identity(wire, topic, timeout_ms=1_500)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     assert last_stable_offset(wire, topic) == (0, 1)

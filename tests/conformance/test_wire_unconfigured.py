@@ -1,5 +1,5 @@
-"""The first requests of consoles, to a broker without security, quotas, elections and reassignments
-(B5)."""
+"""The first requests of administration consoles, to a broker without security, quotas, elections
+and reassignments (B5)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REQUEST = "INVALID_REQUEST"
 
 
 def said(response: Any) -> tuple[str, str | None]:
-    """Return the name of a part's error code, and its message."""
+    """Return the name of the error code, and the message."""
     return ErrorCode(response.error_code).name, response.error_message
 
 
@@ -183,7 +183,7 @@ def test_quotas_where_there_are_none(wire: Wire, case: str, version: int) -> Non
 
 
 def quota(kind: str, producer: str, key: str, value: float, *, remove: bool = False) -> Any:
-    """Return one change of one entity's quota."""
+    """Return one change of a quota of one entity."""
     entity = [alter_quotas.EntityData(kind, producer)]
     return alter_quotas.EntryData(entity, [alter_quotas.OpData(key, value, remove)])
 

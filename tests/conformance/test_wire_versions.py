@@ -1,4 +1,4 @@
-"""Every API in every version on a real connection, and requests with unknown APIs and versions."""
+"""Every API in every version on a real connection, and unknown APIs and versions."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def api_versions(wire: Wire, version: int = 4) -> ApiVersionsResponse:
 
 
 def test_what_is_spoken_includes_all_of_ours(target: Target, wire: Wire) -> None:
-    """The broker announces every API and version of the tables; Produce is announced from 0 for
-    librdkafka."""
+    """The broker announces every API and version of the message tables. It announces Produce from
+    version 0, for librdkafka."""
     spoken = {
         api_key.api_key: (api_key.min_version, api_key.max_version)
         for api_key in api_versions(wire).api_keys
@@ -65,12 +65,12 @@ def test_transactions_of_version_2_are_finalized(wire: Wire) -> None:
 
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
 def test_every_version_is_answered(target: Target, key: int) -> None:
-    """A request with default values gets a response that decodes to its last byte."""
+    """A request with default values gets a response that can be decoded to its last byte."""
     api = APIS[key]
     request: Any = ApiVersionsRequest(*CLIENT) if key == ApiKey.API_VERSIONS else api.request()
     if key == ApiKey.PRODUCE:
         request.acks = 1
-    # Kafka sends no response to a request without a transaction
+    # Kafka sends no response to a request without a transaction.
     if key == ApiKey.ADD_PARTITIONS_TO_TXN:
         request.transactions = [AddPartitionsToTxnTransaction(transactional_id="none")]
     if key == ApiKey.DESCRIBE_ACLS:  # Kafka closes the connection for a filter with an unknown part

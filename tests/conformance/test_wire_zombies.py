@@ -1,4 +1,4 @@
-"""Raw requests of zombies: producers that do not know that a newer instance has fenced them
+"""Raw requests of zombies: a newer instance has fenced these producers, and they do not know it
 (scenarios Z)."""
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def code(error_code: int) -> str:
 
 
 def recorded(wire: Wire, transactional_id: str) -> int:
-    """Return the number of the id's records in the transaction log. Transactions of other tests may
-    be aborted at any time, so other ids do not count."""
+    """Return the number of the id's records in the transaction log. Other ids do not count, because
+    transactions of other tests may be aborted at any time."""
     return sum(
         bytes(found).count(transactional_id.encode())
         for partition in range(STATE_PARTITIONS)
@@ -64,7 +64,7 @@ def recorded(wire: Wire, transactional_id: str) -> int:
 
 @pytest.fixture
 def zombie(wire: Wire, topic: str) -> Identity:
-    """Return a producer. A newer instance has aborted its transaction in partition 0."""
+    """Return a producer after a newer instance has aborted its transaction in partition 0."""
     find_coordinator(wire, topic, key_type=0)
     producer = new_identity(wire, topic)
     assert (
@@ -107,7 +107,7 @@ def test_z2_a_zombie_writes_nothing_where_its_abort_marker_is(
 def test_z3_a_zombie_writes_nothing_on_an_untouched_partition(
     wire: Wire, topic: str, zombie: Identity, version: int
 ) -> None:
-    """The partition does not know the zombie. Its coordinator does."""
+    """The partition does not know the zombie, but its coordinator does."""
     late = produce(wire, topic, batch(zombie, 0), producer=zombie, partition=2, version=version)
     assert code(late.error_code) == "INVALID_PRODUCER_EPOCH"
     assert end_offset(wire, topic, 2) == 0
@@ -156,7 +156,7 @@ def taken_by_many(
     for thread in threads:
         thread.start()
     if disturb is not None:
-        wait_until(lambda: found, "the first one has it")
+        wait_until(lambda: found, "a client has the id")
         disturb.set()
     for thread in threads:
         thread.join(60)
@@ -228,7 +228,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 @pytest.fixture
 def hung(target: Target, topic: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that has sent a record, and is stopped while its transaction is open."""
+    """A process that has sent a record and is suspended while its transaction is open."""
     process = subprocess.Popen(
         [sys.executable, "-c", HUNG, target.address, topic],
         stdin=subprocess.PIPE,
@@ -258,7 +258,7 @@ def test_z11_a_producer_that_wakes_up_after_its_time_out_cannot_commit(
 def test_z15_a_plain_batch_with_the_producer_id_of_an_open_transaction(
     wire: Wire, topic: str, sequence: int, expected: str | None
 ) -> None:
-    """The sequence is checked first."""
+    """The broker checks the sequence number first."""
     producer = new_identity(wire, topic)
     assert produce(wire, topic, batch(producer, 0), producer=producer).error_code == ErrorCode.NONE
     plain = Identity(producer.producer_id, producer.producer_epoch)

@@ -1,5 +1,5 @@
-"""Our client and those of four other makers behind one interface, so that a script is written
-once."""
+"""Our client and the clients of four other makers behind one interface, so that all run the same
+scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiokafka behind the interface of the scripts: its loop runs in a thread of its own."""
+"""aiokafka behind the interface of the scripts. Its event loop runs in its own thread."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class AiokafkaConsumer:
         self.consumer = loop.run(start())
 
     def poll(self, timeout_s: float) -> list[Received]:
-        # During a rebalance getmany waits longer than its timeout. The other members of the group,
-        # polled by the same thread, must have their turn meanwhile.
+        # During a rebalance getmany waits longer than its timeout. Meanwhile this thread must poll
+        # the other members of the group.
         if self._polling is None:
             timeout_ms = int(timeout_s * 1000)
             self._polling = self._loop.start(self.consumer.getmany(timeout_ms=timeout_ms))

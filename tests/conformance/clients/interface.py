@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-# Maximum wait of a client: a broker that sends no response fails the test soon.
+# Maximum wait of a client, so that a broker without a response soon fails the test.
 ANSWER_TIMEOUT_S = 20.0
-# Longer than a machine stands still or a member is away, shorter than a test waits.
+# Longer than a pause of the computer or the absence of a member, shorter than a test waits.
 SESSION_MS = 15_000
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to write. `timestamp` is in ms; None for the client's own clock."""
+    """A record to write. `timestamp` is in ms, or None for the client's own clock."""
 
     value: bytes | None
     key: bytes | None = None
@@ -36,7 +36,7 @@ class Received:
 
 
 class Refused(Exception):
-    """An error of the client; `kind` is the client's name for it."""
+    """An error of the client. `kind` is the client's name for the error."""
 
     def __init__(self, kind: str, message: str = "", *, fenced: bool = False) -> None:
         super().__init__(f"{kind}: {message}")
@@ -46,7 +46,7 @@ class Refused(Exception):
 
 class Consumer(Protocol):
     """A reader of one topic, by group or by assignment. Without a committed offset it starts at the
-    earliest."""
+    earliest offset."""
 
     def poll(self, timeout_s: float) -> list[Received]: ...
 
@@ -58,7 +58,7 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """A writer. `send` returns the partition and offset of each record once all are
+    """A writer. `send` returns the partition and offset of each record after all are
     acknowledged."""
 
     def send(self, topic: str, records: Sequence[Record]) -> list[tuple[int, int]]: ...

@@ -1,4 +1,4 @@
-"""Kafka's own Java client, run by the driver, behind the interface of the scripts."""
+"""Kafka's own Java client behind the interface of the scripts. The Java driver runs the client."""
 
 from __future__ import annotations
 

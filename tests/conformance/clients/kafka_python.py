@@ -90,10 +90,10 @@ class KafkaPythonConsumer:
                 [kafka.TopicPartition(topic, partition) for partition in partitions]
             )
         else:
-            # Fetch the metadata again before the first join. kafka-python 3.0.12 compares the
-            # metadata at the join with those since `subscribe`, and joins again if they differ. If
-            # such a join outlasts a poll, the member sends no heartbeats, because its leader
-            # forgets that it joins.
+            # Fetch the metadata again before the first join. At the join, kafka-python 3.0.12
+            # compares the metadata with the metadata at `subscribe`, and joins again if they
+            # differ. If such a join outlasts a poll, the member's leader forgets the join, and the
+            # member sends no heartbeats.
             self.consumer.subscribe([topic])
             self.consumer.topics()
 

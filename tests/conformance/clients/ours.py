@@ -67,7 +67,7 @@ class OursProducer:
 
 
 class OursConsumer:
-    """A consumer of our client, of one topic."""
+    """A consumer of one topic with our client."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class OursConsumer:
         self.consumer = loop.run(start())
 
     def poll(self, timeout_s: float) -> list[Received]:
-        # A rebalance runs in `poll` and may take longer than its timeout. The other members of the
-        # group, polled by the same thread, must have their turn meanwhile.
+        # A rebalance runs in `poll` and may take longer than its timeout. Meanwhile this thread
+        # must poll the other members of the group.
         if self._polling is None:
             self._polling = self._loop.start(self.consumer.poll(timeout_s * 1000))
         concurrent.futures.wait([self._polling], timeout_s + 0.1)

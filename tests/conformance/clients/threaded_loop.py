@@ -1,4 +1,4 @@
-"""An event loop in a thread: asynchronous clients get the blocking interface."""
+"""An event loop in a thread, which gives asynchronous clients the blocking interface."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ThreadedLoop:
-    """One loop for all objects of a client. Errors become Refused."""
+    """One event loop for all objects of a client. Errors become Refused."""
 
     def __init__(self, name: str, error_type: type[Exception], fenced: Collection[str]) -> None:
         self._name = name
@@ -25,7 +25,7 @@ class ThreadedLoop:
     def start(
         self, work: Coroutine[Any, Any, T], timeout_s: float = ANSWER_TIMEOUT_S
     ) -> concurrent.futures.Future[T]:
-        """Start `work` on the loop. After `timeout_s` its result is a TimeoutError."""
+        """Start `work` on the loop. After `timeout_s` the result of `work` is a TimeoutError."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             thread = threading.Thread(target=self._loop.run_forever, daemon=True, name=self._name)
@@ -37,7 +37,7 @@ class ThreadedLoop:
         return self.result(self.start(work, timeout_s))
 
     def result(self, future: concurrent.futures.Future[T]) -> T:
-        """Return the result of work that was started. Raises Refused."""
+        """Return the result of started work. Raises Refused."""
         try:
             return future.result()
         except self._error_type as error:
