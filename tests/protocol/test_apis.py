@@ -70,7 +70,7 @@ def test_the_tables_have_kafkas_versions() -> None:
     }
 
 
-def test_what_is_spoken_is_what_the_tables_have() -> None:
+def test_the_served_versions_are_those_of_the_tables() -> None:
     for key, api in APIS.items():
         _, oldest, latest = KAFKA[key]
         assert (api.oldest, api.latest) == (oldest, latest)

@@ -34,7 +34,7 @@ def test_fields_of_fixed_size_and_the_length_after_them_are_one_struct_call() ->
     assert "pack_i(" in source
 
 
-def test_an_empty_section_of_tagged_fields_goes_with_the_fields_before_it() -> None:
+def test_an_empty_section_of_tagged_fields_is_written_with_the_fields_before_it() -> None:
     assert "pack_qqB(" in source_of(generate_encoder(FetchResponse, 12))  # aborted transactions
     assert "unpack_from_qqB(" in source_of(generate_decoder(FetchResponse, 12))
 
@@ -68,7 +68,7 @@ def strings_of(cls: type[Any]) -> set[str]:
     return names
 
 
-def test_every_field_of_a_response_that_explains_is_cut() -> None:
+def test_every_message_field_of_a_response_is_cut() -> None:
     for api in APIS.values():
         messages = {name for name in strings_of(api.response) if name.endswith("message")}
         assert messages <= MESSAGE_FIELDS, api.name

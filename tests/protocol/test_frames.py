@@ -55,7 +55,7 @@ def test_with_a_remainder() -> None:
     assert reader.pending == 1
 
 
-def test_frames_not_asked_for_are_kept() -> None:
+def test_frames_not_taken_yet_are_kept() -> None:
     reader = FrameReader()
     assert next(reader.receive_data(wire([b"one", b"two"]))) == b"one"
     assert list(reader.receive_data(b"")) == [b"two"]

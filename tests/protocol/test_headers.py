@@ -68,7 +68,7 @@ def test_header_versions_are_those_kio_has_for_each_message() -> None:
         assert choose(api.key, version) == kio_cls.__header_schema__.__version__, (cls, version)
 
 
-def test_the_answer_to_api_versions_never_has_tagged_fields_in_its_header() -> None:
+def test_the_response_to_api_versions_never_has_tagged_fields_in_its_header() -> None:
     for version in APIS[ApiKey.API_VERSIONS].versions:
         assert response_header(ApiKey.API_VERSIONS, version, 7) == b"\0\0\0\7"
 

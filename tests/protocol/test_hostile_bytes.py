@@ -170,7 +170,7 @@ def test_h24_a_string_is_no_longer_in_a_flexible_version_than_in_any_other(size:
         oracle.parse(raw)
 
 
-def test_what_is_not_a_string_may_be_longer_than_one() -> None:
+def test_bytes_may_be_longer_than_a_string() -> None:
     protocol = JoinGroupRequestProtocol("range", b"m" * 0x8000)
     request = JoinGroupRequest("g", protocols=[protocol])
     assert decode(JoinGroupRequest, 9, encode(request, 9)) == request

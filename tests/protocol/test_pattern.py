@@ -52,7 +52,7 @@ def test_a_pattern_matches_what_pythons_own_matches(pattern: str, texts: list[st
         ("", ""),
     ],
 )
-def test_what_re2_has_and_python_writes_otherwise(pattern: str, text: str) -> None:
+def test_re2_syntax_that_python_writes_differently(pattern: str, text: str) -> None:
     assert Pattern(pattern).matches(text)
     assert not Pattern(pattern).matches(f"{text}!!") or pattern.endswith("*")
 

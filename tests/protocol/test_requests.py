@@ -35,7 +35,7 @@ def test_a_request_is_a_frame_with_the_header_its_version_demands() -> None:
     assert decode(EndTxnRequest, 5, body[position:]).committed
 
 
-def test_answers_are_matched_with_their_requests_in_order() -> None:
+def test_responses_are_matched_with_their_requests_in_order() -> None:
     requests = Requests(None)
     first, _ = requests.send(MetadataRequest(), 12)
     second, _ = requests.send(EndTxnRequest(), 3)
@@ -49,7 +49,7 @@ def test_answers_are_matched_with_their_requests_in_order() -> None:
     assert len(requests) == 0
 
 
-def test_a_request_without_an_answer_is_not_waited_for() -> None:
+def test_a_request_without_a_response_is_not_waited_for() -> None:
     requests = Requests("c")
     requests.send(ProduceRequest(acks=0), 9, answered=False)
     second, _ = requests.send(EndTxnRequest(), 3)
@@ -58,7 +58,7 @@ def test_a_request_without_an_answer_is_not_waited_for() -> None:
     assert [a.correlation_id for a in requests.receive_data(raw)] == [second]
 
 
-def test_an_answer_to_another_request_or_to_none_is_refused() -> None:
+def test_a_response_to_another_request_or_to_none_is_refused() -> None:
     requests = Requests("c")
     raw = answer(ApiKey.END_TXN, 3, 0, EndTxnResponse())
     with pytest.raises(ProtocolError, match="without a request"):
@@ -68,7 +68,7 @@ def test_an_answer_to_another_request_or_to_none_is_refused() -> None:
         list(requests.receive_data(answer(ApiKey.END_TXN, 3, 1, EndTxnResponse())))
 
 
-def test_an_answer_that_cannot_be_decoded_is_refused() -> None:
+def test_a_response_that_cannot_be_decoded_is_refused() -> None:
     requests = Requests("c")
     requests.send(EndTxnRequest(), 3)
     with pytest.raises(ProtocolError, match="after the message"):

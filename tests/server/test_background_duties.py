@@ -140,7 +140,7 @@ def test_a_duty_that_fails_stops_neither_the_others_nor_its_own_next_turn(tmp_pa
     assert world.partitions[A0].last_stable_offset == 2
 
 
-def test_flush_ms_is_kept(tmp_path: Path) -> None:
+def test_a_log_is_flushed_after_flush_ms(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     partition = kept.world.partitions[B0]
     partition.reconfigure(replace(partition.config, flush_ms=2_500))
@@ -343,7 +343,7 @@ def test_S3d_a_partition_that_could_not_be_opened_keeps_its_recovery_point(tmp_p
     assert offline not in kept.directory.recovery_points()
 
 
-def test_after_the_stop_nothing_is_done_any_more(tmp_path: Path) -> None:
+def test_after_the_stop_no_duty_runs(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     kept.background_tasks.stop()
     assert kept.world.is_quiet

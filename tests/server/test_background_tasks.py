@@ -39,7 +39,7 @@ def produce(broker: Oncelog, count: int) -> None:
     assert refused == [None] * count
 
 
-def test_a_topic_made_again_does_not_meet_the_checkpoints_of_the_one_before(
+def test_a_recreated_topic_does_not_use_the_checkpoints_of_the_deleted_topic(
     tmp_path: Path,
 ) -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": "200"}

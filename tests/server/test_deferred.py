@@ -22,7 +22,7 @@ def test_listeners_before_and_after_get_the_response_once() -> None:
         answer.complete(2)
 
 
-def test_none_is_an_answer_and_no_answer_is_none() -> None:
+def test_none_is_a_valid_response_and_different_from_no_response() -> None:
     answer: Deferred[None] = Deferred()
     with pytest.raises(LookupError):
         _ = answer.value
@@ -30,7 +30,7 @@ def test_none_is_an_answer_and_no_answer_is_none() -> None:
     assert (answer.done, answer.value) == (True, None)
 
 
-def test_a_caller_that_gives_up_releases_what_the_wait_holds_and_hears_nothing_more() -> None:
+def test_a_cancelled_wait_releases_its_state_and_calls_no_listener() -> None:
     answer: Deferred[int] = Deferred()
     events: list[object] = []
     answer.on_complete(events.append)
@@ -43,7 +43,7 @@ def test_a_caller_that_gives_up_releases_what_the_wait_holds_and_hears_nothing_m
     assert events == ["released", "at once"]
 
 
-def test_giving_up_after_the_answer_changes_nothing() -> None:
+def test_cancelling_after_the_response_changes_nothing() -> None:
     answer: Deferred[int] = Deferred()
     events: list[str] = []
     answer.on_cancel(lambda: events.append("released"))
@@ -52,7 +52,7 @@ def test_giving_up_after_the_answer_changes_nothing() -> None:
     assert (events, answer.cancelled) == ([], False)
 
 
-def test_a_waiter_for_a_response_that_will_not_come_learns_it() -> None:
+def test_listeners_are_called_if_the_response_is_abandoned() -> None:
     answer: Deferred[int] = Deferred()
     events: list[str] = []
     answer.on_abandon(lambda: events.append("before"))
@@ -96,7 +96,7 @@ def abandoned_by(answer: object) -> list[Exception | None]:
 
 
 @pytest.mark.parametrize("chain", [then, then_ask])
-def test_a_callback_that_fails_fails_its_own_answer_and_no_completer(
+def test_a_callback_that_raises_fails_only_its_own_response(
     unheard: list[Exception], chain: Callable[..., Any]
 ) -> None:
     answer: Deferred[int] = Deferred()
@@ -109,7 +109,7 @@ def test_a_callback_that_fails_fails_its_own_answer_and_no_completer(
     assert unheard == []
 
 
-def test_a_failure_goes_through_all_that_is_made_of_the_answer(unheard: list[Exception]) -> None:
+def test_a_failure_reaches_all_responses_made_of_the_response(unheard: list[Exception]) -> None:
     first: Deferred[int] = Deferred()
     parts: list[int | Deferred[int]] = [then(first, broken), Deferred()]
     whole = gather(parts)
@@ -120,7 +120,7 @@ def test_a_failure_goes_through_all_that_is_made_of_the_answer(unheard: list[Exc
     assert unheard == []
 
 
-def test_a_second_answer_that_fails_fails_the_first_question(unheard: list[Exception]) -> None:
+def test_a_failed_second_response_fails_the_first_request(unheard: list[Exception]) -> None:
     first: Deferred[int] = Deferred()
     second: Deferred[int] = Deferred()
 
@@ -144,7 +144,7 @@ def test_all_callbacks_are_called_whatever_one_of_them_raises(unheard: list[Exce
     assert [type(error) for error in unheard] == [Broken]
 
 
-def test_a_failure_that_nothing_waits_for_is_still_heard(unheard: list[Exception]) -> None:
+def test_a_failure_without_a_listener_is_still_reported(unheard: list[Exception]) -> None:
     Deferred[int]().abandon(Broken("not waited for"))
     given_up: Deferred[int] = Deferred()
     given_up.cancel()
@@ -170,14 +170,14 @@ def double(value: int) -> int:
     return 2 * value
 
 
-def test_then_changes_an_answer_that_is_there() -> None:
+def test_then_changes_a_complete_response() -> None:
     answer: Deferred[int] = Deferred()
     answer.complete(2)
     assert then(1, double) == 2
     assert then(answer, double) == 4
 
 
-def test_then_changes_an_answer_that_comes() -> None:
+def test_then_changes_a_later_response() -> None:
     answer: Deferred[int] = Deferred(ordered=True)
     later = then(answer, double)
     assert isinstance(later, Deferred)
@@ -186,7 +186,7 @@ def test_then_changes_an_answer_that_comes() -> None:
     assert later.value == 4
 
 
-def test_then_passes_on_that_no_caller_waits_and_that_nothing_comes() -> None:
+def test_then_passes_on_a_cancel_and_an_abandoned_response() -> None:
     answer: Deferred[int] = Deferred()
     later = then(answer, double)
     assert isinstance(later, Deferred)
@@ -213,7 +213,7 @@ def test_gather_keeps_the_order_of_what_was_asked() -> None:
     assert later.value == [1, 2, 3]
 
 
-def test_gather_of_answers_that_are_there_is_there() -> None:
+def test_gather_of_complete_responses_is_complete() -> None:
     answer: Deferred[int] = Deferred()
     answer.complete(2)
     assert gather([1, answer]) == [1, 2]
@@ -221,7 +221,7 @@ def test_gather_of_answers_that_are_there_is_there() -> None:
     assert gather(nothing) == []
 
 
-def test_gather_passes_on_that_no_caller_waits_and_that_one_will_not_come() -> None:
+def test_gather_passes_on_a_cancel_and_an_abandoned_response() -> None:
     answers: list[Deferred[int]] = [Deferred(), Deferred()]
     later: list[int] | Deferred[list[int]] = gather(answers)
     assert isinstance(later, Deferred)
@@ -236,9 +236,7 @@ def test_gather_passes_on_that_no_caller_waits_and_that_one_will_not_come() -> N
 
 @pytest.mark.parametrize("first_is_late", [False, True])
 @pytest.mark.parametrize("second_is_late", [False, True])
-def test_a_second_question_may_be_answered_later_too(
-    first_is_late: bool, second_is_late: bool
-) -> None:
+def test_a_second_response_may_come_later_too(first_is_late: bool, second_is_late: bool) -> None:
     first: Deferred[int] = Deferred()
     second: Deferred[str] = Deferred()
     asked: list[int] = []
@@ -272,7 +270,7 @@ def test_a_second_request_is_sent_though_no_caller_waits() -> None:
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
-def test_a_waiter_for_two_responses_learns_if_either_will_not_come(is_asked: bool) -> None:
+def test_a_wait_for_two_responses_is_abandoned_with_either(is_asked: bool) -> None:
     first: Deferred[int] = Deferred()
     second: Deferred[str] = Deferred()
 

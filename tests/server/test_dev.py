@@ -160,7 +160,7 @@ def test_a_topic_that_is_refused_ends_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["t:", "t:0", "t:-1", "t:x", "t:1:2", "t:99999999"])
-def test_a_number_of_partitions_that_is_none_is_wrong_usage(text: str) -> None:
+def test_an_invalid_number_of_partitions_is_wrong_usage(text: str) -> None:
     with pytest.raises(click.UsageError):
         parse_topic(text)
 

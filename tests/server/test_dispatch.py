@@ -80,7 +80,7 @@ def session() -> Session:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_every_version_is_answered_in_its_own_form(session: Session, version: int) -> None:
+def test_every_version_has_its_own_response(session: Session, version: int) -> None:
     response = session.serve(HeartbeatRequest(group_id="g", generation_id=27), version)
     assert session.read(response) == HeartbeatResponse(error_code=27)
 
@@ -95,7 +95,7 @@ def test_an_api_that_is_not_served_closes_the_connection(session: Session) -> No
         session.dispatch.serve(memoryview(b"\x00\x0b\x00\x00\x00\x00\x00\x01\xff\xff"), SESSION)
 
 
-def test_api_versions_of_an_unknown_version_is_answered_in_version_0(session: Session) -> None:
+def test_api_versions_of_an_unknown_version_gets_a_response_in_version_0(session: Session) -> None:
     """KIP-511: the client gets the versions that it may use."""
     header = b"\x00\x12\x00\x63\x00\x00\x00\x07\x00\x01c\x00"
     response = session.dispatch.serve(memoryview(header), SESSION)
@@ -103,7 +103,7 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(session: Se
     assert data[4:10] == b"\x00\x00\x00\x07" + ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
-def test_what_comes_later_is_encoded_then(session: Session) -> None:
+def test_a_later_response_is_encoded_when_it_comes(session: Session) -> None:
     later: Deferred[HeartbeatResponse] = Deferred(ordered=True)
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
     response = session.serve(HeartbeatRequest(), 3)
@@ -162,7 +162,7 @@ def test_a_response_that_cannot_be_encoded_later_fails_alone(fails_in_handler: b
 
 
 @pytest.mark.parametrize("turns", [0, 3])
-def test_what_comes_later_may_be_work_for_slices(turns: int) -> None:
+def test_a_later_response_may_be_made_in_slices(turns: int) -> None:
     """An example is Metadata after the creation of its topics. The fuzzer found this case."""
     later: Deferred[Any] = Deferred()
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: later))
@@ -202,7 +202,7 @@ def test_work_in_slices_stops_if_its_client_gives_up() -> None:
     assert len(done) < 100
 
 
-def test_a_large_response_leaves_whole_and_in_several_buffers() -> None:
+def test_a_large_response_is_sent_whole_in_several_buffers() -> None:
     """Joining tens of megabytes into one buffer would block the loop."""
     groups = [ListedGroup(f"group-{number}", "consumer") for number in range(10_000)]
 
@@ -219,12 +219,12 @@ def test_a_large_response_leaves_whole_and_in_several_buffers() -> None:
     assert session.read(response).groups == groups
 
 
-def test_a_handler_may_give_no_answer(session: Session) -> None:
+def test_a_handler_may_return_no_response(session: Session) -> None:
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))
     assert session.serve(HeartbeatRequest(), 3) is None
 
 
-def test_a_handler_may_give_no_answer_to_a_large_request_either() -> None:
+def test_a_handler_may_return_no_response_to_a_large_request_either() -> None:
     """An example is EndTxn with long tagged fields, of a client that has closed its connection. The
     fuzzer found this case."""
     session = Session(module(ApiKey.HEARTBEAT, range(1, 5), lambda *_: None))

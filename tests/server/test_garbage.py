@@ -89,14 +89,14 @@ def _passed_on(deferred: Deferred[Any]) -> Deferred[Any]:
     ],
     ids=["then", "then_ask", "gather", "pass_on"],
 )
-def test_an_answer_that_was_given_goes_with_the_last_reference(
+def test_a_completed_response_is_freed_with_the_last_reference(
     wait: Callable[[Deferred[Any]], object],
 ) -> None:
     assert _given(wait)() is None
 
 
 @pytest.mark.usefixtures("no_collection")
-def test_what_waited_for_an_answer_that_was_given_up_goes_with_the_last_reference() -> None:
+def test_the_wait_for_an_abandoned_response_is_freed_with_the_last_reference() -> None:
     gone = _given_up()
     assert gone() is None
 

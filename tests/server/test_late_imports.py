@@ -18,7 +18,7 @@ DONE = {"imported after all", "the log cleaner is loaded after all"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
-def test_what_found_no_descriptor_is_imported_when_there_is_one(tmp_path: Path) -> None:
+def test_an_import_without_a_descriptor_is_retried_until_there_is_one(tmp_path: Path) -> None:
     """The broker logs one event for each failure and each success, without a traceback (D5, D6)."""
     with Oncelog(tmp_path) as broker:
         limit = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)

@@ -28,7 +28,7 @@ def driver() -> Driver:
     ],
 )
 @pytest.mark.parametrize("clean", [True, False])
-def test_what_the_metadata_does_not_know_is_found(
+def test_logs_newer_than_the_metadata_are_found(
     driver: Driver, next_producer_id: int, leader_epoch: int, expected: list[str], clean: bool
 ) -> None:
     if clean:

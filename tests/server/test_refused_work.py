@@ -48,7 +48,7 @@ def refused(timers: ManualTimers) -> RefusedWork:
     return RefusedWork(timers, lambda: timers.now_ms)
 
 
-def test_it_is_tried_every_second_and_logged_twice(
+def test_refused_work_is_retried_every_second_and_logged_twice(
     timers: ManualTimers, disk: Disk, refused: RefusedWork
 ) -> None:
     with structlog.testing.capture_logs() as events:
@@ -69,7 +69,7 @@ def test_it_is_tried_every_second_and_logged_twice(
     assert events[1]["after_ms"] >= 3 * RETRY_MS
 
 
-def test_a_group_is_reported_once_and_healed_when_its_last_is(
+def test_a_group_of_refused_work_is_logged_once_and_ends_with_its_last_work(
     timers: ManualTimers, disk: Disk, refused: RefusedWork
 ) -> None:
     with structlog.testing.capture_logs() as events:
@@ -84,7 +84,7 @@ def test_a_group_is_reported_once_and_healed_when_its_last_is(
     assert refused.left("topic") == len(refused) == 0
 
 
-def test_a_full_disk_is_asked_a_few_times_and_each_has_its_turn(
+def test_a_full_disk_is_tried_a_few_times_a_round_and_all_work_has_its_turn(
     timers: ManualTimers, disk: Disk, refused: RefusedWork
 ) -> None:
     count = 3 * REFUSALS_OF_A_ROUND

@@ -128,7 +128,7 @@ async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it
             assert partition.recovery_point == partition.high_watermark == 10
 
 
-async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path: Path) -> None:
+async def test_many_new_partitions_are_opened_in_slices(tmp_path: Path) -> None:
     """The broker opens the partitions of a new topic in slices. With 10,000 partitions, one slice
     would block the loop for twelve seconds. The client's request waits until all partitions are
     open. Later changes of the topic come after that."""
@@ -144,7 +144,7 @@ async def test_many_new_partitions_leave_the_loop_to_others_in_between(tmp_path:
         assert len(broker.partitions) == count
 
 
-async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_one_turn(
+async def test_another_change_of_the_metadata_does_not_open_all_waiting_partitions_in_one_turn(
     tmp_path: Path,
 ) -> None:
     """While thousands of partitions of another topic wait to be opened, the broker opens a new
@@ -169,7 +169,7 @@ async def test_another_change_of_the_metadata_does_not_open_all_that_waits_in_on
         assert len(broker.partitions) == count + 1
 
 
-async def test_deleting_a_topic_of_many_partitions_leaves_the_loop_to_others(
+async def test_a_topic_of_many_partitions_is_deleted_in_slices(
     tmp_path: Path,
 ) -> None:
     count = 20 * FEW_STEPS
@@ -333,7 +333,7 @@ async def until_more_than(broker: Broker, count: int) -> None:
             await asyncio.sleep(0)
 
 
-async def test_partitions_whose_turn_had_not_come_are_there_after_the_next_start(
+async def test_partitions_not_opened_before_a_stop_are_open_after_the_next_start(
     tmp_path: Path,
 ) -> None:
     count = 4 * FEW_STEPS
@@ -392,7 +392,7 @@ async def test_the_first_record_of_a_leader_epoch_brings_it_into_the_file(tmp_pa
                 assert epochs_of(tmp_path)[f"topic-{index}"][1] == partition.leader_epoch
 
 
-async def test_topics_with_the_same_and_with_other_settings_have_each_their_own(
+async def test_each_topic_has_its_own_settings(
     tmp_path: Path,
 ) -> None:
     async with life(tmp_path) as broker:

@@ -214,7 +214,7 @@ def test_a_port_in_use_is_named_with_a_way_out(broker: Oncelog) -> None:
 
 
 @pytest.mark.parametrize("attempt", range(5))
-def test_of_two_brokers_that_start_on_one_port_at_once_one_says_that_it_cannot(
+def test_of_two_brokers_that_start_on_one_port_at_once_one_fails_with_an_error(
     tmp_path: Path, attempt: int
 ) -> None:
     """Both may bind the port as long as neither listens (`network/binding.py`)."""
@@ -337,7 +337,7 @@ def _create(name: str) -> object:
     return CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
 
 
-def test_listeners_by_name_are_answered_with_their_own_address(tmp_path: Path) -> None:
+def test_clients_of_each_listener_get_its_own_address(tmp_path: Path) -> None:
     """Clients of a listener get that listener's advertised address."""
     broker = WithListeners(
         tmp_path,

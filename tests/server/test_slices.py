@@ -61,7 +61,7 @@ def test_a_slice_ends_when_its_time_is_over_however_much_is_queued() -> None:
     assert sum(loop.turns) == 4_000
 
 
-def test_no_slice_goes_on_after_a_long_step() -> None:
+def test_a_slice_ends_after_a_long_step() -> None:
     loop = Loop()
     loop.slices.queue(loop.work(3, step_ms=50))
     loop.run_all()
@@ -126,7 +126,7 @@ def test_abandoned_work_ends() -> None:
     assert loop.slices.is_idle
 
 
-def test_a_failure_abandons_its_answer_and_hinders_no_other_work() -> None:
+def test_a_failure_abandons_its_response_and_hinders_no_other_work() -> None:
     loop = Loop()
 
     def failing() -> Generator[None, None, None]:
@@ -151,7 +151,7 @@ def test_a_failure_at_once_is_raised() -> None:
         Loop().slices.run(failing())
 
 
-def test_after_the_stop_nothing_goes_on() -> None:
+def test_after_the_stop_no_work_continues() -> None:
     loop = Loop()
     seen: list[str] = []
     loop.slices.queue(loop.work(ENDLESS, seen=seen))

@@ -54,7 +54,7 @@ def test_partitions_of_a_deleted_topic_are_put_aside_and_the_others_stay() -> No
     assert moved(files, cluster.image) == []
 
 
-def test_what_the_store_does_not_know_shows_that_it_is_older() -> None:
+def test_directories_that_the_store_does_not_know_are_found() -> None:
     """A directory is unknown if it has no topic id, or if the store has no topic of its name, with
     its topic id and with as many partitions."""
     cluster = Cluster()
@@ -73,7 +73,7 @@ def test_what_the_store_does_not_know_shows_that_it_is_older() -> None:
     assert found.strays == []
 
 
-def test_a_topic_that_came_back_has_another_id() -> None:
+def test_a_recreated_topic_has_another_id() -> None:
     cluster = Cluster()
     old = cluster.create("orders")
     delete(cluster, "orders")
@@ -152,7 +152,7 @@ def test_a_partition_of_other_brokers_only_is_a_stray() -> None:
     assert len(moved(files, cluster.image, 2)) == 1
 
 
-def test_what_was_on_its_way_out_is_removed() -> None:
+def test_directories_of_unfinished_deletions_are_removed() -> None:
     files = MemoryFiles()
     directory(files, deleted_directory("orders", 0, UNIQUE), b"g" * 16)
     assert moved(files, Cluster().image) == []

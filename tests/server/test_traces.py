@@ -23,16 +23,16 @@ class Speaker:
         return replayed(text, self.commands, self.trace)
 
 
-def test_a_trace_that_is_true_stays_as_it_is() -> None:
+def test_a_correct_trace_stays_unchanged() -> None:
     assert Speaker().replayed(TEXT) == TEXT
 
 
 @pytest.mark.parametrize("line", ["a: c", "a: b\na: b", NOTHING])
-def test_comments_and_commands_stay_and_what_they_led_to_is_replaced(line: str) -> None:
+def test_comments_and_commands_stay_and_results_are_replaced(line: str) -> None:
     assert Speaker().replayed(TEXT.replace("a: b", line)) == TEXT
 
 
-def test_a_command_that_leads_to_nothing_says_so() -> None:
+def test_a_command_without_a_result_has_the_result_nothing() -> None:
     assert Speaker().replayed("wait\n") == f"wait\n----\n{NOTHING}\n"
 
 

@@ -46,7 +46,7 @@ def test_an_assignment() -> None:
     assert decode_assignment(ASSIGNMENT_V0) == decode_assignment(ASSIGNMENT_V3) == assignment
 
 
-def test_no_bytes_are_no_assignment() -> None:
+def test_empty_bytes_are_no_assignment() -> None:
     with pytest.raises(ProtocolError):
         decode_assignment(b"")
 

@@ -97,7 +97,7 @@ def test_what_is_built_is_what_is_read(
         (-1, 3, -1),
     ],
 )
-def test_sequence_numbers_go_on_at_0_after_2_31_minus_1(base: int, count: int, last: int) -> None:
+def test_sequence_numbers_wrap_to_0_after_2_31_minus_1(base: int, count: int, last: int) -> None:
     batch = build_batch([NewRecord(0, None, None)] * count, producer_id=1, base_sequence=base)
     assert read_header(batch).last_sequence == last
 
@@ -195,7 +195,7 @@ def test_a_header_that_is_not_all_there_is_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_an_unknown_codec_is_refused_when_asked_for(codec: int) -> None:
+def test_an_unknown_codec_is_refused_on_use(codec: int) -> None:
     batch = build_batch(RECORDS)
     batch[22] = codec
     header = read_header(batch)
@@ -211,12 +211,12 @@ def test_a_batch_that_compaction_emptied_has_no_records() -> None:
     assert read_records(batch, max_bytes=0, check_crc=False) == []
 
 
-def test_a_batch_with_a_delete_horizon_tells_it() -> None:
+def test_a_batch_with_a_delete_horizon_shows_it() -> None:
     header = read_header(build_batch(RECORDS))
     assert header._replace(attributes=0x40, base_timestamp=123).delete_horizon_ms == 123
 
 
-def test_what_does_not_fit_the_header_cannot_be_built() -> None:
+def test_a_batch_with_values_beyond_its_header_cannot_be_built() -> None:
     with pytest.raises(ValueError, match="at least one"):
         build_batch([])
     with pytest.raises(ValueError, match="out of range"):

@@ -43,19 +43,19 @@ def test_every_int64_comes_back(number: int, before: bytes, after: bytes) -> Non
 
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1])
-def test_what_is_longer_than_an_int64_is_not_written(number: int) -> None:
+def test_a_number_longer_than_an_int64_is_not_written(number: int) -> None:
     with pytest.raises(ValueError, match="int64"):
         encode_varint(number)
 
 
 @pytest.mark.parametrize("encoded", ["ffffffff10", "8080808080808000", "ffffffffffffffffff01"])
-def test_what_is_longer_than_32_bits_is_no_length(encoded: str) -> None:
+def test_a_varint_longer_than_32_bits_is_no_length(encoded: str) -> None:
     with pytest.raises(CorruptRecords):
         read_varint(bytes.fromhex(encoded), 0, 32)
 
 
 @pytest.mark.parametrize("encoded", ["ffffffffffffffffff02", "80" * 10 + "00", "ff" * 40])
-def test_what_is_longer_than_64_bits_is_no_number(encoded: str) -> None:
+def test_a_varint_longer_than_64_bits_is_no_number(encoded: str) -> None:
     with pytest.raises(CorruptRecords):
         read_varint(bytes.fromhex(encoded), 0, 64)
 

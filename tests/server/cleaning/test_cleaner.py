@@ -127,7 +127,7 @@ def test_the_dirtiest_log_is_first_and_all_have_their_turn(
     assert cleaning.checkpoint()[A1] > cleaned
 
 
-def test_the_next_log_is_looked_for_in_steps_where_there_are_very_many() -> None:
+def test_the_next_log_is_searched_in_steps_if_there_are_very_many() -> None:
     """A search of 20,000 logs in one step, few of them compacted, took 20 ms of the event loop."""
     count = 5 * LOGS_AT_ONCE
     cleaning = Cleaning()
@@ -171,7 +171,7 @@ def test_max_compaction_lag_holds_however_clean_the_log_is() -> None:
     assert size(compacted) < before
 
 
-def test_switched_off_it_does_nothing() -> None:
+def test_a_disabled_cleaner_does_nothing() -> None:
     cleaning = Cleaning(settings=replace(SETTINGS, log_cleaner_enable=False))
     compacted = cleaning.compact(A0)
     write(compacted, 100)
@@ -293,7 +293,7 @@ def test_d6_a_pass_begins_as_soon_as_there_is_space_and_the_event_comes_after_it
     assert logged == ["disk refused", "log compacted", "disk takes it again"]
 
 
-def test_d6_the_refused_work_ends_with_its_pass_and_not_a_second_later(
+def test_d6_the_refused_work_ends_at_once_with_its_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The pass after the first probe is refused too. The next probe comes AFTER_PROBE_MS later."""
@@ -342,7 +342,7 @@ def test_d6_a_log_with_nothing_left_to_clean_ends_its_refused_work(
 
 
 @pytest.mark.parametrize("how", ["closed", "deleted"])
-def test_d6_a_log_that_goes_while_the_disk_is_full_is_not_asked_for_again(how: str) -> None:
+def test_d6_a_log_deleted_while_the_disk_is_full_is_not_retried(how: str) -> None:
     cleaning = Cleaning()
     write(cleaning.compact(A0), 100)
     files = cleaning.world.files
@@ -366,7 +366,7 @@ def _noting(started: list[object], start_work: Any, job: Any, work: Any) -> Any:
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
-def test_what_happens_to_a_log_meanwhile_ends_its_pass_and_no_other(after: int) -> None:
+def test_a_change_of_a_log_during_its_pass_ends_only_that_pass(after: int) -> None:
     """The log is deleted, no longer compacted, or shortened by retention at any step of a pass."""
     for event in ("deleted", "reconfigured", "retention", "stop"):
         cleaning = Cleaning()

@@ -54,7 +54,7 @@ def kept_by(policy: Set[str], oldest: int) -> dict[bytes, list[int]]:
     [{COMPACT, DELETE}, {COMPACT}, {DELETE}],
     ids=["compact,delete", "compact", "delete"],
 )
-def test_each_policy_does_its_own_and_both_do_both(
+def test_each_policy_alone_and_both_together(
     tmp_path: Path, policy: Set[str], backoff_ms: int
 ) -> None:
     """Each day has its own key, and one key is written every day."""

@@ -125,7 +125,7 @@ async def test_a_corrupt_segment_is_named(heard: Heard, tmp_path: Path) -> None:
     assert error.path == job.sources[1].path
 
 
-async def test_a_segment_that_is_gone_is_a_failure(heard: Heard, tmp_path: Path) -> None:
+async def test_a_missing_segment_is_a_failure(heard: Heard, tmp_path: Path) -> None:
     job = job_in(tmp_path)
     (tmp_path / job.sources[1].path).unlink()
     begin(heard, tmp_path, job)
@@ -153,7 +153,7 @@ async def test_a_killed_process_is_a_failure_and_not_waited_for(
     assert isinstance(await ended(heard), StorageError)
 
 
-async def test_a_cancelled_process_ends_and_says_nothing_more(heard: Heard, tmp_path: Path) -> None:
+async def test_a_cancelled_process_ends_and_reports_no_event(heard: Heard, tmp_path: Path) -> None:
     before = children()
     work = begin(heard, tmp_path, slow(tmp_path))
     await asyncio.wait_for(heard.first, DEADLINE_S)
@@ -163,9 +163,7 @@ async def test_a_cancelled_process_ends_and_says_nothing_more(heard: Heard, tmp_
     assert not heard.ended.done()
 
 
-async def test_one_that_is_cancelled_before_it_runs_never_does(
-    heard: Heard, tmp_path: Path
-) -> None:
+async def test_a_process_cancelled_before_it_runs_never_runs(heard: Heard, tmp_path: Path) -> None:
     before = children()
     work = begin(heard, tmp_path, slow(tmp_path))
     work.cancel()
@@ -174,7 +172,7 @@ async def test_one_that_is_cancelled_before_it_runs_never_does(
     assert not heard.first.done()
 
 
-def test_the_rate_is_a_rest_after_each_step() -> None:
+def test_the_rate_limit_is_a_pause_after_each_step() -> None:
     assert pause_ms(1_000, 10_000) == 100
     assert pause_ms(1_000, 1.7976931348623157e308) == 0
     assert pause_ms(1_000, float("inf")) == 0

@@ -88,7 +88,7 @@ def test_a_topic_shows_only_when_it_is_whole() -> None:
     assert not cluster.image.orphans()
 
 
-def test_a_record_that_is_none_is_an_error() -> None:
+def test_a_malformed_record_is_an_error() -> None:
     cluster = Cluster()
     with pytest.raises(ValueError, match="JSON"):
         cluster.apply([Write((), (Put("topics/a", b"nonsense"),))])
@@ -104,7 +104,7 @@ def test_unknown_keys_and_fields_of_later_versions_are_skipped() -> None:
     assert cluster.image.topics["a"].partitions == ()
 
 
-def test_a_delta_tells_what_came_went_and_changed() -> None:
+def test_a_delta_has_new_deleted_and_changed_topics() -> None:
     cluster = Cluster()
     cluster.create("kept", 2)
     cluster.create("gone")
@@ -214,7 +214,7 @@ class Asked(dict[str, Any]):
         return super().__iter__()
 
 
-def test_what_one_change_differs_in_is_found_without_a_look_at_all_topics() -> None:
+def test_the_delta_of_one_change_is_found_without_a_look_at_all_topics() -> None:
     """A look at all of 10,000 topics took 5 ms of the event loop for every change."""
     cluster = Cluster()
     for number in range(50):

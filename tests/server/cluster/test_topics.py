@@ -134,7 +134,7 @@ def cluster() -> Cluster:
         ),
     ],
 )
-def test_a_topic_that_cannot_be(
+def test_a_topic_that_cannot_be_created(
     cluster: Cluster, new: NewTopic, code: ErrorCode, words: str
 ) -> None:
     with pytest.raises(Refused) as caught:
@@ -233,7 +233,7 @@ def test_h64_the_cluster_has_so_many_partitions_and_a_clear_refusal() -> None:
         ),
     ],
 )
-def test_partitions_that_cannot_be(
+def test_partitions_that_cannot_be_added(
     cluster: Cluster, new: NewPartitions, code: ErrorCode, words: str
 ) -> None:
     with pytest.raises(Refused) as caught:
@@ -281,7 +281,7 @@ def test_a_list_that_was_not_set_grows_from_its_default() -> None:
         (Alteration("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_alterations_that_cannot_be(alteration: Alteration, code: ErrorCode) -> None:
+def test_alterations_that_are_refused(alteration: Alteration, code: ErrorCode) -> None:
     with pytest.raises(Refused) as caught:
         altered_settings(SETTINGS, {}, [alteration])
     assert caught.value.code is code

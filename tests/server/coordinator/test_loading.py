@@ -41,7 +41,9 @@ def test_a_log_is_loaded_in_pieces_of_any_size(piece: int, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("knows_sizes", "end_offset"), [(True, 1), (False, 2)])
-def test_a_log_with_nothing_at_its_end_is_loaded(knows_sizes: bool, end_offset: int) -> None:
+def test_a_log_with_an_empty_segment_at_its_end_is_loaded(
+    knows_sizes: bool, end_offset: int
+) -> None:
     """A power failure removed an unacknowledged record and left an empty next segment. If the
     checkpoint has the former size of the first segment, the log ends where that segment ends now.
     Without the size, compaction may have made the gap, so the empty segment stays."""

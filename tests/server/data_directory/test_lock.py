@@ -56,7 +56,7 @@ def test_a_refused_first_start_leaves_what_it_found(tmp_path: Path) -> None:
     directory.release()
 
 
-def test_a_directory_with_metadata_is_never_unmade(tmp_path: Path) -> None:
+def test_a_directory_with_metadata_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / METADATA_FILE).touch()
     directory = DataDirectory(str(tmp_path))
     directory.lock()
@@ -88,7 +88,7 @@ def test_a_path_that_cannot_be_a_directory_is_named_with_the_reason(
     assert reason in str(refused.value)
 
 
-def test_a_link_to_a_directory_is_one(tmp_path: Path) -> None:
+def test_a_link_to_a_directory_counts_as_a_directory(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "data").symlink_to(tmp_path / "real")
     directory = DataDirectory(str(tmp_path / "data"))
@@ -113,7 +113,7 @@ def test_damaged_properties_need_a_recovery(tmp_path: Path) -> None:
         directory.meta_properties()
 
 
-def test_written_bytes_are_kept_by_the_boot_that_wrote_them_and_by_no_other(
+def test_the_page_cache_is_trusted_only_within_the_boot_that_wrote_it(
     tmp_path: Path,
 ) -> None:
     directory, files = DataDirectory(str(tmp_path)), MemoryFiles()

@@ -41,7 +41,7 @@ def test_a_near_miss_gets_a_hint() -> None:
         Trap.parse("before-prepair")
 
 
-def test_it_springs_the_nth_time_and_once() -> None:
+def test_the_action_runs_the_nth_time_and_once() -> None:
     sprung: list[tuple[str, int]] = []
     trap = Trap("after-data", 3, lambda name, count: sprung.append((name, count)))
     for _ in range(5):

@@ -74,7 +74,7 @@ def test_enough_is_sent_at_once() -> None:
     assert Reader(2).fetch(0, min_bytes=2 * SIZE) == 2 * SIZE
 
 
-def test_a_reader_does_not_wait_for_more_than_it_takes() -> None:
+def test_a_reader_does_not_wait_for_more_than_max_bytes() -> None:
     """The broker lowers `min_bytes` to `max_bytes`. Else the reader would wait until its
     timeout."""
     assert Reader().fetch(0, min_bytes=10 * SIZE, max_bytes=SIZE) == SIZE
@@ -88,7 +88,7 @@ def test_an_error_is_sent_at_once() -> None:
     assert Reader().fetch(1, also=7) == 0
 
 
-def test_nothing_to_read_is_not_waited_for() -> None:
+def test_a_fetch_without_partitions_does_not_wait() -> None:
     reader = Reader(0)
     assert reader.fetch(0) == 0
     assert not reader.timers.waiting

@@ -102,7 +102,7 @@ def test_it_waits_for_as_many_bytes_as_it_wants() -> None:
     assert parked.answer.value.size == 2 * SIZE
 
 
-def test_when_time_is_up_it_takes_what_there_is() -> None:
+def test_at_its_timeout_it_gets_the_available_records() -> None:
     reader = Reader(min_bytes=2 * SIZE)
     parked = reader.park()
     reader.partitions[0].append(batch(), now_ms=NOW_MS)

@@ -66,7 +66,7 @@ def test_a_full_fetch_makes_a_session_and_names_everything() -> None:
     assert (scope.session_id, scope.is_incremental, indexes(scope)) == (1, False, [0, 1])
 
 
-def test_an_incremental_fetch_names_only_what_changes() -> None:
+def test_an_incremental_fetch_names_only_changed_partitions() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0, 1, 2)
     scope = broker.fetch(1, 1)
@@ -87,7 +87,7 @@ def test_what_was_sent_last_is_remembered_across_an_update() -> None:
     assert (partition.fetch_offset, partition.last_sent_high_watermark) == (9, 55)
 
 
-def test_70_71_106_what_a_reader_can_get_wrong() -> None:
+def test_70_71_106_errors_of_a_reader() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
     assert broker.refused(2, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -123,14 +123,14 @@ def test_the_final_epoch_ends_a_session_and_fetches_outside_of_any() -> None:
     assert indexes(broker.fetch(0, -1, 1)) == [1]
 
 
-def test_a_session_in_which_nothing_is_left_is_over() -> None:
+def test_a_session_without_partitions_ends() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
     scope = broker.fetch(1, 1, forgotten=[0])
     assert (scope.session_id, indexes(scope), len(broker.sessions)) == (0, [], 0)
 
 
-def test_no_slot_is_spent_on_a_reader_of_nothing() -> None:
+def test_a_reader_without_partitions_takes_no_slot() -> None:
     broker = Broker()
     assert broker.fetch(0, 0).session_id == 0
     assert len(broker.sessions) == 0

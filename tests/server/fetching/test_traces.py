@@ -153,7 +153,7 @@ class Scenario:
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-async def test_a_scenario_leads_to_what_its_trace_says(
+async def test_a_scenario_has_the_results_of_its_trace(
     path: Path, services: BrokerServices
 ) -> None:
     scenario = Scenario(services)

@@ -161,9 +161,7 @@ def test_h68_metadata_up_to_the_limit_is_taken() -> None:
 @pytest.mark.parametrize(
     ("failure", "expected"), [(6, 16), (7, 15), (10, -1), (13, 14), (19, 15), (47, 47), (120, 120)]
 )
-def test_a_commit_that_cannot_be_written_says_so_for_every_partition(
-    failure: int, expected: int
-) -> None:
+def test_a_failed_commit_has_an_error_for_every_partition(failure: int, expected: int) -> None:
     driver = Driver(append_error=failure)
     assert driver.commit(("t", 0, 5), ("u", 0, 6)) == [expected, expected]
     assert driver.txn_commit(7, ("t", 0, 5), ("u", 0, 6)) == [expected, expected]
@@ -171,7 +169,7 @@ def test_a_commit_that_cannot_be_written_says_so_for_every_partition(
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_an_answer_names_its_topics_as_the_request_did(version: int) -> None:
+def test_a_response_names_its_topics_as_the_request_did(version: int) -> None:
     driver = Driver()
     topic = OffsetCommitRequestTopic(
         name="t", topic_id=b"\1" * 16, partitions=[OffsetCommitRequestPartition()]
@@ -182,7 +180,7 @@ def test_an_answer_names_its_topics_as_the_request_did(version: int) -> None:
     assert encode(response.value, version)
 
 
-def test_a_commit_is_answered_when_it_is_committed() -> None:
+def test_a_commit_gets_its_response_when_it_is_committed() -> None:
     driver = Driver(holds_commits=True)
     request = OffsetCommitRequest(group_id=GROUP)
     answer = driver.run(driver.shard.offset_commit(request, driver.caller(9)))
@@ -224,7 +222,7 @@ def test_offsets_of_other_groups_with_members_cannot_be_deleted() -> None:
     assert delete_offsets(driver, "t", group="unknown").error_code == 69
 
 
-def test_a_deletion_that_cannot_be_written_says_so() -> None:
+def test_a_failed_deletion_has_an_error() -> None:
     driver = Driver()
     driver.commit(("t", 0, 5))
     driver.append_error = 6

@@ -36,7 +36,7 @@ def join(world: World, group: str = GROUP) -> JoinGroupResponse | Deferred[JoinG
     return world.groups.run(group, lambda shard: shard.join_group(request, caller))
 
 
-def test_what_is_due_in_a_shard_happens_at_its_time() -> None:
+def test_timers_of_a_shard_fire_at_their_time() -> None:
     world = World()
     first = join(world)
     assert isinstance(first, Deferred)

@@ -73,7 +73,7 @@ def test_offsets_of_subscribed_topics_never_expire_in_a_stable_group() -> None:
 @pytest.mark.parametrize(
     ("protocol_type", "metadata"), [("consumer", b"?"), ("connect", subscription("t"))]
 )
-def test_offsets_never_expire_while_we_cannot_read_what_members_want(
+def test_offsets_never_expire_while_subscriptions_cannot_be_read(
     protocol_type: str, metadata: bytes
 ) -> None:
     driver = retention()
@@ -201,7 +201,7 @@ def test_offsets_of_a_group_written_before_records_had_times_expire_by_their_com
     assert driver.fetch("t", 0) == (-1, 0)
 
 
-def test_offsets_of_deleted_topics_go_also_those_in_a_transaction() -> None:
+def test_offsets_of_deleted_topics_are_deleted_also_in_a_transaction() -> None:
     driver = Driver(GroupConfig(cleanup_records_max=3))
     driver.commit(*(("t", partition, 1) for partition in range(5)), ("u", 0, 1))
     driver.txn_commit(7, ("t", 0, 2), ("t", 9, 2), ("u", 0, 2), group="h")

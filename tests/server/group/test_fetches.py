@@ -61,7 +61,7 @@ def shown(response: OffsetFetchResponse, version: int) -> list[tuple[int, int, s
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_offsets_are_answered_in_every_version(version: int) -> None:
+def test_offsets_are_in_the_response_in_every_version(version: int) -> None:
     driver = Driver()
     driver.commit(("t", 0, 5), metadata="m")
     response = fetch(driver, asked(version), version)
@@ -86,7 +86,9 @@ def test_an_unknown_group_has_no_offsets_and_no_error(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_group_that_is_not_here_is_refused_at_the_place_of_the_version(version: int) -> None:
+def test_a_group_of_another_coordinator_is_refused_in_the_field_of_the_version(
+    version: int,
+) -> None:
     request = asked(version)
     groups = [refused_group(group, 16) for group in groups_asked_for(request, version)]
     response = at_its_end(offset_fetch_response(request, version, groups))
@@ -99,7 +101,7 @@ def test_a_group_that_is_not_here_is_refused_at_the_place_of_the_version(version
         assert [(group.group_id, group.error_code) for group in response.groups] == [(GROUP, 16)]
 
 
-def test_groups_are_answered_in_the_order_they_were_asked_for() -> None:
+def test_groups_are_in_the_response_in_the_order_of_the_request() -> None:
     driver = Driver()
     driver.commit(("t", 0, 1), group="a")
     driver.commit(("t", 0, 2), group="b")
@@ -114,7 +116,7 @@ def test_groups_are_answered_in_the_order_they_were_asked_for() -> None:
     assert shown(response, 9) == [(0, 2, "", 0), (0, 1, "", 0)]
 
 
-def test_unstable_partitions_are_answered_one_by_one() -> None:
+def test_unstable_partitions_have_their_own_error() -> None:
     driver = Driver()
     driver.commit(("t", 0, 5), ("t", 1, 5))
     driver.txn_commit(7, ("t", 1, 9))

@@ -17,7 +17,7 @@ FOLDER = Path(oncelog_server.group.__file__).parent
 MAY_NAME_CLASSIC = {"shard.py", "views.py"}
 
 
-def test_a_classic_group_has_all_that_the_protocol_asks() -> None:
+def test_a_classic_group_implements_the_group_protocol() -> None:
     asked = {name for name in vars(Group) if not name.startswith("_")}
     group = ClassicGroup("g", current_state_timestamp_ms=0)
     assert asked

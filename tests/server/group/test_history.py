@@ -49,7 +49,7 @@ def alone(driver: Driver, client_id: str = "client", **options: Any) -> tuple[st
     return joined.member_id, joined.generation_id
 
 
-def test_an_id_in_the_group_is_not_dismissed() -> None:
+def test_a_member_has_no_reason_for_a_refusal() -> None:
     driver = Driver()
     assert dismissal(driver, *alone(driver)) is None
     assert dismissal(driver, "", -1) is None, "nor a request without a member, in a transaction"
@@ -177,7 +177,7 @@ def test_an_id_that_a_full_group_gave_was_no_member() -> None:
     assert not driver.group().pending_join_members
 
 
-def test_of_a_group_that_is_gone_or_made_anew_nothing_is_known() -> None:
+def test_a_deleted_or_recreated_group_has_no_reasons() -> None:
     driver = Driver()
     assert dismissal(driver, "gone", 3) == Dismissal(Why.UNKNOWN)
     member, generation = alone(driver)
@@ -188,7 +188,7 @@ def test_of_a_group_that_is_gone_or_made_anew_nothing_is_known() -> None:
     assert dismissal(driver, member, generation) == Dismissal(Why.UNKNOWN)
 
 
-def test_only_the_last_are_remembered() -> None:
+def test_only_the_last_reasons_are_remembered() -> None:
     history = History()
     for number in range(3 * DEPARTURES):
         history.departed(f"m{number}", Why.LEFT, number)

@@ -23,7 +23,7 @@ def value(offset: int, record_offset: int) -> CommittedOffset:
     return CommittedOffset(offset, -1, "", 0, None, record_offset)
 
 
-def test_a_tombstone_ends_what_is_pending_and_leaves_nothing_behind() -> None:
+def test_a_tombstone_removes_pending_offsets() -> None:
     # KAFKA-19164: the producer stayed an open transaction of the group for ever.
     offsets = Offsets()
     offsets.stage(7, "g", "t", 0, value(1, 0))
@@ -34,7 +34,7 @@ def test_a_tombstone_ends_what_is_pending_and_leaves_nothing_behind() -> None:
     assert not offsets.is_group_in_transaction("g")
 
 
-def test_a_tombstone_leaves_alone_what_the_producer_has_in_other_groups() -> None:
+def test_a_tombstone_does_not_affect_the_producers_offsets_in_other_groups() -> None:
     offsets = Offsets()
     offsets.stage(7, "g", "t", 0, value(1, 0))
     offsets.stage(7, "h", "t", 0, value(2, 1))

@@ -45,7 +45,7 @@ def replay_group(loading: GroupShard, value: GroupMetadataValue) -> None:
     loading.replay(record, offset=0, transaction=None)
 
 
-def test_a_group_writes_itself_when_it_begins_has_work_and_is_empty() -> None:
+def test_a_group_writes_a_record_when_it_begins_is_assigned_and_becomes_empty() -> None:
     driver = Driver()
     metadata = subscription("t")
     _, (member,) = driver.stable_group("a", protocols={"range": metadata}, session_ms=10_000)

@@ -232,7 +232,7 @@ class Scenario:
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_a_scenario_leads_to_what_its_trace_says(path: Path) -> None:
+def test_a_scenario_has_the_results_of_its_trace(path: Path) -> None:
     scenario = Scenario()
     expected, found = rewritten(path, scenario.commands, scenario.trace)
     assert found == expected

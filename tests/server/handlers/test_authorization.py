@@ -268,7 +268,7 @@ async def broker_granting(*rights: Right) -> AsyncIterator[BrokerServices]:
 @pytest.mark.parametrize(
     "denial", DENIALS, ids=[f"{denial.api.name}-{denial.code.name}" for denial in DENIALS]
 )
-async def test_a_client_without_the_right_learns_and_changes_nothing(
+async def test_a_client_without_the_right_gets_no_information_and_changes_nothing(
     denial: Denial, topic: str
 ) -> None:
     """The responses are the same whether the topic exists or not."""
@@ -283,7 +283,7 @@ def test_every_api_is_in_the_table() -> None:
     assert {denial.api for denial in DENIALS} | OPEN == set(HANDLERS)
 
 
-async def test_what_a_client_may_not_see_is_left_out_of_lists() -> None:
+async def test_lists_leave_out_resources_that_a_client_may_not_see() -> None:
     async with broker_granting() as services:
         everything = await ask(HANDLERS[ApiKey.METADATA], services, metadata_request(None))
         assert everything.topics == []
@@ -366,7 +366,9 @@ def test_handlers_ask_for_rights_through_their_request_alone() -> None:
             assert named not in ("authorizer", "authorize", "authorize_any"), path.name
 
 
-async def test_to_write_idempotently_one_question_is_asked_however_many_topics_there_are() -> None:
+async def test_the_right_to_write_idempotently_takes_one_question_for_any_number_of_topics() -> (
+    None
+):
     authorizer = Counting()
     async with broker(authorizer=authorizer) as services:
         await services.metadata.create_topics([NewTopic(f"t-{number}") for number in range(20)])

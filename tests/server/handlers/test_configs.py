@@ -66,7 +66,7 @@ async def test_a_topics_settings_come_with_their_sources(version: int) -> None:
             assert "Age of a segment" in segment.documentation
 
 
-async def test_only_what_is_asked_for() -> None:
+async def test_only_the_requested_settings_are_described() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a")])
         some = await described(services, TOPIC, "a", keys=["flush.ms", "none"])
@@ -123,7 +123,7 @@ async def test_a_brokers_settings_are_read_only_and_say_what_has_no_effect() -> 
         (TOPIC, "secret", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-async def test_what_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
+async def test_resources_that_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
     denied = Denying((Operation.DESCRIBE_CONFIGS, "secret"))
     async with broker(authorizer=denied) as services:
         result = await described(services, kind, name)
@@ -223,7 +223,7 @@ async def test_each_resource_has_its_own_outcome() -> None:
         assert "remote.storage.enable" in response.responses[-1].error_message
 
 
-async def test_replacing_refuses_the_same() -> None:
+async def test_replacing_refuses_the_same_settings() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a")])
         resources = [

@@ -18,7 +18,7 @@ from tests.server.transaction.world import A0, World
 from tests.server.transaction.world_clock import WorldClock
 
 
-async def test_the_answer_waits_for_the_checkpoint_unless_nothing_was_deleted() -> None:
+async def test_the_response_waits_for_the_checkpoint_unless_nothing_was_deleted() -> None:
     world = World()
     write(world, A0, 5)
     checkpoints: list[Deferred[StorageError | None]] = []

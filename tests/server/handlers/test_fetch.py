@@ -74,7 +74,7 @@ async def test_KIP951_a_reader_gets_the_current_leader(version: int) -> None:
         (5, ErrorCode.NONE, False),
     ],
 )
-async def test_KIP951_only_a_reader_that_is_behind_gets_it(
+async def test_KIP951_only_a_reader_with_an_older_leader_epoch_gets_the_leader(
     epoch: int, code: ErrorCode, is_sent: bool
 ) -> None:
     async with broker() as bare:

@@ -135,7 +135,7 @@ async def test_a_partition_whose_position_the_reader_moves_keeps_its_turn(
     assert reader.positions == {BUSY: 1, QUIET: 2, LAST: 0}
 
 
-async def test_a_response_of_a_session_has_what_moved_and_nothing_else(
+async def test_a_response_of_a_session_has_only_changed_partitions(
     services: BrokerServices,
 ) -> None:
     for number in PARTITIONS:
@@ -178,7 +178,7 @@ async def test_a_min_bytes_above_max_bytes_waits_for_no_more_than_fits(
     assert read_size(waiting(services, min_bytes=1_000_000, max_bytes=2 * SIZE)) == 2 * SIZE
 
 
-async def test_a_min_bytes_above_what_the_broker_gives_is_not_waited_for(
+async def test_a_min_bytes_above_the_brokers_limit_is_lowered(
     services: BrokerServices,
 ) -> None:
     services = replace(services, settings=Settings(fetch_max_bytes=2 * SIZE))
@@ -200,7 +200,7 @@ async def test_a_parked_fetch_ends_as_soon_as_min_bytes_are_there(
     assert read_size(parked.value) == count * SIZE
 
 
-async def test_an_error_of_one_partition_is_not_waited_with(services: BrokerServices) -> None:
+async def test_an_error_of_one_partition_is_sent_at_once(services: BrokerServices) -> None:
     services.partitions.require(TOPIC, QUIET).become_follower(2, 3)
     response = waiting(services, min_bytes=1, max_bytes=100 * SIZE)
     assert read_size(response) == 0

@@ -78,7 +78,7 @@ async def test_no_input_partitions_are_an_assignment_too() -> None:
         assert response.error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_switched_off_no_id_joins_silently() -> None:
+async def test_a_join_is_refused_if_group_transactions_are_disabled() -> None:
     async with broker(Settings(group_transactions_enable=False)) as services:
         request = InitProducerIdRequest(transaction_timeout_ms=1_000, **WHOLE)
         response = await ask(init_producer_id, without_internal_topics(services), request)

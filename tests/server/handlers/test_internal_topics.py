@@ -62,7 +62,7 @@ class Adding:
 
 @pytest.mark.parametrize("version", APIS[add_partitions_to_txn.API].versions)
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
-async def test_none_but_the_offsets_is_added_to_a_transaction_and_these_by_brokers_alone(
+async def test_of_internal_topics_only_brokers_add_the_offsets_to_a_transaction(
     topic: str, version: int
 ) -> None:
     by_broker = version >= add_partitions_to_txn.BROKERS_SINCE

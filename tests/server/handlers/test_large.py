@@ -85,7 +85,7 @@ def requests() -> list[Any]:
 
 
 @pytest.mark.parametrize("at", range(4))
-async def test_a_large_request_is_answered_in_slices(at: int) -> None:
+async def test_a_large_request_is_served_in_slices(at: int) -> None:
     handler, request, version = requests()[at]
     async with broker() as services:
         for first in range(0, COUNT, 100):
@@ -147,7 +147,7 @@ WIDE = [
     WIDE,
     ids=[f"{handler.API.name}-{array}" for handler, _, array, _ in WIDE],
 )
-async def test_a_wide_request_is_work_for_slices(
+async def test_a_wide_request_is_served_in_slices(
     handler: Any, about: Callable[[str], Any], array: str, version: int
 ) -> None:
     """The broker serves other requests between the steps of a wide request, from the first step
@@ -162,7 +162,7 @@ async def test_a_wide_request_is_work_for_slices(
         assert rights.asked <= 1
 
 
-async def test_what_is_described_already_is_a_step_too() -> None:
+async def test_a_repeated_resource_is_a_step_too() -> None:
     request = DescribeConfigsRequest([DescribeConfigsResource(4, "0", None)] * COUNT)
     async with broker() as services:
         calls = Calls()
@@ -189,7 +189,7 @@ def test_a_request_may_name_every_partition_there_may_be() -> None:
         assert found == request
 
 
-async def test_a_produce_to_very_many_partitions_leaves_the_loop_to_others(tmp_path: Path) -> None:
+async def test_a_produce_to_very_many_partitions_lets_other_requests_run(tmp_path: Path) -> None:
     count = 2 * SMALL
     async with life(tmp_path) as alive:
         alive._slices._steps_per_slice = PARTS_OF_A_TURN

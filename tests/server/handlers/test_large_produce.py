@@ -160,7 +160,7 @@ def add_all(broker: Broker, owner: tuple[int, int]) -> None:
     ("acks", "version", "is_transactional"),
     [(-1, 9, False), (0, 9, False), (-1, 9, True), (-1, ADDING, True)],
 )
-async def test_no_step_of_it_does_very_much(
+async def test_no_step_of_a_produce_is_long(
     broker: Broker, acks: int, version: int, is_transactional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decoding, checks, authorization, appends and the response all take small steps."""
@@ -252,7 +252,7 @@ async def test_all_partitions_are_added_to_a_transaction_in_one_record(broker: B
     assert len(live.metadata.partitions) == COUNT
 
 
-async def test_what_the_coordinator_refuses_is_refused_for_all_and_asked_once(
+async def test_a_refusal_of_the_coordinator_counts_for_all_partitions(
     broker: Broker,
 ) -> None:
     owner = await identity(broker, "t")
@@ -272,7 +272,7 @@ async def test_batches_of_two_producers_are_refused_together(broker: Broker) -> 
     assert ends(broker) == {0}
 
 
-async def test_two_of_them_are_appended_in_their_order(broker: Broker) -> None:
+async def test_two_large_requests_are_appended_in_their_order(broker: Broker) -> None:
     """As on a connection, each request is served after the response to the request before it."""
     owner = await identity(broker, "t")
     for sequence in range(2):

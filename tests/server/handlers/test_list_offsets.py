@@ -69,7 +69,7 @@ async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, in
         pytest.param(READ_COMMITTED, NOW_MS + 5, (0, -1, -1), id="nor by its timestamp"),
     ],
 )
-async def test_what_is_found_lies_below_what_the_reader_may_see(
+async def test_the_offset_found_is_below_the_readers_limit(
     isolation: int, timestamp: int, expected: tuple[int, int, int]
 ) -> None:
     assert await listed(isolation, (0, timestamp)) == [expected]

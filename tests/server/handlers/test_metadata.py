@@ -65,7 +65,7 @@ async def test_clients_get_the_address_of_their_listener() -> None:
     ("settings", "allowed", "version"),
     [(Settings(auto_create_topics_enable=False), True, 12), (Settings(), False, 4)],
 )
-async def test_no_topic_is_created_where_that_is_off(
+async def test_no_topic_is_created_if_auto_creation_is_disabled(
     settings: Settings, allowed: bool, version: int
 ) -> None:
     async with broker(settings) as services:
@@ -127,7 +127,7 @@ async def test_topics_a_client_may_not_see() -> None:
         assert topic.topic_id == ZERO_UUID
 
 
-async def test_a_topic_that_may_not_be_created_is_not() -> None:
+async def test_a_topic_is_not_created_if_the_request_forbids_it() -> None:
     denied = Denying((Operation.CREATE, "orders"), (Operation.CREATE, "kafka-cluster"))
     async with broker(authorizer=denied) as services:
         await ask(metadata, services, MetadataRequest(by_name("orders")))
@@ -263,7 +263,7 @@ async def test_features_that_begin_at_0_are_kept_from_older_clients(
         assert response.finalized_features_epoch > 0
 
 
-async def test_a_version_we_do_not_speak_is_answered_with_those_we_do() -> None:
+async def test_an_unsupported_version_gets_the_supported_versions() -> None:
     async with broker() as services:
         response = api_versions.handle(services, context(services, ApiKey.API_VERSIONS, 99), None)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -271,7 +271,7 @@ async def test_a_version_we_do_not_speak_is_answered_with_those_we_do() -> None:
         assert (own.api_key, own.min_version, own.max_version) == (18, 0, 5)
 
 
-async def test_a_client_that_meant_another_broker_is_sent_away() -> None:
+async def test_a_client_that_names_another_cluster_or_broker_is_refused() -> None:
     async with broker() as services:
         for wrong in ({"cluster_id": "another"}, {"node_id": 7}):
             request = from_client(**wrong)
@@ -281,7 +281,7 @@ async def test_a_client_that_meant_another_broker_is_sent_away() -> None:
         assert (await ask(api_versions, services, right)).error_code == ErrorCode.NONE
 
 
-async def test_a_client_with_a_name_that_is_none() -> None:
+async def test_a_client_with_an_invalid_name_is_refused() -> None:
     async with broker() as services:
         request = ApiVersionsRequest(client_software_name="", client_software_version="1")
         assert (await ask(api_versions, services, request)).error_code == ErrorCode.INVALID_REQUEST

@@ -135,7 +135,7 @@ async def test_offsets_of_a_topic_that_may_not_be_read_are_not_deleted() -> None
         assert await fetched(everything, None, BY_NAME) == {SECRET: (0, 7)}
 
 
-async def test_offsets_go_with_their_topic_and_a_new_one_of_its_name_has_none() -> None:
+async def test_offsets_are_deleted_with_their_topic_and_a_recreated_topic_has_none() -> None:
     async with node_with_offsets() as denied:
         services = replace(denied, authorizer=AllowAll())
         services.metadata.subscribe(services.groups.follow)

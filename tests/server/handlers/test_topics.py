@@ -133,7 +133,7 @@ async def test_topics_are_deleted_by_name_and_by_id(version: int) -> None:
         assert not services.metadata.image.topics
 
 
-async def test_deletions_that_are_no_requests() -> None:
+async def test_invalid_deletions_are_refused() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("a"), NewTopic("b")])
         known = services.metadata.image.topics["b"].id

@@ -142,7 +142,7 @@ async def test_r12_nor_does_the_next_one_of_the_same_producer() -> None:
         assert not is_open(world)
 
 
-async def test_without_an_end_they_are_staged_once_the_older_ones_are_aborted() -> None:
+async def test_offsets_of_an_open_transaction_are_staged_once_the_older_ones_are_aborted() -> None:
     async with flushing() as (world, services):
         newer, waiting = waiting_for_the_older(world, services, 4)
         world.hurry()

@@ -39,7 +39,7 @@ def dumped(path: Path, *options: str) -> Result:
     return CliRunner().invoke(logs, ["dump", "--print-data-log", *options, str(path)])
 
 
-def test_a_batch_larger_than_allowed_is_named_and_passed_over(tmp_path: Path) -> None:
+def test_a_batch_larger_than_allowed_is_named_and_skipped(tmp_path: Path) -> None:
     """Before, the command decompressed any batch in a file, up to a GiB."""
     path = log_with_a_large_batch(tmp_path)
     result = dumped(path, "--max-batch-bytes", "100000")
@@ -59,7 +59,7 @@ def test_a_batch_within_the_bound_is_printed_whole(tmp_path: Path) -> None:
     assert f"valueSize: {LARGE}" in result.stdout
 
 
-def test_records_that_are_no_records_are_named(tmp_path: Path) -> None:
+def test_a_batch_with_invalid_records_is_named(tmp_path: Path) -> None:
     """Before, the command printed a line among the others and exited with 0."""
     path = log_with_a_large_batch(tmp_path)
     data = bytearray(path.read_bytes())

@@ -109,7 +109,7 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_folder_that_was_closed_cleanly_is_whole_and_stays_as_it_is(data: Path) -> None:
+def test_a_data_directory_after_a_clean_stop_is_intact_and_stays_unchanged(data: Path) -> None:
     before = digests(data)
     verdict = verify(data)
     assert (verdict.exit_code, verdict.findings) == (0, [])
@@ -134,7 +134,7 @@ def test_a_short_log_has_no_indexes_after_a_clean_stop_and_lacks_none(tmp_path: 
     assert f"{FIRST}.timeindex" in str(finding)
 
 
-def test_a_running_broker_is_looked_at_without_a_word(tmp_path: Path) -> None:
+def test_the_files_of_a_running_broker_can_be_verified(tmp_path: Path) -> None:
     with Oncelog(tmp_path, SETTINGS) as broker:
         asyncio.run(write(broker.address))
         verdict = verify(broker.data)
@@ -142,7 +142,7 @@ def test_a_running_broker_is_looked_at_without_a_word(tmp_path: Path) -> None:
     assert verdict.checked["batches"] > 200
 
 
-def test_a_folder_after_a_kill_is_whole(tmp_path: Path) -> None:
+def test_a_data_directory_after_a_kill_is_intact(tmp_path: Path) -> None:
     """Files that the next start rebuilds count as no problem."""
     broker = Oncelog(tmp_path, SETTINGS)
     broker.start()
@@ -174,7 +174,7 @@ async def write_compacted(address: str) -> None:
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_what_compaction_took_is_no_gap(tmp_path: Path, stopped: bool) -> None:
+def test_records_removed_by_compaction_are_no_gap(tmp_path: Path, stopped: bool) -> None:
     broker = Oncelog(tmp_path, SETTINGS | {"log.cleaner.backoff.ms": "200"})
     checkpoint = broker.data / "cleaner-offset-checkpoint"
     with broker:
@@ -252,7 +252,7 @@ def test_damage_of_a_log_is_named_with_file_and_position(data: Path, damage: str
     assert all(finding["what"] and finding["to_do"] for finding in damaged)
 
 
-def test_valid_batches_behind_a_cut_are_not_taken_for_a_torn_end(data: Path) -> None:
+def test_valid_batches_behind_damage_are_no_torn_end(data: Path) -> None:
     log, at = flip_in_the_middle(data)
     following = next(base for position, base, _ in positions(log) if position > at)
     (finding, *_) = [problem for problem in verify(data).problems if problem["path"] == str(log)]
@@ -281,7 +281,7 @@ def test_a_side_file_that_contradicts_the_log_is_named(data: Path, suffix: str) 
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_a_side_file_that_is_gone_is_named(data: Path, suffix: str) -> None:
+def test_a_missing_index_file_is_named(data: Path, suffix: str) -> None:
     path = segments(data)[0].with_suffix(suffix)
     path.unlink()
     assert [problem["path"] for problem in verify(data).problems] == [str(path)]
@@ -311,7 +311,7 @@ def test_a_log_that_ends_below_its_recovery_point_is_damage(data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty"])
-def test_what_is_no_log_is_one_line(tmp_path: Path, name: str) -> None:
+def test_a_file_that_is_no_log_is_reported_in_one_line(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     result = CliRunner().invoke(logs, ["verify", str(tmp_path / name)])
     assert result.exit_code == 1
@@ -327,7 +327,7 @@ def victim(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(chosen=st.data())
-def test_no_flipped_bit_of_a_log_goes_unseen(victim: Path, chosen: st.DataObject) -> None:
+def test_every_flipped_bit_of_a_log_is_found(victim: Path, chosen: st.DataObject) -> None:
     """The CRC does not cover the base offset and the leader epoch. The command checks the base
     offset by the order of offsets, and the leader epoch by the order of epochs."""
     log = chosen.draw(st.sampled_from(segments(victim)))
@@ -346,7 +346,7 @@ def test_no_flipped_bit_of_a_log_goes_unseen(victim: Path, chosen: st.DataObject
         log.write_bytes(before)
 
 
-def test_a_path_that_is_not_there_is_not_passed_over(tmp_path: Path) -> None:
+def test_a_missing_path_is_reported(tmp_path: Path) -> None:
     found = CliRunner().invoke(logs, ["dump", str(tmp_path / "nosuch-0")])
     assert found.exit_code == 1
     assert "nosuch-0: no such file or folder" in found.output
@@ -365,7 +365,7 @@ def test_people_read_an_advice_once_and_scripts_with_each_finding(data: Path) ->
         assert shown.stdout.count(finding["to_do"]) == 1
 
 
-def test_json_is_asked_for_as_everywhere(data: Path) -> None:
+def test_json_has_the_same_option_as_in_other_commands(data: Path) -> None:
     asked = [["--json"], ["--output", "json"]]
     first, second = (CliRunner().invoke(logs, ["verify", *flags, str(data)]) for flags in asked)
     assert first.stdout == second.stdout

@@ -8,7 +8,7 @@ from oncelog_server.links.client_ids import broker_of, markers_client_id
 
 
 @pytest.mark.parametrize("broker_id", [0, 7, 2_147_483_647])
-def test_a_broker_is_known_by_the_name_it_gives(broker_id: int) -> None:
+def test_a_broker_is_recognized_by_its_client_id(broker_id: int) -> None:
     assert broker_of(markers_client_id(broker_id)) == broker_id
 
 

@@ -110,7 +110,7 @@ def write(broker: Broker, producer: tuple[int, int], *partitions: TopicPartition
 # --- through its own listener
 
 
-async def test_markers_arrive_and_open_the_view_of_the_readers(
+async def test_markers_arrive_and_readers_get_the_records(
     broker: Broker, markers: RemoteMarkers
 ) -> None:
     write(broker, (7, 0), *TOPIC)
@@ -150,7 +150,9 @@ async def test_Z13_a_coordinator_that_was_replaced_learns_it(
     assert ends(broker)[0] == 1
 
 
-async def test_many_at_once_are_all_answered(broker: Broker, markers: RemoteMarkers) -> None:
+async def test_many_markers_at_once_all_get_a_response(
+    broker: Broker, markers: RemoteMarkers
+) -> None:
     link = link_to(markers)
     settled: list[tuple[TopicPartition, ErrorCode]] = []
     for _ in range(50):
@@ -159,7 +161,7 @@ async def test_many_at_once_are_all_answered(broker: Broker, markers: RemoteMark
     assert {code for _, code in settled} == {ErrorCode.NONE}
 
 
-async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
+async def test_a_whole_transaction_with_leaders_on_another_broker(
     broker: Broker, markers: RemoteMarkers
 ) -> None:
     """The coordinator has the id of another broker, so it sends its markers to this broker."""
@@ -193,7 +195,7 @@ async def test_the_whole_way_of_a_transaction_whose_leaders_are_elsewhere(
 
 
 @pytest.mark.parametrize("what_happens", ["breaks off", "responds to fewer partitions"])
-async def test_a_marker_without_a_response_is_sent_again_or_given_up(what_happens: str) -> None:
+async def test_a_marker_without_a_response_is_retried_or_fails(what_happens: str) -> None:
     """If no response comes, the other broker may have written the marker, so the coordinator sends
     it again. If a response lacks a partition, the other broker has a defect."""
     link = UnsentLink()

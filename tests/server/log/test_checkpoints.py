@@ -53,7 +53,7 @@ def test_a_broken_checkpoint_is_refused(data: bytes) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_do_worse_than_being_refused(data: bytes) -> None:
+def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
     for decode, kind in (
         (decode_offsets, dict),
         (decode_partition_metadata, bytes),
@@ -106,7 +106,7 @@ def test_leader_epochs_have_kafka_s_lines() -> None:
         ((4, 0), [(4, 0)]),
     ],
 )
-def test_an_assigned_epoch_leaves_the_list_growing(
+def test_epochs_and_offsets_increase_after_any_assigned_epoch(
     entry: tuple[int, int], after: list[tuple[int, int]]
 ) -> None:
     there = epochs((0, 0), (2, 7))

@@ -81,7 +81,7 @@ def test_a_short_log_without_producers_gets_no_file_at_a_clean_stop() -> None:
     assert driver.log.recovery.batches_replayed == 0
 
 
-def test_of_producers_there_is_a_snapshot_at_the_end_after_a_clean_stop() -> None:
+def test_a_log_with_producers_has_a_snapshot_at_its_end_after_a_clean_stop() -> None:
     """If a log has no snapshot, Apache Kafka assumes that the log has no producers."""
     driver = Driver(LogConfig())
     driver.send(7, 0)
@@ -117,7 +117,7 @@ def test_aborted_transactions_are_known_after_a_clean_stop(remembered: bool) -> 
     check_invariants(driver.log, driver.files)
 
 
-def test_a_damaged_txnindex_is_not_believed_after_a_clean_stop() -> None:
+def test_a_damaged_txnindex_is_not_trusted_after_a_clean_stop() -> None:
     driver = Driver(LogConfig())
     aborting(driver)
     point, closed = stopped(driver)
@@ -148,7 +148,7 @@ def test_a_log_that_is_shorter_than_remembered_does_not_start(lost: str) -> None
             again(driver, recovery_point, closed)
 
 
-def test_producers_of_what_was_appended_behind_the_stop_are_found() -> None:
+def test_producers_of_batches_added_after_the_stop_are_found() -> None:
     """An operator has replaced the log by another file."""
     driver = Driver(LogConfig())
     driver.plain()
@@ -162,7 +162,7 @@ def test_producers_of_what_was_appended_behind_the_stop_are_found() -> None:
     assert driver.send(7, 0).duplicate
 
 
-def test_what_was_computed_again_of_an_older_segment_is_checkpointed() -> None:
+def test_rows_recomputed_for_an_older_segment_are_checkpointed() -> None:
     driver = Driver(LogConfig())
     aborting(driver)
     driver.log.roll(driver.now_ms)
@@ -180,7 +180,7 @@ def test_what_was_computed_again_of_an_older_segment_is_checkpointed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_power_loss_after_the_stop_takes_nothing_that_the_start_believes(seed: int) -> None:
+def test_a_power_loss_after_the_stop_removes_nothing_that_the_start_trusts(seed: int) -> None:
     driver = Driver(LogConfig()) if seed % 2 else busy()
     aborting(driver)
     point, closed = stopped(driver)

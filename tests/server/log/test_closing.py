@@ -33,7 +33,7 @@ def test_what_was_appended_is_counted_across_rolls_and_deletions() -> None:
     assert driver.log.segments.appended_bytes == sum(sizes)
 
 
-def test_what_was_there_before_the_start_is_not_counted() -> None:
+def test_bytes_from_before_the_start_are_not_counted() -> None:
     driver = Driver()
     driver.plain(size=500)
     driver.files.settle()
@@ -61,7 +61,7 @@ def test_the_leader_epochs_are_durable_after_a_clean_stop(idle: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_power_loss_after_a_clean_stop_takes_nothing_that_the_start_believes(seed: int) -> None:
+def test_a_power_loss_after_a_clean_stop_removes_nothing_that_the_start_trusts(seed: int) -> None:
     driver = busy()
     epochs = list(driver.log.leader_epochs)
     point, start = driver.stop()

@@ -78,7 +78,7 @@ DAMAGE = [remove, remove_all_of_it, empty, cut_at_a_batch]
 @pytest.mark.parametrize(
     ("how", "slot"), [*product(["clean stop"], range(4)), *product(["kill"], range(3))]
 )
-def test_a_segment_that_lost_something_is_missed_at_every_start(
+def test_a_start_fails_each_time_if_a_segment_lost_batches(
     damage: Callable[[MemoryFiles, str], None], slot: int, how: str, refuses: bool
 ) -> None:
     """After a kill, this holds below the recovery point. Above it, a power failure may have lost
@@ -100,7 +100,7 @@ def test_a_segment_that_lost_something_is_missed_at_every_start(
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("slot", range(3))
-def test_a_coordinator_misses_what_a_kill_cannot_have_lost(
+def test_a_coordinators_log_does_not_start_without_batches_that_a_kill_cannot_lose(
     damage: Callable[[MemoryFiles, str], None], slot: int
 ) -> None:
     """This holds above the recovery point too: the computer kept running, so its page cache is
@@ -139,7 +139,7 @@ def test_a_coordinator_without_its_first_segment_refuses_after_a_power_failure_t
             open_again(driver, clean=False, point=0)
 
 
-def test_what_retention_deletes_is_not_missed() -> None:
+def test_a_log_starts_without_segments_that_retention_deleted() -> None:
     driver = Driver()
     for _ in range(4):
         driver.plain(size=300)
@@ -208,7 +208,7 @@ def test_a_closed_segment_may_lose_its_end_to_a_power_failure_though_the_next_on
 
 
 @pytest.mark.parametrize("field", [8, 9, 10, 11])
-def test_a_length_that_was_changed_is_no_end_that_was_lost(field: int) -> None:
+def test_a_changed_length_is_damage_and_no_torn_end(field: int) -> None:
     """With the changed length the batch ends beyond the end of the file. The file is complete."""
     for slot in (1, 2):
         driver = written()
@@ -227,7 +227,7 @@ def test_a_sector_that_was_never_written_is_no_damage() -> None:
     assert not was_written(bytes(61) + b"x" * 2000, 7)
 
 
-def test_the_next_start_does_not_miss_what_recovery_has_cut_off() -> None:
+def test_the_next_start_accepts_what_recovery_has_cut_off() -> None:
     driver = written()
     driver.files = driver.files.after_kill()
     cut_at_a_batch(driver.files, logs(driver.files)[1])
@@ -243,7 +243,7 @@ def test_the_next_start_does_not_miss_what_recovery_has_cut_off() -> None:
     assert len(read_all(driver.log)) == 10
 
 
-def test_a_damaged_checkpoint_accuses_no_segment() -> None:
+def test_a_damaged_checkpoint_makes_no_start_fail() -> None:
     driver = written()
     point, _ = driver.stop()
     path = f"{DIRECTORY}/txn-index-checkpoint"

@@ -217,7 +217,7 @@ def test_d3_a_side_file_that_is_refused_is_owed(driver: Driver, kind: str, then:
     check_invariants(driver.log, driver.files)
 
 
-def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver) -> None:
+def test_a_disk_counts_as_full_until_the_refused_append_fits(driver: Driver) -> None:
     """The disk still has space for smaller appends. It counts as full until the refused number of
     bytes fits."""
     errors: list[StorageError] = []
@@ -243,7 +243,7 @@ def test_a_refused_append_is_tried_out_until_there_is_room_for_it(driver: Driver
     check_invariants(log, driver.files)
 
 
-def test_retention_frees_a_disk_that_takes_nothing() -> None:
+def test_retention_frees_a_disk_that_refuses_all_writes() -> None:
     """The log writes the other files of its segments later."""
     driver = Driver()
     for _ in range(3):

@@ -52,10 +52,10 @@ def test_the_file_is_pairs_of_big_endian_int32(offsets: list[int], positions: li
         [(0, 0), (0, 0)],
     ],
 )
-def test_what_cannot_be_the_index_of_this_file_is_not_taken(entries: list[tuple[int, int]]) -> None:
+def test_an_index_with_invalid_entries_is_not_used(entries: list[tuple[int, int]]) -> None:
     data = b"".join(struct.pack(">ii", *entry) for entry in entries)
     assert OffsetIndex.decode(data, log_size=100) is None
 
 
-def test_half_an_entry_is_not_taken() -> None:
+def test_an_index_with_half_an_entry_is_not_used() -> None:
     assert OffsetIndex.decode(bytes(7), 100) is None

@@ -58,7 +58,7 @@ def test_r3_a_batch_before_the_last_five_is_out_of_order(driver: Driver) -> None
     assert driver.log.log_end_offset == 14
 
 
-def test_half_of_a_batch_is_not_its_repetition(driver: Driver) -> None:
+def test_half_of_a_batch_is_no_repetition(driver: Driver) -> None:
     sent(driver)
     assert refused(lambda: driver.send(1, 12, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(lambda: driver.send(1, 13, 1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -138,7 +138,7 @@ def test_r10_r17_after_a_kill_the_last_five_are_known_from_the_log(driver: Drive
     assert all(driver.send(1, n * 2, 2).duplicate for n in range(2, 7))
 
 
-def test_producers_do_not_meet(driver: Driver) -> None:
+def test_producers_do_not_affect_each_other(driver: Driver) -> None:
     driver.send(1, 0, 2)
     driver.send(2, 0, 3)
     driver.plain(2)
@@ -253,7 +253,7 @@ def test_k2_k5_a_clock_set_back_keeps_no_producer_for_ever(driver: Driver) -> No
     assert expired_after <= driver.expiration_ms
 
 
-def test_h60_a_partition_remembers_so_many_producers_and_says_so_to_the_next(
+def test_h60_a_partition_refuses_producers_beyond_its_limit(
     driver: Driver,
 ) -> None:
     producers = driver.log.producers

@@ -131,7 +131,9 @@ class Model:
 
 @settings(max_examples=examples(120), deadline=None)
 @given(STEPS, st.integers(0, 40))
-def test_the_log_is_what_its_bytes_say(steps: list[tuple[Any, ...]], watermark: int) -> None:
+def test_the_state_of_a_log_is_that_of_its_bytes(
+    steps: list[tuple[Any, ...]], watermark: int
+) -> None:
     model = Model()
     for name, *arguments in steps:
         getattr(model, name)(*arguments)
@@ -150,7 +152,7 @@ def test_the_log_is_what_its_bytes_say(steps: list[tuple[Any, ...]], watermark: 
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 300)), min_size=1, max_size=40),
     st.data(),
 )
-def test_a_read_is_the_whole_batches_from_its_offset(
+def test_a_read_returns_whole_batches_from_its_offset(
     sizes: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     driver = Driver()

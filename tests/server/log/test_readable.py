@@ -67,7 +67,9 @@ def stable(log: PartitionLog) -> int:
 
 @settings(max_examples=examples(80), deadline=None)
 @given(STEPS, st.data())
-def test_it_is_what_a_reader_gets(steps: list[tuple[Any, ...]], data: st.DataObject) -> None:
+def test_the_count_is_the_number_of_records_that_a_reader_gets(
+    steps: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
     model = Model()
     for name, *arguments in steps:
         getattr(model, name)(*arguments)
@@ -120,7 +122,7 @@ def test_what_compaction_removed_is_not_counted(
     assert counted(driver.log, first, end) == expected
 
 
-def test_it_is_done_in_steps_and_a_log_may_lose_its_beginning_meanwhile() -> None:
+def test_the_count_takes_steps_and_retention_may_delete_segments_between_them() -> None:
     driver = Driver()
     for _ in range(4 * STEP_BATCHES):
         driver.plain(2)

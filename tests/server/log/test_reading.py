@@ -138,7 +138,7 @@ def test_a_partition_behind_an_exhausted_limit_is_not_read(monkeypatch: pytest.M
     assert Counted.reads == 0
 
 
-def test_l11_a_segment_of_which_compaction_left_nothing_is_passed_over() -> None:
+def test_l11_a_segment_emptied_by_compaction_is_skipped() -> None:
     driver = Driver()
     while len(driver.log.segments) < 3:
         driver.plain(1, size=300)

@@ -85,7 +85,7 @@ def test_valid_batches_after_a_cut_are_reported() -> None:
     check_invariants(log, driver.files)
 
 
-def test_damage_in_an_unflushed_segment_takes_the_later_ones_with_it() -> None:
+def test_damage_in_an_unflushed_segment_also_removes_the_later_segments() -> None:
     driver = busy()
     first, second = logs_in(driver.files)[:2]
     driver.files.nodes[second].data[70] ^= 1
@@ -111,7 +111,7 @@ def test_damage_below_the_recovery_point_is_never_skipped(clean: bool) -> None:
     assert 0 < corrupt.value.position <= len(disk.nodes[path].data)
 
 
-def test_s17_a_log_has_no_hole_where_the_end_of_a_segment_was_lost() -> None:
+def test_s17_a_log_ends_where_the_end_of_a_segment_was_lost() -> None:
     """The power failed when the next segment already had a name. The first segment ends after a
     whole batch, so no torn batch shows the loss."""
     driver = Driver()
@@ -301,7 +301,7 @@ def test_s10_d3_a_crash_between_an_abort_and_its_index_row_loses_no_row() -> Non
     check_invariants(log, driver.files)
 
 
-def test_a_log_that_owes_a_side_file_does_not_close_cleanly() -> None:
+def test_a_log_with_a_refused_index_file_does_not_close_cleanly() -> None:
     driver = Driver()
     driver.send(1, 0, 2, transactional=True)
     driver.mark(1, committed=False)
@@ -346,7 +346,7 @@ def test_a_log_that_did_not_change_writes_nothing_when_it_is_closed() -> None:
     check_invariants(driver.log, driver.files)
 
 
-def test_snapshots_do_not_pile_up_with_restarts() -> None:
+def test_restarts_leave_no_additional_snapshots() -> None:
     driver = busy()
     for _ in range(5):
         driver.plain()

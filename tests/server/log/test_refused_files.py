@@ -133,7 +133,7 @@ def refuse(kind: str, room: int) -> tuple[Driver, Full, int]:
 
 @pytest.mark.parametrize("room", [0, 2])
 @pytest.mark.parametrize("kind", KINDS)
-def test_d6_what_is_refused_moves_nothing_and_a_crash_finds_what_is_in_the_log(
+def test_d6_a_refused_append_changes_nothing_and_a_crash_finds_the_logs_state(
     kind: str, room: int
 ) -> None:
     driver, full, refusals = refuse(kind, room)
@@ -148,7 +148,7 @@ def test_d6_what_is_refused_moves_nothing_and_a_crash_finds_what_is_in_the_log(
 
 @pytest.mark.parametrize("room", [0, 2])
 @pytest.mark.parametrize("kind", KINDS)
-def test_d6_with_space_what_is_owed_is_written_before_a_stop_is_clean(kind: str, room: int) -> None:
+def test_d6_refused_files_are_written_before_a_stop_is_clean(kind: str, room: int) -> None:
     driver, full, _ = refuse(kind, room)
     try:
         driver.stop()

@@ -112,7 +112,7 @@ def test_files_of_deleted_segments_stay_for_their_delay() -> None:
     assert f"{0:020d}.log.deleted" not in names(driver)
 
 
-def test_records_times_of_the_future_pin_no_more_than_their_segment() -> None:
+def test_timestamps_of_the_future_keep_only_their_own_segment() -> None:
     driver = Driver(replace(DEFAULT, retention_ms=DAY_MS, message_timestamp_after_max_ms=1 << 50))
     days(driver, 2)
     driver.plain(1, timestamp=driver.now_ms + 900 * DAY_MS)

@@ -19,7 +19,7 @@ YOUNG_MS = 400
 @pytest.mark.parametrize("index_interval_bytes", [4_096, 0])
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("times_ms", [(0, YOUNG_MS), (YOUNG_MS, 0), (0, YOUNG_MS, 0)])
-def test_a_segment_is_as_young_as_its_youngest_record(
+def test_the_age_of_a_segment_is_that_of_its_latest_record(
     times_ms: tuple[int, ...], restarted: bool, index_interval_bytes: int
 ) -> None:
     driver = Driver(replace(CONFIG, index_interval_bytes=index_interval_bytes))

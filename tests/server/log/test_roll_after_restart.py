@@ -53,7 +53,7 @@ def test_the_last_of_several_segments_has_its_own_first_record_after_a_restart()
     assert [segment.base_offset for segment in driver.log.segments] == [0, 1, 7]
 
 
-def test_a_time_that_has_passed_rolls_no_empty_segment() -> None:
+def test_an_empty_segment_is_not_rolled_after_its_time() -> None:
     driver = Driver(CONFIG)
     driver.restart()
     driver.now_ms += DOWN_MS

@@ -19,7 +19,7 @@ def rolled(count: int) -> Driver:
     return driver
 
 
-def test_the_size_is_that_of_the_segments_whatever_comes_and_goes() -> None:
+def test_the_size_is_the_sum_of_the_segments_after_any_change() -> None:
     driver = rolled(5)
     segments = driver.log.segments
     appended = segments.appended_bytes
@@ -41,7 +41,7 @@ def test_files_of_a_removed_segment_are_not_synced_any_more() -> None:
     assert not [path for path in left if path.endswith(".deleted")]
 
 
-def test_what_the_disk_refuses_to_rename_stays_in_the_log() -> None:
+def test_a_segment_that_cannot_be_renamed_stays_in_the_log() -> None:
     driver = rolled(4)
     segments = driver.log.segments
     Full(driver.files, f"{segments[1].base_offset:020d}.log$", 0)

@@ -10,7 +10,7 @@ from tests.server.storage.memory_files import NO_SPACE, MemoryFiles
 
 
 @pytest.mark.parametrize("refused", ["create", "append", "rename"])
-def test_the_next_snapshot_removes_what_a_refused_one_left(refused: str) -> None:
+def test_the_next_snapshot_removes_the_rest_of_a_refused_snapshot(refused: str) -> None:
     files = MemoryFiles()
     files.make_directory("a-0")
     snapshots = Snapshots(files, "a-0", [])

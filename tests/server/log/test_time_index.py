@@ -14,7 +14,7 @@ BATCHES = st.lists(st.integers(0, 50), max_size=30)
 
 
 @given(BATCHES, st.integers(-1, 60))
-def test_an_entry_bounds_all_batches_up_to_it(times: list[int], at: int) -> None:
+def test_an_entry_has_the_latest_time_of_all_batches_up_to_it(times: list[int], at: int) -> None:
     index = TimeIndex()
     latest, where = -1, 0
     for offset, time in enumerate(times):
@@ -41,7 +41,7 @@ def test_an_entry_bounds_all_batches_up_to_it(times: list[int], at: int) -> None
 @pytest.mark.parametrize(
     "rows", [[(5, 1), (5, 2)], [(6, 1), (5, 2)], [(5, 2), (6, 1)], [(-2, 0)], [(5, -1)], [(5, 11)]]
 )
-def test_what_cannot_be_the_index_of_this_segment_is_not_taken(rows: list[tuple[int, int]]) -> None:
+def test_a_time_index_with_invalid_entries_is_not_used(rows: list[tuple[int, int]]) -> None:
     data = b"".join(struct.pack(">qi", *row) for row in rows)
     assert TimeIndex.decode(data, last_relative_offset=10) is None
     assert TimeIndex.decode(data[:-1], last_relative_offset=10) is None

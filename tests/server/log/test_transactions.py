@@ -81,7 +81,7 @@ def test_a_batch_outside_of_the_producer_s_open_transaction_is_refused(driver: D
     assert driver.send(1, 1, 1).base_offset == 2
 
 
-def test_a_newer_epoch_does_not_go_on_with_an_open_transaction_of_an_older_one(
+def test_a_newer_epoch_does_not_continue_an_open_transaction_of_an_older_epoch(
     driver: Driver,
 ) -> None:
     """Only a coordinator that has lost its log lets a newer epoch write here. Its COMMIT would make
@@ -133,7 +133,7 @@ def test_from_version_2_on_a_marker_has_a_greater_epoch_than_the_data(driver: Dr
     assert driver.send(1, 0, 1, epoch=5, transactional=True).base_offset == 2
 
 
-def test_before_version_2_sequences_go_on_after_a_marker(driver: Driver) -> None:
+def test_before_version_2_sequences_continue_after_a_marker(driver: Driver) -> None:
     driver.send(1, 0, 2, transactional=True)
     driver.mark(1)
     assert driver.send(1, 0, 2, transactional=True).duplicate

@@ -41,7 +41,7 @@ BATCHES = batches_in(CASES.files)
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, len(BATCHES) - 1), st.booleans(), st.booleans(), st.integers(1, 6))
-def test_a_truncated_log_is_one_that_never_had_more(
+def test_a_truncated_log_equals_a_log_that_was_never_longer(
     kept: int, inside: bool, flushed: bool, at_once: int
 ) -> None:
     """The truncated log has the same bytes and the same state as the shorter log, also after
@@ -200,7 +200,7 @@ def test_d6_a_truncation_that_the_disk_refuses_drops_nothing_or_ends_the_log(roo
     check_cut(follower.kill(), follower.files, 17)
 
 
-def test_what_was_appended_is_counted_on_though_it_was_dropped() -> None:
+def test_truncated_bytes_stay_in_the_count_of_appended_bytes() -> None:
     follower = follow(BATCHES)
     log = follower.log
     appended_bytes, end = log.segments.appended_bytes, log.log_end_offset
@@ -237,7 +237,7 @@ def newer(batches: list[bytes]) -> list[bytes]:
 
 @pytest.mark.parametrize("offset", [0, 17, 44])
 @pytest.mark.parametrize("life", ["kill", "restart"])
-def test_a_start_believes_nothing_of_what_was_dropped(offset: int, life: str) -> None:
+def test_a_start_uses_no_state_of_truncated_batches(offset: int, life: str) -> None:
     """The follower stopped cleanly before the truncation. After the truncation it reaches the same
     end offset with different batches."""
     follower = follow(BATCHES)
@@ -254,7 +254,7 @@ def test_a_start_believes_nothing_of_what_was_dropped(offset: int, life: str) ->
         assert follower.log.recovery.snapshot_offset == follower.log.log_end_offset
 
 
-def test_a_snapshot_of_what_was_dropped_is_not_believed_where_a_newer_one_is_refused() -> None:
+def test_a_snapshot_of_truncated_batches_is_not_used_if_a_newer_one_is_refused() -> None:
     follower = follow(BATCHES)
     assert follower.log.snapshots.offsets[-1] > 17
     truncate(follower, 17)
@@ -299,7 +299,7 @@ def test_a_segment_that_grows_again_is_synced_after_its_next_roll() -> None:
     assert growing in log.segments.unsynced
 
 
-def test_a_txnindex_that_is_owed_is_written_before_a_truncation() -> None:
+def test_a_refused_txnindex_is_written_before_a_truncation() -> None:
     follower = follow(BATCHES)
     full = Full(follower.files, "txnindex$", 0)
     follower.mark(2, committed=False)

@@ -40,7 +40,7 @@ def reopened(driver: Driver, recovery_point: int) -> PartitionLog:
 
 
 @pytest.mark.parametrize("came_back", [refused()[:59], refused()[:90], refused(), bytes(1000)])
-def test_what_comes_back_behind_the_recovery_point_is_cut_off_again(came_back: bytes) -> None:
+def test_bytes_that_come_back_behind_the_recovery_point_are_cut_off_again(came_back: bytes) -> None:
     driver, path, recovery_point = rolled()
     before = read_all(driver.log)
     size = len(driver.files.nodes[path].data)
@@ -64,7 +64,7 @@ def test_a_damaged_batch_below_the_recovery_point_is_not_cut_off() -> None:
 
 
 @pytest.mark.parametrize("extra", [b"", bytes(59)])
-def test_compaction_leaves_an_end_that_only_the_size_tells(extra: bytes) -> None:
+def test_the_end_of_a_compacted_segment_is_known_by_its_size(extra: bytes) -> None:
     """Compaction has removed the segment's last batch. So the segment's last offset is not the
     offset before the next segment."""
     driver, path, recovery_point = rolled(COMPACTED)
@@ -80,7 +80,7 @@ def test_compaction_leaves_an_end_that_only_the_size_tells(extra: bytes) -> None
 
 
 @pytest.mark.parametrize("is_older", [True, False])
-def test_an_end_in_the_middle_is_not_believed(is_older: bool) -> None:
+def test_a_checkpointed_end_before_valid_batches_is_not_used(is_older: bool) -> None:
     """The checkpoint has an end of the segment at a damaged batch, with valid batches behind it.
     The start does not cut there: the checkpoint may be older than the roll, or wrong."""
     without_index = LogConfig(segment_bytes=2000, index_interval_bytes=2000)
@@ -95,7 +95,7 @@ def test_an_end_in_the_middle_is_not_believed(is_older: bool) -> None:
     assert (len(driver.files.nodes[path].data), log.recovery.cut_path) == (8 * batch_bytes, "")
 
 
-def test_bytes_behind_a_segment_that_was_synced_after_the_roll_are_not_looked_for() -> None:
+def test_bytes_behind_a_segment_that_was_synced_after_the_roll_are_not_cut_off() -> None:
     """If the recovery point is past the segment's end, the cut is durable. Bytes behind the end are
     then damage, and the start does not cut them off."""
     driver, path, _ = rolled()

@@ -194,7 +194,7 @@ def test_a_batch_with_more_faulty_records_than_an_answer_may_name_names_none() -
 
 @pytest.mark.parametrize("there", list(Compression))
 @pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"])
-def test_a_topic_s_codec_is_what_is_stored(there: Compression, wanted: str) -> None:
+def test_batches_are_stored_with_the_topics_codec(there: Compression, wanted: str) -> None:
     driver = Driver(replace(DEFAULT, compression_type=wanted))
     records = [NewRecord(NOW_MS - n, b"k%d" % n, b"v" * 50, (("h", b"x"),)) for n in range(5)]
     before = build_batch(
@@ -235,7 +235,7 @@ def test_h44_a_decompression_bomb_is_stopped() -> None:
     assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
-def test_what_a_coordinator_made_is_checked_for_its_size_alone() -> None:
+def test_a_coordinators_batch_is_only_checked_for_its_size() -> None:
     driver = Driver(replace(DEFAULT, max_message_bytes=200))
     driver.append(batch(1, producer_id=1, producer_epoch=0), Origin.COORDINATOR)
     with pytest.raises(AppendError) as refused:

@@ -9,7 +9,7 @@ from oncelog_server.storage.files import StorageError
 from tests.server.storage.memory_files import MemoryFiles, Stopped
 
 
-def test_what_is_written_is_read_and_nothing_of_before() -> None:
+def test_a_read_returns_the_last_written_file() -> None:
     files = MemoryFiles()
     assert read_whole(files, "f") is None
     for data in (b"a longer one", b"short", b""):

@@ -92,7 +92,7 @@ async def test_many_topics_are_created_in_few_transactions(
     assert store.feed.revision - before <= 8
 
 
-async def test_topics_created_together_meet_each_other(store: MemoryStore) -> None:
+async def test_topics_created_together_are_checked_against_each_other(store: MemoryStore) -> None:
     metadata = ClusterMetadata(store, Settings(oncelog_max_partitions=5))
     await metadata.start(HERE)
     wanted = [NewTopic("a.b", 2), NewTopic("a_b", 2), NewTopic("c", 2), NewTopic("d", 2)]
@@ -129,9 +129,7 @@ async def test_missing_topics_are_created_together(
     assert store.feed.revision == before + 1
 
 
-async def test_to_validate_is_to_change_nothing(
-    metadata: ClusterMetadata, store: MemoryStore
-) -> None:
+async def test_a_validation_changes_nothing(metadata: ClusterMetadata, store: MemoryStore) -> None:
     before = store.feed.revision
     (created,) = await metadata.create_topics([NewTopic("a", 2)], validate_only=True)
     assert isinstance(created, CreatedTopic)
@@ -152,7 +150,7 @@ async def test_topics_are_grown_altered_and_deleted(metadata: ClusterMetadata) -
     assert not metadata.image.topics
 
 
-async def test_many_requests_for_a_missing_topic_get_the_same_one(
+async def test_concurrent_requests_for_a_missing_topic_create_one_topic(
     metadata: ClusterMetadata,
 ) -> None:
     names = ["__transaction_state", "__consumer_offsets", "a"] * 4
@@ -161,7 +159,9 @@ async def test_many_requests_for_a_missing_topic_get_the_same_one(
     assert [len(topic.partitions) for topic in topics[:3]] == [50, 50, 1]
 
 
-async def test_a_lost_race_is_decided_again(metadata: ClusterMetadata, store: MemoryStore) -> None:
+async def test_a_change_that_lost_a_race_is_retried(
+    metadata: ClusterMetadata, store: MemoryStore
+) -> None:
     await metadata.create_topics([NewTopic("a")])
     stale = metadata.image
     other = records.TopicRecord(stale.topics["a"].id_text, 1, {"flush.ms": "1"})
@@ -206,7 +206,7 @@ async def test_a_subscriber_that_fails_stops_no_other(metadata: ClusterMetadata)
     assert (event["log_level"], event["revision"]) == ("error", metadata.image.revision)
 
 
-async def test_a_record_that_is_none_ends_the_waiting_of_all(
+async def test_a_malformed_record_fails_all_waiting_calls(
     metadata: ClusterMetadata, store: MemoryStore
 ) -> None:
     creating = asyncio.gather(*(metadata.create_topics([NewTopic(f"t{n}")]) for n in range(3)))
@@ -216,7 +216,7 @@ async def test_a_record_that_is_none_ends_the_waiting_of_all(
     assert code_of(results[-1][0]) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_an_id_that_is_taken_cannot_join(
+async def test_a_broker_with_a_registered_id_cannot_join(
     metadata: ClusterMetadata, store: MemoryStore
 ) -> None:
     second = ClusterMetadata(store, Settings())
@@ -258,7 +258,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert second.brokers[1].epoch > first.brokers[1].epoch
 
 
-async def test_what_a_crash_left_half_done_is_removed_at_start(store: MemoryStore) -> None:
+async def test_a_half_created_topic_is_removed_at_start(store: MemoryStore) -> None:
     orphan = records.partition_key(uuid_to_string(b"x" * 16), 0)
     record = records.encode(records.PartitionRecord((1,), (1,), 1, 0))
     await store.txn((), [Put(orphan, record)])
@@ -268,13 +268,13 @@ async def test_what_a_crash_left_half_done_is_removed_at_start(store: MemoryStor
     await metadata.stop()
 
 
-def test_random_ids_are_no_options_of_a_command_line() -> None:
+def test_random_ids_never_look_like_command_line_options() -> None:
     texts = {uuid_to_string(random_uuid()) for _ in range(500)}
     assert len(texts) == 500
     assert not any(text.startswith("-") for text in texts)
 
 
-async def test_an_image_that_fell_too_far_behind_is_read_anew() -> None:
+async def test_an_image_too_far_behind_the_store_is_read_again() -> None:
     store = MemoryStore(kept=2)
     metadata = ClusterMetadata(store, Settings())
     await metadata.start(HERE)

@@ -154,7 +154,7 @@ async def test_a_watch_waits_for_what_comes(store: MetadataStore) -> None:
     assert revisions == list(range(start, start + 20))
 
 
-async def test_concurrent_writers_lose_to_each_other_but_never_both(store: MetadataStore) -> None:
+async def test_one_of_two_concurrent_writers_succeeds(store: MetadataStore) -> None:
     results = await asyncio.gather(
         *(store.txn([Created("once", 0)], [Put("once", b"%d" % number)]) for number in range(10))
     )
@@ -174,7 +174,7 @@ async def test_a_cancelled_caller_hides_no_change_from_the_watchers(store: Metad
     assert seen[-1].revision == last.revision
 
 
-async def test_a_lease_takes_its_keys_along(store: MetadataStore) -> None:
+async def test_the_end_of_a_lease_deletes_its_keys(store: MetadataStore) -> None:
     lease = await store.lease(10_000)
     other = await store.lease(10_000)
     assert lease.id != other.id
@@ -191,7 +191,7 @@ async def test_a_lease_takes_its_keys_along(store: MetadataStore) -> None:
     assert changes.events == (Event("mine", None),)
 
 
-async def test_a_watch_from_a_forgotten_revision_says_so() -> None:
+async def test_a_watch_from_a_forgotten_revision_is_an_error() -> None:
     store = MemoryStore(kept=2)
     for number in range(5):
         await store.txn((), [Put("a", b"%d" % number)])
@@ -217,7 +217,7 @@ async def test_sqlite_keeps_everything_but_leases_over_a_restart(tmp_path: Path)
     await again.close()
 
 
-async def test_sqlite_is_durable_when_it_answers(tmp_path: Path) -> None:
+async def test_sqlite_is_durable_when_a_transaction_returns(tmp_path: Path) -> None:
     path = tmp_path / "metadata.sqlite"
     store = await SqliteStore.open(path)
     await store.txn((), [Put("a", b"1")])

@@ -65,7 +65,7 @@ def undoing() -> list[asyncio.Task[object]]:
     return [task for task in asyncio.all_tasks() if task.get_name() == "undo of creations"]
 
 
-async def test_of_topics_created_together_those_without_room_are_deleted(
+async def test_topics_without_space_are_deleted_and_the_others_stay(
     metadata: ClusterMetadata, store: MemoryStore
 ) -> None:
     codes = await create(metadata, "a", "b", "c")

@@ -99,7 +99,7 @@ def test_decisions_are_counted_by_outcome_and_cause(world: World) -> None:
     assert page.value(metrics.FENCED.name, cause="timed_out") == 1
 
 
-def test_an_operators_abort_past_the_coordinator_is_none_of_its_producers(world: World) -> None:
+def test_an_operators_abort_by_marker_is_counted_apart_from_the_clients(world: World) -> None:
     producer_id, epoch = world.producer()
     world.add((producer_id, epoch), DATA[0])
     world.transactions.ended_by_marker(producer_id, epoch, Client("admin", "/127.0.0.1"))
@@ -150,7 +150,7 @@ def test_groups_and_offsets(world: World) -> None:
     )
 
 
-def test_load_times_are_those_of_all_partitions_taken_over() -> None:
+def test_load_times_cover_all_loaded_partitions() -> None:
     times = LoadTimes()
     assert (times.longest_ms, times.average_ms) == (0, 0)
     for took_ms in (4, 10, 1):

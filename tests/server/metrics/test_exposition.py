@@ -23,7 +23,7 @@ def test_any_label_and_any_offset_come_back_as_they_were(
 
 
 @given(texts)
-def test_no_help_breaks_the_page(text: str) -> None:
+def test_any_help_text_is_escaped(text: str) -> None:
     metric = Metric("a_total", COUNTER, text)
     page = scraped(metric.only(0.5))
     assert page.types == {"a": "counter"}
@@ -38,7 +38,9 @@ def test_a_sample_has_all_labels_of_its_metric_or_is_a_mistake() -> None:
 
 
 @given(st.lists(st.sampled_from(["a 1\n", WORK])), st.integers(1, 10))
-def test_slices_are_the_page_and_none_is_longer(lines: list[str], size: int) -> None:
+def test_slices_make_up_the_page_and_none_is_longer_than_the_limit(
+    lines: list[str], size: int
+) -> None:
     found = list(slices(lines, size))
     assert b"".join(found) == "".join(lines).encode()
     assert all(portion.count(b"\n") <= size for portion in found)
@@ -49,6 +51,6 @@ def test_work_without_a_line_counts_for_a_slice() -> None:
     assert len(list(slices([WORK] * 1000, 100))) > 9
 
 
-def test_the_reader_refuses_what_is_twice() -> None:
+def test_the_reader_refuses_duplicate_samples() -> None:
     with pytest.raises(AssertionError, match="twice"):
         Scraped("a 1\na 2\n")

@@ -116,7 +116,7 @@ def test_a_transaction_that_no_coordinator_knows_is_hanging(world: World) -> Non
     assert page.value(OPEN, state="Elsewhere") == 0
 
 
-def test_where_others_coordinate_too_no_transaction_is_called_hanging() -> None:
+def test_with_other_coordinators_no_transaction_counts_as_hanging() -> None:
     world = World(leads=False)
     batch = transactional_batch((7, 0), 0, b"v", world.wall())
     world.partitions[DATA[0]].append(batch, now_ms=world.wall())
@@ -162,7 +162,7 @@ def test_bytes_in_never_go_back_where_segments_are_rolled_and_deleted(world: Wor
         seen = now
 
 
-def test_a_partition_that_goes_during_the_scrape_does_no_harm(world: World) -> None:
+def test_a_partition_may_be_removed_during_the_scrape(world: World) -> None:
     partitions = Partitions()
     for partition in world.partitions.values():
         partitions.add(partition)

@@ -10,7 +10,7 @@ from oncelog_server.observe.document import document
 from tests.harness.repository import ROOT
 
 
-def test_every_name_is_there_once_and_begins_with_whose_metric_it_is() -> None:
+def test_every_name_is_unique_and_begins_with_its_origin() -> None:
     names = [metric.name for metric in METRICS]
     assert len(set(names)) == len(names)
     for name in names:
@@ -29,7 +29,7 @@ def test_every_metric_has_a_sentence_and_labels_that_prometheus_takes() -> None:
         assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels), metric.name
 
 
-def test_what_kip_98_asks_for_is_there() -> None:
+def test_the_metrics_of_kip_98_exist() -> None:
     """Live producer ids, last stable offset by partition, active transactional ids."""
     assert {
         "kafka_server_replicamanager_produceridcount",

@@ -152,7 +152,7 @@ def _has(waiting: list[Deferred[Parts]], count: int) -> bool:
     return len(waiting) == count
 
 
-async def test_answers_in_order_of_requests(session: Session) -> None:
+async def test_responses_are_sent_in_the_order_of_requests(session: Session) -> None:
     session.send(b"now 1", b"none", b"now 2", b"now 3")
     await session.expect(b"now 1;now 2;now 3;")
 
@@ -197,7 +197,7 @@ async def test_requests_behind_several_parked_ones_are_all_answered(session: Ses
     await session.expect(b"late;now 1;" * 5)
 
 
-async def test_an_answer_that_a_later_request_completes_does_not_overtake_earlier_ones(
+async def test_a_response_that_a_later_request_completes_does_not_overtake_earlier_responses(
     session: Session,
 ) -> None:
     session.send(b"now 1", b"ordered", b"complete", b"now 2")
@@ -205,7 +205,7 @@ async def test_an_answer_that_a_later_request_completes_does_not_overtake_earlie
 
 
 @pytest.mark.parametrize(("first", "count"), [(b"none", 2000), (b"later", 2000), (b"later", 8000)])
-async def test_what_arrived_before_the_peer_closed_is_served(
+async def test_requests_that_arrived_before_the_peer_closed_are_served(
     session: Session, first: bytes, count: int
 ) -> None:
     """A producer with acks=0 closes after its last request. The broker serves the requests in many
@@ -234,7 +234,7 @@ async def test_a_drained_connection_whose_peer_closes_waits_for_nothing(session:
     assert session.server.served == [b"later"]
 
 
-async def test_a_request_that_cannot_be_read_closes_after_earlier_answers(
+async def test_a_request_that_cannot_be_read_closes_after_earlier_responses(
     session: Session,
 ) -> None:
     session.send(b"now 1", b"bad", b"now 2")
@@ -257,14 +257,14 @@ async def test_a_lost_connection_cancels_what_it_waits_for(session: Session) -> 
     session.server.waiting[0].complete([b"never sent"])
 
 
-async def test_an_abandoned_answer_closes_the_connection(session: Session) -> None:
+async def test_an_abandoned_response_closes_the_connection(session: Session) -> None:
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     session.server.waiting[0].abandon()
     await session.expect_end()
 
 
-async def test_an_answer_that_failed_closes_its_connection_with_a_line(session: Session) -> None:
+async def test_a_failed_response_closes_its_connection_and_is_logged(session: Session) -> None:
     """The failure does not reach the code that completes the response (A5). The log event names the
     API, the version and the peer."""
     session.send(b"later")
@@ -279,7 +279,7 @@ async def test_an_answer_that_failed_closes_its_connection_with_a_line(session: 
     assert line["exc_info"] is failure.__cause__
 
 
-async def test_an_answer_that_cannot_be_sent_closes_its_connection_alone(session: Session) -> None:
+async def test_a_response_that_cannot_be_sent_closes_only_its_connection(session: Session) -> None:
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     not_parts: Any = [object()]
@@ -302,7 +302,7 @@ async def test_h67_others_have_their_turn_after_some_requests_or_some_time(
     await session.expect((kind + b";") * count)
 
 
-async def test_drain_answers_what_was_asked_then_closes(session: Session) -> None:
+async def test_drain_sends_the_responses_of_all_requests_then_closes(session: Session) -> None:
     session.send(b"later")
     await session.until(lambda: bool(session.server.waiting))
     session.server.opened[0].drain()
@@ -349,7 +349,7 @@ async def test_n4_responses_behind_an_unread_range_do_not_pile_up(
     assert not session.server.opened[0]._write_paused
 
 
-async def test_what_waits_behind_a_range_leaves_before_a_drained_connection_closes(
+async def test_responses_behind_a_range_are_sent_before_a_drained_connection_closes(
     session: Session, file: File
 ) -> None:
     session.server.file = file

@@ -146,7 +146,7 @@ class Unwritable(asyncio.Transport):
         self.aborted = True
 
 
-async def test_answers_that_cannot_be_written_at_the_end_of_a_turn_end_the_connection() -> None:
+async def test_responses_that_cannot_be_written_at_the_end_of_a_turn_close_the_connection() -> None:
     """Otherwise the peer would take later responses for the responses that were not written."""
     loop = asyncio.get_running_loop()
     transport, turn = Unwritable(), Turn(loop, Spin(loop, SystemClock(), 0))

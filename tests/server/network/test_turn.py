@@ -30,14 +30,14 @@ async def a_turn() -> None:
     await over.wait()
 
 
-async def test_a_single_answer_in_each_turn_leaves_at_once() -> None:
+async def test_a_single_response_in_each_turn_is_written_at_once() -> None:
     turn = new_turn()
     for _ in range(3):
         assert turn.may_write()
         await a_turn()
 
 
-async def test_of_several_answers_only_the_first_leaves_before_the_end_of_the_turn() -> None:
+async def test_of_several_responses_only_the_first_is_written_before_the_end_of_the_turn() -> None:
     turn, second, third = new_turn(), Answers(), Answers()
     assert turn.may_write()
     for session in (second, third):
@@ -48,7 +48,7 @@ async def test_of_several_answers_only_the_first_leaves_before_the_end_of_the_tu
     assert (second.flushed, third.flushed) == (1, 1)
 
 
-async def test_after_a_turn_with_several_answers_the_first_waits_too() -> None:
+async def test_after_a_turn_with_several_responses_the_first_waits_too() -> None:
     """Otherwise the same client's response would always be ahead of the others."""
     turn, answers = new_turn(), Answers()
     assert turn.may_write()

@@ -80,7 +80,7 @@ async def test_anything_else_is_refused(port: int, request_line: str, status: st
     assert found.split()[1] == status
 
 
-async def test_what_is_no_request_is_closed_without_an_answer(
+async def test_an_invalid_request_is_closed_without_a_response(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "REQUEST_TIMEOUT_S", 0.05)
@@ -88,7 +88,7 @@ async def test_what_is_no_request_is_closed_without_an_answer(
         assert await ask(port, nonsense) == CLOSED
 
 
-async def test_a_port_in_use_is_said_by_the_name_of_its_setting(port: int) -> None:
+async def test_the_error_of_a_port_in_use_names_the_setting(port: int) -> None:
     with pytest.raises(CannotListen, match=r"oncelog\.metrics\.port"):
         await MetricsListener(lambda: iter(PAGE)).bind("127.0.0.1", port)
 
@@ -125,7 +125,7 @@ async def test_others_have_their_turn_between_the_slices_of_a_page() -> None:
     assert max(made_in_turn.values()) <= LINES_PER_SLICE
 
 
-async def test_connections_that_ask_nothing_keep_no_scraper_out(
+async def test_silent_connections_keep_no_scraper_out(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener limits the number of silent connections. A new connection replaces the
@@ -141,7 +141,7 @@ async def test_connections_that_ask_nothing_keep_no_scraper_out(
         writer.close()
 
 
-async def test_connections_that_ask_nothing_are_bounded_in_time(
+async def test_silent_connections_are_closed_after_a_time(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "MAX_CONNECTIONS", 2)
@@ -154,7 +154,7 @@ async def test_connections_that_ask_nothing_are_bounded_in_time(
     assert (await ask(port, SCRAPE))[0] == OK
 
 
-async def test_more_scrapes_at_once_than_make_sense_are_refused() -> None:
+async def test_too_many_scrapes_at_once_are_refused() -> None:
     busy = asyncio.Event()
     over = False
     pages = 0
@@ -176,7 +176,7 @@ async def test_more_scrapes_at_once_than_make_sense_are_refused() -> None:
         assert {status for status, _, _ in await asyncio.gather(*slow)} == {OK}
 
 
-async def test_scrapes_one_after_the_other_are_never_too_many(port: int) -> None:
+async def test_scrapes_one_after_the_other_are_never_refused(port: int) -> None:
     for _ in range(listening.MAX_PAGES + 1):
         assert (await ask(port, SCRAPE))[0] == OK
 

@@ -78,7 +78,7 @@ async def test_every_metric_of_the_table_is_on_the_page_once_with_its_sentence(p
         assert metric.head() in text
 
 
-async def test_figures_of_others_are_those_they_gave(page: Page) -> None:
+async def test_numbers_of_other_parts_are_on_the_page(page: Page) -> None:
     found = scraped(page.lines())
     assert found.value(metrics.REQUESTS.name, request="Produce", version="12") == 2
     assert found.value(metrics.CONNECTIONS.name, listener="INTERNAL") == 0
@@ -120,9 +120,7 @@ async def test_a_partition_this_broker_cannot_serve_counts_as_offline(page: Page
     assert shown == [page.services.broker_id, NO_LEADER, page.services.broker_id]
 
 
-async def test_no_line_of_a_large_page_is_made_of_very_many_things(
-    page: Page, world: World
-) -> None:
+async def test_each_line_of_a_large_page_takes_little_work(page: Page, world: World) -> None:
     """The page shows a topic with many partitions. A group reads the topic, and a transaction with
     all its partitions waits for their leaders."""
     count = 10 * SMALL
@@ -161,7 +159,7 @@ async def test_offsets_that_are_committed_while_a_page_is_made_do_not_break_it(
     assert scraped(lines).value(metrics.GROUP_LAG_OMITTED.name) == 0
 
 
-async def test_a_coordinator_that_goes_while_a_page_is_made_does_not_break_it(page: Page) -> None:
+async def test_a_coordinator_may_move_away_while_a_page_is_made(page: Page) -> None:
     lines = []
     for line in page.lines():
         lines.append(line)

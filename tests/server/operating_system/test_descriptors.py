@@ -17,7 +17,7 @@ from oncelog_server.settings.model import Settings
 
 
 @pytest.mark.parametrize("allowed", [256, 1_024, 4_096, None])
-def test_connections_are_as_many_as_leave_descriptors_for_files(
+def test_connections_leave_descriptors_for_files(
     monkeypatch: pytest.MonkeyPatch, allowed: int | None
 ) -> None:
     soft = resource.RLIM_INFINITY if allowed is None else allowed

@@ -47,7 +47,7 @@ def test_the_interval_of_flush_ms_begins_with_the_request_and_not_with_its_end()
     assert found.claim_flush(NOW_MS + 200)
 
 
-def test_news_of_the_epoch_that_is_known_count() -> None:
+def test_an_update_with_the_current_leader_epoch_is_applied() -> None:
     """The partition applies an update with its current leader epoch: replicas leave the ISR, or the
     leader becomes a follower."""
     found = partition(replicas=(0, 1), isr=(0, 1))
@@ -58,7 +58,7 @@ def test_news_of_the_epoch_that_is_known_count() -> None:
     assert not found.is_leader
 
 
-def test_the_first_segment_begins_where_deletion_has_left_off() -> None:
+def test_the_first_segment_offset_is_that_after_deletion() -> None:
     found = partition(segment_bytes=200, retention_ms=-1)
     for _ in range(3):
         found.append(batch(2), now_ms=NOW_MS)

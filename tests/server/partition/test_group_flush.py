@@ -12,7 +12,7 @@ from tests.server.partition.partitions import partition, waiter
 from tests.server.storage.memory_files import MemoryFiles
 
 
-def test_what_comes_while_a_round_runs_shares_the_next_one() -> None:
+def test_requests_during_a_round_share_the_next_round() -> None:
     files = MemoryFiles()
     flush = GroupFlush(files)
     replicas = [
@@ -79,7 +79,7 @@ def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["synced", "not_synced"])
-def test_a_callback_that_raises_strands_no_other_partition_of_its_round(fails: bool) -> None:
+def test_a_callback_that_raises_affects_no_other_partition_of_its_round(fails: bool) -> None:
     files = MemoryFiles()
     flush = GroupFlush(files)
     replicas = [

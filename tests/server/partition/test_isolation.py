@@ -60,7 +60,7 @@ def test_L3_a_marker_that_a_follower_of_the_isr_lacks_ends_nothing_for_a_reader(
     assert replica.last_stable_offset == replica.high_watermark == 2
 
 
-def test_a_reader_of_the_uncommitted_gets_no_list_of_the_aborted() -> None:
+def test_a_read_uncommitted_reader_gets_no_list_of_aborted_transactions() -> None:
     replica = partition()
     send(replica, 7, 0)
     mark(replica, 7, committed=False)
@@ -92,7 +92,7 @@ def test_L4_L5_L14_small_fetches_through_aborted_transactions_in_many_segments()
     assert whole == [b"%d" % number for number in range(40)]
 
 
-def test_a_fetch_lists_the_aborted_transactions_of_what_it_carries_only() -> None:
+def test_a_fetch_lists_only_the_aborted_transactions_of_its_records() -> None:
     replica = partition(index_interval_bytes=0)
     for number in range(50):
         send(replica, number, 0)

@@ -27,7 +27,7 @@ def test_without_flush_on_ack_what_is_appended_is_committed() -> None:
     assert waiter(replica, 3) == [ErrorCode.NONE]
 
 
-def test_with_flush_on_ack_committed_is_what_is_on_disk() -> None:
+def test_with_flush_on_ack_records_on_disk_are_committed() -> None:
     files = MemoryFiles()
     replica = partition(files, flush_on_ack=True)
     replica.append(batch(3), now_ms=NOW_MS)
@@ -54,7 +54,7 @@ def test_what_is_not_committed_is_not_read() -> None:
     assert replica.read(0, MANY, RU, at_least_one=True).records is not None
 
 
-def test_flush_messages_1_holds_every_answer_until_its_own_flush() -> None:
+def test_flush_messages_1_holds_every_response_until_its_own_flush() -> None:
     files = MemoryFiles()
     replica = partition(files, flush_messages=1)
     replica.append(batch(), now_ms=NOW_MS)
@@ -69,7 +69,7 @@ def test_flush_messages_1_holds_every_answer_until_its_own_flush() -> None:
     assert replica.high_watermark == 2
 
 
-def test_flush_messages_5_holds_the_fifth() -> None:
+def test_flush_messages_5_holds_the_response_to_the_fifth_message() -> None:
     files = MemoryFiles()
     replica = partition(files, flush_messages=5)
     replica.append(batch(4), now_ms=NOW_MS)
@@ -101,7 +101,7 @@ def test_a_failed_append_moves_nothing() -> None:
     assert replica.high_watermark == 1
 
 
-def test_d6_a_leader_epoch_that_the_disk_refuses_is_owed_and_the_append_taken() -> None:
+def test_d6_a_refused_leader_epoch_is_written_later_and_the_append_succeeds() -> None:
     """The batch itself has the epoch. `tests/server/log/test_refused_files.py` tests all files."""
     files = MemoryFiles()
     replica = partition(files)
@@ -160,7 +160,7 @@ def test_a_request_parked_for_a_commit_fails_when_leadership_is_lost() -> None:
     assert refusal(lambda: mark(replica, 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_news_of_an_older_epoch_is_old() -> None:
+def test_an_update_with_an_older_leader_epoch_is_ignored() -> None:
     replica = partition()
     replica.become_leader(0, 5, (0,), (0,))
     replica.become_follower(1, 4)
@@ -260,7 +260,7 @@ def test_a_marker_that_is_refused_takes_no_guard_away() -> None:
     replica.check_guard(7, guard)
 
 
-def test_two_that_ask_at_once_share_a_guard_and_none_is_left_behind() -> None:
+def test_two_concurrent_verifications_share_a_guard_and_leave_none_behind() -> None:
     replica = partition()
     first, second = replica.begin_verification(7), replica.begin_verification(7)
     assert first is second
@@ -275,7 +275,7 @@ def test_two_that_ask_at_once_share_a_guard_and_none_is_left_behind() -> None:
     replica.check_guard(7, fresh)
 
 
-def test_an_open_transaction_is_that_of_this_epoch() -> None:
+def test_only_a_transaction_of_the_same_epoch_is_open() -> None:
     replica = partition()
     assert not replica.has_open_transaction(7, 0)
     send(replica, 7, 0)

@@ -32,7 +32,7 @@ def test_a_producer_is_shown_with_its_last_batch_and_its_open_transaction() -> N
     assert producer == ProducerView(7, 3, -1, NOW_MS, 5, -1, None, None)
 
 
-def test_the_first_open_transaction_holds_what_comes_after_it_of_any_producer() -> None:
+def test_the_first_open_transaction_holds_records_of_all_producers_after_it() -> None:
     replica = partition()
     send(replica, 7, 0)
     first = replica.size_bytes

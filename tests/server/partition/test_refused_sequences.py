@@ -27,7 +27,7 @@ def test_the_end_of_a_transaction_forgets() -> None:
     assert refused.lowest(1, 0) is None
 
 
-def test_invented_producers_fill_no_memory() -> None:
+def test_unknown_producers_take_bounded_memory() -> None:
     refused = RefusedSequences()
     for producer_id in range(MOST_PRODUCERS + 1):
         refused.refused(producer_id, 0, 0)

@@ -42,7 +42,7 @@ def test_S3d_what_could_not_be_opened_is_a_storage_error_and_no_unknown_topic() 
     assert partitions.offline() == {}
 
 
-def test_what_failed_while_it_served_is_offline_too() -> None:
+def test_a_partition_that_fails_while_in_service_is_offline_too() -> None:
     partitions = Partitions()
     replica = partition()
     partitions.add(replica)

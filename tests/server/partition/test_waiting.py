@@ -40,7 +40,7 @@ def test_a_callback_that_parks_again_waits_for_what_comes_next() -> None:
     assert completed == [ErrorCode.NONE]
 
 
-def test_readers_are_poked_in_the_order_they_came_until_they_leave() -> None:
+def test_readers_are_woken_in_their_order_until_they_leave() -> None:
     woken: list[str] = []
     waiters = ReadWaiters()
     assert not waiters
@@ -92,7 +92,7 @@ def test_a_callback_that_raises_keeps_no_other_waiting(how: str) -> None:
     assert completed == [(2, code), (5, code)]
 
 
-def test_a_reader_that_raises_keeps_no_other_from_being_poked() -> None:
+def test_a_reader_that_raises_keeps_no_other_from_being_woken() -> None:
     woken: list[str] = []
     waiters = ReadWaiters()
 

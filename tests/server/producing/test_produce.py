@@ -38,7 +38,7 @@ def test_acks_all_waits_until_every_partition_is_committed() -> None:
     assert [append.appended and append.appended.last_offset for append in appends] == [0, 0, 2]
 
 
-def test_acks_all_without_flush_on_ack_is_known_at_once() -> None:
+def test_acks_all_without_flush_on_ack_completes_at_once() -> None:
     appends, later = Broker().produce(batch(), batch())
     assert (codes(appends), later) == ([NONE, NONE], None)
 
@@ -80,7 +80,7 @@ def test_every_partition_has_its_own_error() -> None:
     assert broker.ends == [1, 0, 0]
 
 
-def test_a_partition_that_is_not_here_hinders_no_other() -> None:
+def test_an_unknown_partition_hinders_no_other() -> None:
     broker = Broker()
     appends, _ = broker.produce(batch(), batch(), partitions=[None, broker.partitions[1]])
     assert codes(appends) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NONE]
@@ -240,7 +240,7 @@ def test_R12_M19_the_transaction_ends_while_its_batch_is_parked() -> None:
     assert [len(partition.guards) for partition in broker.partitions] == [0, 0, 0]
 
 
-def test_R12_the_next_transaction_has_been_asked_about_when_the_old_answer_comes() -> None:
+def test_R12_the_old_response_comes_after_the_question_about_the_next_transaction() -> None:
     old: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=old)
     appends, _ = broker.produce(transactional())
@@ -285,7 +285,7 @@ def test_a_coordinator_that_is_not_here_is_retriable() -> None:
     assert codes(appends) == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
-def test_a_request_that_is_never_answered_leaves_no_caller_waiting() -> None:
+def test_a_request_without_any_response_leaves_no_caller_waiting() -> None:
     answer: Deferred[TransactionResult] = Deferred()
     broker = Broker(answer=answer)
     _, later = broker.produce(transactional())

@@ -49,14 +49,14 @@ def test_r11_nor_does_it_overtake_one_that_the_disk_has_refused() -> None:
     assert [produce(0), produce(1)] == [[NONE], [NONE]]
 
 
-def test_what_is_no_batch_is_refused_as_that_while_others_are_waited_for() -> None:
+def test_invalid_bytes_are_an_invalid_record_after_a_refused_batch() -> None:
     broker = Broker(answer=TransactionResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     broker.produce(transactional())
     appends, _ = broker.produce(bytearray(b"no batch"), transactional_id=None)
     assert codes(appends) == [ErrorCode.INVALID_RECORD]
 
 
-def test_before_v12_a_producer_that_was_forgotten_begins_where_it_is() -> None:
+def test_before_v12_a_forgotten_producer_continues_its_sequence() -> None:
     """A producer's sequence numbers continue over transactions, but the partition may forget the
     producer."""
     broker = Broker()

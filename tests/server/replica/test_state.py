@@ -230,7 +230,7 @@ def test_the_time_of_a_follower_that_never_caught_up_begins_with_the_first_look(
     assert found.out_of_sync(10, 501 + MAX_LAG_MS, MAX_LAG_MS) == (1,)
 
 
-def test_a_fetch_takes_no_time_from_a_follower() -> None:
+def test_a_fetch_does_not_shorten_the_time_of_a_follower() -> None:
     found = replicas((0, 1), f1=5)
     assert found.out_of_sync(10, 20, MAX_LAG_MS) == ()
     found.record_fetch(1, 10, 11, 40)  # The log end at the fetch at time 0.

@@ -30,7 +30,7 @@ def test_a_plaintext_client_is_anonymous_once_its_transport_is_open() -> None:
         if (stage, event) not in HANDSHAKE
     ],
 )
-def test_what_the_table_does_not_have_gives_no_session(stage: Stage, event: HandshakeEvent) -> None:
+def test_unexpected_events_give_no_session(stage: Stage, event: HandshakeEvent) -> None:
     assert event is HandshakeEvent.TRANSPORT_OPEN
     handshake = Handshake("PLAINTEXT")
     handshake.stage = stage

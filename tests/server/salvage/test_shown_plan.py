@@ -22,7 +22,7 @@ def _recover(path: Path, *flags: str) -> str:
     return result.stdout
 
 
-def test_a_plan_shows_no_cluster_id_that_another_run_draws_anew(tmp_path: Path) -> None:
+def test_a_plan_shows_no_random_cluster_id(tmp_path: Path) -> None:
     driver: Compacting = written()
     folder(tmp_path, driver)
     plan = _recover(tmp_path)

@@ -159,7 +159,7 @@ def test_variables_of_the_image_and_of_kubernetes_are_no_settings() -> None:
     assert loaded.settings == Settings()
 
 
-def test_unknown_variables_are_ignored_aloud_with_the_nearest_name() -> None:
+def test_unknown_variables_are_ignored_with_a_warning_and_the_nearest_name() -> None:
     given = {"KAFKA_NUM_PARTITONS": "3", "KAFKA_FOO_BAR": "1"}
     assert sorted(load_settings(environment=given).warnings) == [
         "ignored: foo.bar=1 (environment variable KAFKA_FOO_BAR): unknown setting",
@@ -187,7 +187,7 @@ def test_all_problems_are_reported_at_once_with_name_value_source_and_nearest() 
     ]
 
 
-def test_what_asks_for_nothing_is_not_refused() -> None:
+def test_settings_that_request_nothing_are_not_refused() -> None:
     loaded = load_settings(
         assignments=[
             "authorizer.class.name=",
@@ -215,7 +215,7 @@ def test_spellings_of_kip_98_are_taken_with_a_warning(tmp_path: Path) -> None:
     assert len(loaded.warnings) == 2
 
 
-def test_settings_that_kafka_4_forgot_are_ignored_aloud() -> None:
+def test_settings_that_kafka_4_removed_are_ignored_with_a_warning() -> None:
     (warning,) = load_settings(assignments=["zookeeper.connect=zk:2181"]).warnings
     assert "zookeeper.connect" in warning
 
@@ -234,7 +234,7 @@ def test_settings_that_kafka_4_forgot_are_ignored_aloud() -> None:
         "listener.name.internal.ssl.keystore.location=x",
     ],
 )
-def test_settings_that_cannot_be_together(assignment: str) -> None:
+def test_settings_that_exclude_each_other(assignment: str) -> None:
     (problem,) = problems_of(assignment)
     assert problem.startswith(assignment)
 

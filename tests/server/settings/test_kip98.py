@@ -57,7 +57,7 @@ def test_the_default_is_the_kips_and_still_kafkas(row: Row) -> None:
 
 
 @rows
-def test_below_its_limit_it_stops_the_start(row: Row) -> None:
+def test_a_value_below_its_limit_stops_the_start(row: Row) -> None:
     for name in (row.name, row.alias):
         with pytest.raises(SettingsError, match=f"Value must be at least {row.least}"):
             load_settings(assignments=[f"{name}={row.least - 1}"])

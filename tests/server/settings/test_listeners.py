@@ -83,7 +83,7 @@ def test_without_an_advertised_address_it_is_the_bound_one(
         ),
     ],
 )
-def test_listeners_that_cannot_be(settings: Settings, setting: str) -> None:
+def test_invalid_listeners(settings: Settings, setting: str) -> None:
     with pytest.raises(InvalidListeners) as caught:
         listeners_of(settings)
     assert caught.value.setting == setting

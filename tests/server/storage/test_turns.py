@@ -24,7 +24,7 @@ class Disk:
         return piece
 
 
-def test_so_many_pieces_are_under_way_and_the_end_is_that_of_the_last() -> None:
+def test_a_limited_number_of_pieces_runs_and_the_last_piece_is_the_end() -> None:
     disk = Disk(7, at_once=3)
     ended: list[int] = []
     while disk.begun:

@@ -23,7 +23,7 @@ OUTCOMES = pytest.mark.parametrize("committed", [True, False], ids=["commit", "a
 
 @VERSIONS
 @OUTCOMES
-def test_end_txn_is_answered_after_complete_within_its_own_call(
+def test_end_txn_responds_after_complete_within_its_own_call(
     committed: bool, bumps_epoch: bool
 ) -> None:
     world = World()
@@ -105,7 +105,7 @@ def test_no_answer_leaves_before_what_it_promises_is_on_disk() -> None:
         assert partition.high_watermark == partition.log_end_offset, name
 
 
-def test_while_a_decision_is_on_its_way_to_the_disk_the_id_is_busy() -> None:
+def test_while_a_decision_is_not_on_disk_the_id_is_busy() -> None:
     world = World(flush_on_ack=True)
     producer = world.producer()
     first = world.add(producer, A0)

@@ -277,7 +277,7 @@ def test_CD_a_completion_that_the_power_takes_is_made_again(
     audit(world, client, committed)
 
 
-def test_before_the_shard_is_loaded_its_ids_are_not_answered() -> None:
+def test_before_the_shard_is_loaded_requests_for_its_ids_are_refused() -> None:
     world = World()
     world.producer()
     files = world.files.after_kill()

@@ -25,7 +25,7 @@ from tests.server.transaction.grouped.driver import GROUP, IN0, GroupDriver
 LAST = LAST_PRODUCER_EPOCH
 
 
-def test_what_is_kept_with_the_first_epoch_of_a_new_id_can_only_be_ended() -> None:
+def test_a_transaction_kept_with_the_first_epoch_of_a_new_producer_id_can_only_be_ended() -> None:
     driver = Driver()
     driver.put(State.ONGOING, producer_epoch=LAST, next_producer_id=1_000, next_producer_epoch=0)
     for partition in (P0, P1):
@@ -45,7 +45,7 @@ def test_an_end_that_names_no_epoch_repeats_nothing(committed: bool, epoch: int)
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize(("bumps_epoch", "version"), [(False, 0), (True, 2)])
-def test_the_record_says_which_transactions_its_client_speaks(
+def test_the_record_has_the_transaction_version_of_the_client(
     kept: bool, bumps_epoch: bool, version: int
 ) -> None:
     driver = Driver()
@@ -69,7 +69,7 @@ def test_an_id_expires_at_rest_from_the_moment_on(state: State) -> None:
     assert not is_expired(driver.live, before_ms=1_000)
 
 
-def test_an_abort_past_the_coordinator_fences_no_producer() -> None:
+def test_an_abort_by_an_operators_marker_fences_no_producer() -> None:
     fences = Fences()
     known = fences.remember_abort((), Fence("t", 77, 5, FenceCause.OPERATOR, 0, None, None, True))
     (fence,) = known
@@ -78,7 +78,7 @@ def test_an_abort_past_the_coordinator_fences_no_producer() -> None:
     assert (fences.aborted[FenceCause.OPERATOR], fences.fenced[FenceCause.OPERATOR]) == (1, 0)
 
 
-def test_an_abort_past_the_coordinator_is_one_beside_what_cut_its_producer_off() -> None:
+def test_an_abort_by_an_operators_marker_is_recorded_beside_the_fence() -> None:
     cut_off, first, second, another = (
         Fence("t", producer_id, 5, FenceCause.OPERATOR, at_ms, None, None, True)
         for at_ms, producer_id in enumerate((77, 77, 77, 78))
@@ -90,7 +90,7 @@ def test_an_abort_past_the_coordinator_is_one_beside_what_cut_its_producer_off()
     assert known == (cut_off, replace(another, refuses=False), replace(second, refuses=False))
 
 
-def test_a_producer_that_a_newer_generation_refuses_is_refused_for_good() -> None:
+def test_a_producer_refused_because_of_a_newer_generation_stays_refused() -> None:
     driver = GroupDriver()
     outdated = driver.member("a", 1, IN0)
     driver.join("b", 2, IN0)
@@ -101,7 +101,7 @@ def test_a_producer_that_a_newer_generation_refuses_is_refused_for_good() -> Non
     assert [fence.for_good for fence in live.fences] == [True]
 
 
-def test_a_leaver_is_not_needed_where_another_has_the_newest_generation() -> None:
+def test_a_leaving_id_is_forgotten_if_another_has_the_newest_generation() -> None:
     groups = TransactionGroups()
     for name, generation_id in (("a", 1), ("b", 2), ("c", 2)):
         groups.replay(to_record(name, GroupAssignment("g", generation_id, frozenset())))
@@ -129,7 +129,7 @@ def test_a_new_instance_is_no_operator_unless_it_says_so() -> None:
     assert [fence.cause for fence in driver.live.fences] == [FenceCause.NEWER_INSTANCE]
 
 
-def test_nothing_is_kept_of_a_group_whose_last_id_is_gone() -> None:
+def test_no_state_is_kept_of_a_group_without_ids() -> None:
     groups = TransactionGroups()
     groups.replay(to_record("a", GroupAssignment("g", 1, frozenset({IN0}))))
     groups.forget("a")
@@ -162,7 +162,7 @@ def test_an_id_that_is_initialised_without_its_group_leaves_it() -> None:
     assert not driver.shard.groups.memberships
 
 
-def test_a_group_that_starts_over_waits_for_a_participant_in_two_phase_commit() -> None:
+def test_a_recreated_group_waits_for_a_participant_in_two_phase_commit() -> None:
     driver = GroupDriver()
     joined = driver.member("a", 57, IN0)
     driver.live_of("a").metadata = replace(driver.live_of("a").metadata, timeout_ms=NO_TIMEOUT_MS)

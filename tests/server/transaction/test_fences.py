@@ -58,7 +58,7 @@ def test_a_timed_out_transaction_names_no_client() -> None:
     assert heard.driver.end(*producer, True).value.code is FENCED
 
 
-def test_a_newer_instance_is_named_once_though_it_asks_twice() -> None:
+def test_a_newer_instance_is_reported_once_though_it_retries() -> None:
     heard = Heard()
     producer = heard.begin()
     assert heard.driver.init(caller=NEW).value.code is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -85,7 +85,7 @@ def test_a_newer_instance_with_nothing_open_aborts_nothing() -> None:
     assert [refusal.owner for refusal in heard.refused] == [OLD]
 
 
-def test_an_operator_ends_what_is_open_and_owns_nothing() -> None:
+def test_an_operator_ends_the_open_transaction_and_does_not_own_the_id() -> None:
     heard = Heard()
     producer = heard.begin()
     heard.driver.init(caller=ADMIN, by_operator=True)
@@ -97,7 +97,9 @@ def test_an_operator_ends_what_is_open_and_owns_nothing() -> None:
 
 
 @pytest.mark.parametrize("client_id", ["adminclient-1", "adminclient-20"])
-def test_an_operator_with_kafkas_tool_ends_what_is_open_and_owns_nothing(client_id: str) -> None:
+def test_an_operator_with_kafkas_tool_ends_the_open_transaction_and_does_not_own_the_id(
+    client_id: str,
+) -> None:
     """Only the client id shows that the client is an operator's tool."""
     admin = Client(client_id, "/10.0.0.9")
     heard = Heard()
@@ -130,7 +132,7 @@ def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() 
     assert heard.listed() == [(OPERATOR, admin, True)]
 
 
-def test_the_newest_of_three_gets_its_response_though_the_second_has_aborted_by_itself() -> None:
+def test_the_newest_of_three_instances_fences_the_second_that_has_aborted() -> None:
     """A producer that takes over an id fences the previous producer, even if the id has no open
     transaction."""
     heard = Heard()
@@ -205,7 +207,7 @@ def test_a_refusal_without_a_fence_is_counted_apart() -> None:
     assert heard.refused == []
 
 
-def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
+def test_a_group_refuses_a_producer_until_it_has_joined_again() -> None:
     """The producer may join again, so it is not fenced for ever (KIP-447). A later fence replaces
     the reason for the refusal."""
     heard = Heard()
@@ -219,7 +221,7 @@ def test_its_group_refuses_a_producer_until_it_has_joined_again() -> None:
     assert "timed out" in heard.driver.end(*producer, True).value.message
 
 
-def test_a_newer_generation_cuts_off_the_older_ones_busy_or_idle() -> None:
+def test_a_newer_generation_fences_older_producers_busy_or_idle() -> None:
     """The client of the new generation fences each older producer once (KIP-447, early draft)."""
     driver = GroupDriver()
     busy, idle = driver.member("busy", 1, IN0), driver.member("idle", 1, IN1)
@@ -248,7 +250,7 @@ def test_a_client_that_takes_an_id_into_a_group_is_named_where_it_was() -> None:
     assert "new at /10.0.0.2" in refused.message
 
 
-def test_the_client_that_opened_it_is_learned_anew_after_a_restart() -> None:
+def test_the_client_of_an_id_is_known_again_with_its_first_request_after_a_restart() -> None:
     driver = Driver()
     producer = driver.init(caller=OLD).value
     driver.crash()
@@ -258,7 +260,7 @@ def test_the_client_that_opened_it_is_learned_anew_after_a_restart() -> None:
     assert driver.live.client == OLD
 
 
-def test_the_client_that_opened_it_is_known_over_a_crash_while_it_is_open() -> None:
+def test_the_client_of_an_open_transaction_is_known_after_a_crash() -> None:
     """Compaction may remove all but the newest of the transaction's records, so each record has the
     client."""
     driver = Driver()
@@ -287,7 +289,7 @@ def test_w2_the_keeper_of_a_prepared_transaction_is_known_over_a_crash() -> None
     assert driver.live.client == NEW
 
 
-def test_a_long_name_is_cut_off_in_the_record_alone() -> None:
+def test_a_long_client_id_is_cut_only_in_the_record() -> None:
     driver = Driver()
     client = Client("n" * 30_000, "/10.0.0.1")
     producer = driver.init(caller=client).value
@@ -299,7 +301,7 @@ def test_a_long_name_is_cut_off_in_the_record_alone() -> None:
 
 
 @pytest.mark.parametrize("client", [OLD, None])
-def test_the_description_tells_all_of_it(client: Client | None) -> None:
+def test_the_view_has_all_fields_of_the_transaction_and_its_fence(client: Client | None) -> None:
     heard = Heard()
     heard.begin()
     heard.driver.init(caller=NEW)

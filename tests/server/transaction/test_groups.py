@@ -27,7 +27,7 @@ def loaded(*records: CoordinatorRecord) -> TransactionGroups:
     return groups
 
 
-def test_the_record_is_as_the_draft_lays_it_out() -> None:
+def test_the_record_has_the_layout_of_the_draft() -> None:
     record = to_record("t", OLD)
     assert decode_transaction_group_key(record.key) == TransactionGroupKey("g", "t")
     assert record.key[:2] == (10_000).to_bytes(2, "big")
@@ -40,7 +40,7 @@ def test_the_record_is_as_the_draft_lays_it_out() -> None:
     ] == [("in", [0, 1])]
 
 
-def test_the_newest_generation_of_any_id_is_the_groups() -> None:
+def test_the_groups_generation_is_the_newest_of_its_ids() -> None:
     groups = loaded(to_record("a", OLD), to_record("b", NEW))
     assert groups.newest_generation("g") == 2
     assert groups.is_outdated("a")
@@ -59,7 +59,7 @@ def test_a_shard_that_another_broker_leads_knows_no_generation() -> None:
     assert groups.newest_generation("g") == -1
 
 
-def test_generations_on_their_way_are_the_coordinators_that_has_the_shard() -> None:
+def test_pending_generations_end_with_the_leadership_of_the_shard() -> None:
     groups = TransactionGroups()
     groups.expect("a", OLD)
     groups.expect("b", NEW)
@@ -88,7 +88,7 @@ def test_a_tombstone_ends_the_membership_and_the_last_one_the_group() -> None:
     assert not groups.memberships
 
 
-def test_leaving_does_not_take_the_newest_generation_along() -> None:
+def test_leaving_does_not_lower_the_newest_generation() -> None:
     """Otherwise the coordinator would accept zombies of older generations after a restart."""
     records = [to_record("a", OLD), to_record("b", NEW)]
     groups = loaded(*records)
@@ -116,7 +116,7 @@ def test_an_id_that_goes_to_another_group_leaves_its_own() -> None:
     assert groups.newest_generation("g") == -1
 
 
-def test_what_is_registered_just_so_needs_no_record() -> None:
+def test_an_unchanged_registration_needs_no_record() -> None:
     groups = loaded(to_record("a", OLD))
     assert groups.registration("a", OLD) == ()
     assert groups.registration("a", OLD._replace(generation_id=3)) == (

@@ -39,7 +39,7 @@ def listing_error_of(world: World, cluster: ClusterImage, partitions: Partitions
         pytest.param((HERE, HERE), ErrorCode.COORDINATOR_NOT_AVAILABLE, id="offline here"),
     ],
 )
-def test_what_a_broker_leads_it_must_be_able_to_tell_of(
+def test_the_list_is_an_error_if_a_shard_is_unavailable(
     leaders: tuple[int, ...], code: ErrorCode
 ) -> None:
     world, partitions = World(), Partitions()
@@ -48,11 +48,11 @@ def test_what_a_broker_leads_it_must_be_able_to_tell_of(
     assert listing_error_of(world, image(*leaders), partitions) is code
 
 
-def test_before_the_topic_is_made_there_is_nothing_to_tell() -> None:
+def test_before_the_topic_is_created_the_list_is_no_error() -> None:
     assert listing_error_of(World(), ClusterImage(), Partitions()) is ErrorCode.NONE
 
 
-def test_what_is_still_to_be_opened_is_waited_for() -> None:
+def test_the_list_is_an_error_while_a_partition_is_being_opened() -> None:
     world, partitions = World(), Partitions()
     partitions.add(world.partitions[TXN_LOG])
     assert (
@@ -61,7 +61,7 @@ def test_what_is_still_to_be_opened_is_waited_for() -> None:
     )
 
 
-def test_S14_a_shard_that_could_not_be_loaded_makes_the_list_no_list() -> None:
+def test_S14_the_list_is_an_error_if_a_shard_could_not_be_loaded() -> None:
     before = World()
     before.init("t1")
     world, partitions = World(before.files.after_kill(), leader_epoch=1, leads=False), Partitions()

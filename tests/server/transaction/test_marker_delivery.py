@@ -218,7 +218,7 @@ def test_a_marker_in_the_transaction_log_does_not_keep_it_from_being_loaded() ->
 # --- another broker leads
 
 
-def test_with_a_leader_elsewhere_the_answer_leaves_after_prepare() -> None:
+def test_with_a_remote_leader_the_response_is_sent_after_prepare() -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.scene.remote[A1] = remote = Remote()
@@ -233,7 +233,7 @@ def test_with_a_leader_elsewhere_the_answer_leaves_after_prepare() -> None:
     assert value_of(world.add(next_one, A0)).code is ErrorCode.NONE
 
 
-def test_an_id_that_joins_while_its_markers_are_under_way_is_not_sent_them_again() -> None:
+def test_markers_in_flight_are_not_sent_again_when_their_id_joins() -> None:
     world = World()
     single = group_scenes.member(world, "one", 1, IN0)
     group_scenes.add(world, single, A0, version=0)
@@ -254,7 +254,7 @@ def test_an_id_that_joins_while_its_markers_are_under_way_is_not_sent_them_again
     assert not shard.prepared
 
 
-def test_a_leader_elsewhere_that_breaks_off_is_asked_again() -> None:
+def test_a_remote_leader_that_closes_its_connection_is_retried() -> None:
     world = World()
     producer = opened(world, A0, A1)
     world.scene.remote[A1] = remote = Remote()
@@ -268,7 +268,7 @@ def test_a_leader_elsewhere_that_breaks_off_is_asked_again() -> None:
     assert state(world) is State.COMPLETE_ABORT
 
 
-def test_an_answer_that_comes_after_the_shard_was_lost_changes_nothing() -> None:
+def test_a_response_after_the_loss_of_the_shard_changes_nothing() -> None:
     world = World()
     producer = opened(world, A0)
     world.scene.remote[A0] = remote = Remote()

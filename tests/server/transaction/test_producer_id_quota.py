@@ -34,7 +34,7 @@ def given_to(quota: ProducerIdQuota, address: str, now_ms: int, times: int = 1) 
     return granted
 
 
-def test_h60_an_address_gets_so_many_and_another_one_its_own() -> None:
+def test_h60_each_address_has_its_own_limit() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     assert given_to(quota, "/10.0.0.1", 0, 9) == 5
     assert given_to(quota, "/10.0.0.2", 0, 9) == 5
@@ -44,7 +44,7 @@ def test_h60_an_address_gets_so_many_and_another_one_its_own() -> None:
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_h60_the_latest_count_is_given_back_and_not_the_first_to_expire() -> None:
+def test_h60_a_refund_removes_the_latest_count_and_not_the_first_to_expire() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     given_to(quota, "/a", 0)
     given_to(quota, "/a", WINDOW_MS // 2)
@@ -59,7 +59,7 @@ def test_h61_of_a_million_ids_an_address_gets_its_share_and_no_more() -> None:
     assert given_to(quota, "/10.0.0.2", 0) == 1
 
 
-def test_h60_what_was_charged_and_not_given_does_not_count() -> None:
+def test_h60_a_charge_without_an_id_does_not_count() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     given_to(quota, "/a", 0, 5)
     for now_ms in (0, WINDOW_MS // 2):
@@ -72,7 +72,7 @@ def test_h60_what_was_charged_and_not_given_does_not_count() -> None:
     assert given_to(quota, "/a", 0, 9) == 5
 
 
-def test_h60_what_was_given_is_forgotten_when_it_has_expired_and_not_before() -> None:
+def test_h60_ids_count_until_they_expire_and_not_longer() -> None:
     quota = ProducerIdQuota(5, WINDOW_MS)
     given_to(quota, "/a", 0, 3)
     given_to(quota, "/a", WINDOW_MS // 2, 2)

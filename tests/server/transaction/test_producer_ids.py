@@ -18,7 +18,7 @@ def test_ids_come_once_and_in_order_across_blocks() -> None:
     assert [ids.take() for _ in range(5)] == [0, 1, 2, 1_000, 1_001]
 
 
-def test_the_next_block_is_asked_for_once_and_in_time() -> None:
+def test_the_next_block_is_requested_once_and_in_time() -> None:
     asked: list[None] = []
     ids = ProducerIds(lambda: asked.append(None))
     ids.add(range(LOW_WATER + 2))

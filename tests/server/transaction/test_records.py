@@ -76,12 +76,12 @@ def schema_value(metadata: TransactionMetadata) -> TransactionLogValue:
 
 
 @given(METADATA)
-def test_a_value_is_byte_for_byte_what_its_schema_says(metadata: TransactionMetadata) -> None:
+def test_a_value_has_the_bytes_of_its_schema(metadata: TransactionMetadata) -> None:
     assert to_record(metadata).value == encode_transaction_log_value(schema_value(metadata))
 
 
 @given(METADATA)
-def test_what_is_written_is_what_is_read(metadata: TransactionMetadata) -> None:
+def test_a_written_value_is_read_back(metadata: TransactionMetadata) -> None:
     if metadata.state is TransactionState.EMPTY:
         metadata = replace(metadata, partitions=frozenset())
     value = to_record(metadata).value
@@ -91,7 +91,7 @@ def test_what_is_written_is_what_is_read(metadata: TransactionMetadata) -> None:
 
 
 @given(METADATA, st.builds(Client, st.text(max_size=300), st.text(max_size=40)))
-def test_the_client_that_opened_it_stands_behind_all_fields_of_kafka(
+def test_the_client_of_a_transaction_is_after_all_fields_of_kafka(
     metadata: TransactionMetadata, client: Client
 ) -> None:
     """Decoding and encoding give the same bytes. A long client id is cut."""

@@ -82,7 +82,7 @@ def test_the_next_producer_id_begins_with_epoch_0_if_the_record_has_none(
     assert (result.code, result.producer_id, result.producer_epoch) == (ErrorCode.NONE, 78, epoch)
 
 
-def test_a_late_answer_about_one_transaction_says_nothing_of_the_next_with_its_epoch() -> None:
+def test_a_late_marker_response_does_not_count_for_the_next_transaction_of_the_epoch() -> None:
     driver = Driver(finishes=False)
     producer = (lambda producer: (producer.producer_id, producer.producer_epoch))(
         driver.init().value
@@ -116,7 +116,7 @@ def test_a_tombstone_forgets_the_id_whatever_its_state(state: State) -> None:
     assert driver.add(77, 5, P0).value.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_C_what_was_decided_before_the_crash_owes_its_markers_in_the_order_of_decisions() -> None:
+def test_C_markers_decided_before_a_crash_are_written_in_the_order_of_decisions() -> None:
     driver = Driver(finishes=False)
     for name in ("x", "y"):
         result = driver.init(transactional_id=name).value

@@ -118,7 +118,7 @@ def test_T5_a_fail_over_does_not_restart_the_time_out() -> None:
 
 
 @pytest.mark.parametrize("down_ms", [-3_600_000, 3_600_000], ids=["back", "far ahead"])
-def test_T5_a_wall_clock_that_jumps_makes_it_no_longer_than_once_more(down_ms: int) -> None:
+def test_T5_a_wall_clock_jump_lengthens_the_timeout_at_most_to_twice(down_ms: int) -> None:
     world = World()
     producer = world.producer(timeout_ms=10_000)
     world.produce(producer, A0, 0)
@@ -204,7 +204,7 @@ def seconds_of_turns(count: int) -> list[float]:
     return seconds
 
 
-def test_t7_a_time_out_while_a_leader_is_away_is_finished_when_it_is_back() -> None:
+def test_t7_a_timeout_without_a_leader_completes_when_the_leader_is_back() -> None:
     world = World()
     producer = world.producer(timeout_ms=5_000)
     for partition in (A0, A1):

@@ -105,7 +105,7 @@ def test_w2_the_old_instance_is_fenced() -> None:
     assert driver.end(*new, committed=True).value.code is OK
 
 
-def test_w2_what_is_kept_can_only_be_ended() -> None:
+def test_w2_a_kept_transaction_can_only_be_ended() -> None:
     driver = Driver()
     opened(driver)
     new = ids(driver.init(two_phase=True, keep=True).value)
@@ -114,7 +114,7 @@ def test_w2_what_is_kept_can_only_be_ended() -> None:
         assert response.value.code is ErrorCode.INVALID_TXN_STATE
 
 
-def test_w2_each_of_many_instances_shuts_out_the_one_before() -> None:
+def test_w2_each_of_many_instances_fences_the_one_before() -> None:
     driver = Driver()
     first = opened(driver)
     before = first
@@ -128,7 +128,7 @@ def test_w2_each_of_many_instances_shuts_out_the_one_before() -> None:
     assert marked(driver) == {(first[0], first[1] + 1, True)}
 
 
-def test_w2_a_lost_response_is_given_again_to_the_same_producer() -> None:
+def test_w2_a_retry_after_a_lost_response_gets_the_same_response() -> None:
     driver = Driver()
     producer = opened(driver)
     kept = driver.init(*producer, two_phase=True, keep=True).value
@@ -138,7 +138,7 @@ def test_w2_a_lost_response_is_given_again_to_the_same_producer() -> None:
     assert driver.init(*producer, two_phase=True, keep=True).value == kept
 
 
-def test_w2_a_late_call_of_its_own_past_keeps_nothing() -> None:
+def test_w2_a_late_call_with_an_older_epoch_keeps_nothing() -> None:
     driver = Driver()
     first = ids(driver.init(two_phase=True).value)
     current = ids(driver.init(*first, two_phase=True).value)
@@ -147,7 +147,7 @@ def test_w2_a_late_call_of_its_own_past_keeps_nothing() -> None:
     assert not driver.metadata.is_kept
 
 
-def test_w2_a_producer_that_ends_with_the_epoch_unchanged_goes_on_with_its_own() -> None:
+def test_w2_a_producer_that_ends_without_a_bump_continues_with_its_epoch() -> None:
     """The response of EndTxn up to v4 has no new epoch."""
     driver = Driver()
     old = opened(driver)
@@ -158,7 +158,7 @@ def test_w2_a_producer_that_ends_with_the_epoch_unchanged_goes_on_with_its_own()
     assert driver.add(*new, P0).value.code is OK
 
 
-def test_w2_where_nothing_is_open_keeping_is_an_ordinary_start() -> None:
+def test_w2_keeping_without_an_open_transaction_is_an_ordinary_start() -> None:
     driver = Driver()
     first = driver.init(two_phase=True, keep=True).value
     assert ids(first) == (1_000, 0)
@@ -171,7 +171,7 @@ def test_w2_where_nothing_is_open_keeping_is_an_ordinary_start() -> None:
 
 
 @pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
-def test_w2_what_is_decided_is_finished_first(state: State) -> None:
+def test_w2_a_decided_transaction_is_completed_first(state: State) -> None:
     driver = Driver(finishes=False)
     driver.put(state)
     assert driver.init(two_phase=True, keep=True).value.code is BUSY
@@ -187,7 +187,7 @@ def test_w2_a_keeping_that_cannot_be_written_changes_nothing() -> None:
     assert driver.end(*producer, committed=True).value.code is OK
 
 
-def test_w2_what_has_no_time_out_gets_none_by_being_kept() -> None:
+def test_w2_a_transaction_without_a_timeout_gets_none_when_it_is_kept() -> None:
     driver = Driver()
     opened(driver)
     driver.init(timeout_ms=1_000, keep=True)

@@ -63,7 +63,7 @@ def test_w2_the_decision_reaches_every_partition_of_the_original(
 
 
 @pytest.mark.parametrize("adds_partitions", [True, False])
-def test_w2_neither_the_old_nor_the_new_instance_writes_into_what_is_kept(
+def test_w2_neither_the_old_nor_the_new_instance_writes_into_a_kept_transaction(
     adds_partitions: bool,
 ) -> None:
     world = World()
@@ -79,7 +79,7 @@ def test_w2_neither_the_old_nor_the_new_instance_writes_into_what_is_kept(
     world.check()
 
 
-def test_w2_the_first_keeper_writes_nowhere_once_another_one_has_ended_it() -> None:
+def test_w2_the_first_keeper_cannot_write_after_another_keeper_has_ended_the_transaction() -> None:
     """The markers have the same epoch as the first keeper, so partitions cannot recognize the
     keeper. Only the coordinator can."""
     world = World()

@@ -13,7 +13,7 @@ from tests.server.transaction.driver import ID, P0, P1, P2, Driver
 from tests.server.transaction.world import DATA, World
 
 
-def test_what_is_not_committed_yet_is_not_shown() -> None:
+def test_an_uncommitted_change_is_not_shown() -> None:
     world = World(flush_on_ack=True)
     world.slow.add(world.transaction_logs[0])
     world.init("new")
@@ -23,7 +23,7 @@ def test_what_is_not_committed_yet_is_not_shown() -> None:
     assert [view.transactional_id for view in world.transactions.views.all()] == ["new"]
 
 
-def test_what_has_moved_away_is_not_shown() -> None:
+def test_an_id_that_has_moved_away_is_not_shown() -> None:
     driver = Driver()
     driver.init(transactional_id="idle")
     driver.init()
@@ -64,7 +64,7 @@ def test_an_unknown_id_is_refused() -> None:
         World().transactions.views.details("unknown")
 
 
-def test_a_decided_transaction_is_described_with_what_still_waits_for_a_marker() -> None:
+def test_a_decided_transaction_is_described_with_the_partitions_without_a_marker() -> None:
     driver = Driver(finishes=False)
     producer = driver.init().value
     driver.add(producer.producer_id, producer.producer_epoch, P0, P1, P2)

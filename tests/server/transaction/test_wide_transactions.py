@@ -30,7 +30,7 @@ def marked(world: World) -> int:
     return sum(world.partitions[name].log_end_offset > 0 for name in WIDE)
 
 
-def test_markers_are_written_in_slices_and_others_are_served_meanwhile(world: World) -> None:
+def test_markers_are_written_in_slices_with_other_requests_between(world: World) -> None:
     wide = world.producer("wide")
     world.add(wide, *WIDE, transactional_id="wide")
     other = world.producer("other")

@@ -28,7 +28,7 @@ def test_handlers_and_metrics_do_not_walk_shards(package: object) -> None:
                 assert node.attr not in INSIDES, f"{path.name}: {node.attr}"
 
 
-def test_what_is_only_shown_is_not_asked_of_partitions() -> None:
+def test_describe_and_list_handlers_use_views_and_not_partitions() -> None:
     """Describe and List handlers use views instead of partitions. The listing error may use
     partitions, because no view shows a missing partition."""
     folder = Path(handlers.__file__).parent

@@ -34,7 +34,7 @@ def with_config(**settings: int) -> Driver:
         ({"instance": "i" * 32_001}, 42, ""),
     ],
 )
-def test_a_join_that_cannot_be_makes_no_group(
+def test_a_refused_join_creates_no_group(
     options: dict[str, Any], code: int, member_id: str
 ) -> None:
     driver = Driver()
@@ -79,7 +79,7 @@ def test_a_first_member_becomes_leader_of_generation_one_in_every_version(versio
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_refusal_has_a_form_in_every_version(version: int) -> None:
+def test_a_refused_join_has_a_response_in_every_version(version: int) -> None:
     response = Driver().join("unknown", version=version).value
     assert response.error_code == 25
     assert response.protocol_name == (None if version >= 7 else "")
@@ -148,7 +148,7 @@ def test_newcomers_of_an_earlier_initial_rebalance_prolong_no_later_one() -> Non
     assert later.done
 
 
-def test_without_an_initial_delay_the_first_member_is_answered_at_once() -> None:
+def test_without_an_initial_delay_the_first_member_gets_its_response_at_once() -> None:
     driver = with_config(group_initial_rebalance_delay_ms=0)
     answer = driver.join_twice()
     driver.advance(0)
@@ -195,7 +195,7 @@ def test_a_follower_that_joins_again_unchanged_gets_the_current_generation() -> 
     assert driver.state() is GroupState.STABLE
 
 
-def test_a_leader_whose_answer_was_lost_gets_it_again_before_it_syncs() -> None:
+def test_a_leader_that_lost_its_response_gets_it_again_before_it_syncs() -> None:
     driver = Driver()
     answer = driver.join_twice()
     driver.advance(3_000)
@@ -266,7 +266,7 @@ def test_a_new_member_that_waits_too_long_has_to_start_over() -> None:
     assert list(driver.group().members) == [member]
 
 
-def test_a_join_that_is_repeated_answers_the_older_one_too() -> None:
+def test_a_repeated_join_completes_the_earlier_join_too() -> None:
     driver = Driver()
     given = driver.join().value
     first = driver.join(given.member_id)
@@ -277,7 +277,7 @@ def test_a_join_that_is_repeated_answers_the_older_one_too() -> None:
     assert driver.group().awaiting_join_count == 0
 
 
-def test_group_max_size_counts_members_and_in_a_join_phase_those_that_joined() -> None:
+def test_group_max_size_counts_members_but_not_a_member_that_rejoins() -> None:
     driver = with_config(group_max_size=2)
     generation_id, (first, second) = driver.stable_group("a", "b")
     assert driver.join().value.error_code == 81
@@ -319,7 +319,7 @@ def test_a_new_group_is_in_the_log_before_any_response() -> None:
 
 
 @pytest.mark.parametrize(("code", "expected"), [(6, 16), (19, 15), (10, -1), (56, 16)])
-def test_a_new_group_that_cannot_be_written_is_none(code: int, expected: int) -> None:
+def test_a_new_group_that_cannot_be_written_does_not_exist(code: int, expected: int) -> None:
     driver = Driver(append_error=code)
     assert driver.join().value.error_code == expected
     assert driver.join(version=3).value.error_code == expected

@@ -23,7 +23,7 @@ from tests.server.group.driver import Driver, groups_of
         ({}, 0),
     ],
 )
-def test_what_is_wrong_with_a_heartbeat(options: dict[str, Any], code: int) -> None:
+def test_error_codes_of_heartbeats(options: dict[str, Any], code: int) -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     arguments: dict[str, Any] = {"member_id": member, "generation_id": generation_id}
@@ -87,7 +87,7 @@ def test_members_leave_together_and_each_has_its_code() -> None:
     assert (unknown.error_code, [row.error_code for row in unknown.members]) == (0, [25, 25])
 
 
-def test_the_last_to_leave_makes_the_group_empty_in_the_log_too() -> None:
+def test_the_last_member_to_leave_makes_the_group_empty_in_the_log_too() -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a")
     driver.leave(member)
@@ -219,7 +219,7 @@ def test_the_last_missing_member_that_leaves_ends_the_join_phase() -> None:
     assert answer.value.error_code == 0
 
 
-def test_a_shard_that_moves_away_answers_also_what_was_not_committed() -> None:
+def test_a_shard_that_moves_away_also_completes_requests_that_wait_for_a_commit() -> None:
     driver = Driver()
     _, (first, second) = driver.stable_group("a", "b", group="syncing")
     driver.join(first, group="syncing")
@@ -244,7 +244,7 @@ def test_a_shard_that_moves_away_answers_also_what_was_not_committed() -> None:
     assert driver.groups == {}
 
 
-def test_a_shard_that_moves_away_answers_every_parked_request() -> None:
+def test_a_shard_that_moves_away_completes_every_parked_request() -> None:
     driver = Driver()
     _, (leader, follower) = driver.stable_group("b", "c", group="h")
     joining = driver.join_twice(client_id="a")

@@ -49,9 +49,7 @@ PARKED = "parked"
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(GroupState, GroupEvent)))
-def test_a_group_goes_where_kafka_lets_it_go_and_nowhere_else(
-    state: GroupState, event: GroupEvent
-) -> None:
+def test_a_group_has_exactly_kafkas_transitions(state: GroupState, event: GroupEvent) -> None:
     target = TARGETS[event]
     if state in VALID_PREVIOUS_STATES[target]:
         assert next_state(state, event) is target

@@ -142,7 +142,7 @@ def test_a_follower_that_returns_before_its_sync_starts_no_rebalance() -> None:
     assert driver.sync(again.member_id, 1, instance="j").value.assignment == b"for j"
 
 
-def test_a_return_is_answered_once_it_is_committed() -> None:
+def test_a_return_gets_its_response_once_it_is_committed() -> None:
     driver = Driver()
     static_group(driver)
     driver.holds_commits = True
@@ -168,7 +168,7 @@ def test_a_session_that_ends_while_the_return_is_written_begins_anew() -> None:
     assert answer.value.member_id not in driver.group().members
 
 
-def test_a_return_overtaken_by_a_rebalance_is_answered_at_its_end() -> None:
+def test_a_return_overtaken_by_a_rebalance_gets_its_response_at_the_end() -> None:
     driver = Driver()
     _, _, follower = static_group(driver)
     driver.holds_commits = True

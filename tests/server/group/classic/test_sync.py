@@ -43,7 +43,7 @@ def test_followers_wait_for_the_leader_and_the_leader_for_the_commit() -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_the_answer_has_a_form_in_every_version(version: int) -> None:
+def test_the_response_is_encoded_in_every_version(version: int) -> None:
     driver = Driver()
     leader, follower = joined(driver, "a", "b")
     assert code(driver.sync("unknown", 1, version=version)) == 25
@@ -66,7 +66,7 @@ def test_the_answer_has_a_form_in_every_version(version: int) -> None:
         ({"protocol_type": None, "protocol_name": None}, None),
     ],
 )
-def test_what_is_wrong_with_a_sync(options: dict[str, Any], expected: int | None) -> None:
+def test_error_codes_of_syncs(options: dict[str, Any], expected: int | None) -> None:
     driver = Driver()
     _, follower = joined(driver, "a", "b")
     arguments: dict[str, Any] = {"member_id": follower, "generation_id": 1, **options}

@@ -82,7 +82,7 @@ def job(end_offset: int = 100, **fields: Any) -> CleaningJob:
     return made._replace(**fields)
 
 
-def test_a_batch_of_which_all_stays_is_not_touched() -> None:
+def test_a_batch_with_only_current_records_stays_unchanged() -> None:
     offsets = OffsetMap(9, 0.9)
     offsets.put(b"other", 90)
     batch = bytes(build_batch([RECORDS[0], RECORDS[3]], compression=Compression.ZSTD))

@@ -12,7 +12,7 @@ from tests.server.log.cleaner.compacting import Compacting
 from tests.server.log.driver import NOW_MS, flush, logs_in, read_all
 
 
-def test_of_every_key_the_latest_record_stays_at_its_offset() -> None:
+def test_the_latest_record_of_every_key_stays_at_its_offset() -> None:
     driver = Compacting()
     for turn in range(10):
         driver.put(("a", f"a{turn}"), ("b", f"b{turn}"))

@@ -163,7 +163,7 @@ def refuse_renames(driver: Compacting, nth: int, times: int) -> list[str]:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed: bool) -> None:
+def test_d6_a_refused_rename_is_undone_and_the_pass_is_retried(killed: bool) -> None:
     """Reads and appends succeed between the passes, without a restart."""
     expected = there(written(Compacting()))
     for nth in range(1, 100):
@@ -197,7 +197,7 @@ def test_d6_a_refused_renaming_is_taken_back_and_the_pass_is_tried_again(killed:
 
 @pytest.mark.parametrize("times", [2, 3, 100])
 @pytest.mark.parametrize("killed", ["", "before space", "after space"])
-def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
+def test_d6_a_swap_that_could_not_be_undone_is_undone_when_there_is_space(
     times: int, killed: str
 ) -> None:
     """Until the disk has space, reads succeed and appends fail. A start before that finds all
@@ -245,7 +245,7 @@ def test_d6_a_swap_that_could_not_be_taken_back_is_so_when_there_is_space(
     raise AssertionError("the renamings do not end")
 
 
-def test_d6_a_swap_that_could_not_be_given_up_is_not_finished_after_a_later_pass() -> None:
+def test_d6_an_abandoned_swap_is_not_finished_after_a_later_pass() -> None:
     driver = written(Compacting())
     rename = driver.files.rename
 
@@ -271,7 +271,7 @@ def test_d6_a_swap_that_could_not_be_given_up_is_not_finished_after_a_later_pass
 
 
 @pytest.mark.parametrize("times", [1, 2, 100])
-def test_d6_retention_that_is_refused_halfway_leaves_no_path_that_leads_nowhere(
+def test_d6_retention_refused_halfway_leaves_no_path_without_a_file(
     times: int,
 ) -> None:
     expected = there(written(Compacting()))
@@ -298,9 +298,7 @@ def test_d6_retention_that_is_refused_halfway_leaves_no_path_that_leads_nowhere(
         assert there(driver).items() <= expected.items()
 
 
-def test_d6_what_an_earlier_pass_deleted_is_not_removed_while_a_segment_is_read_by_its_name() -> (
-    None
-):
+def test_d6_files_deleted_by_a_pass_stay_while_a_segment_is_read_by_their_name() -> None:
     driver = written(Compacting())
     driver.configure(file_delete_delay_ms=1_000)
     driver.compact()

@@ -11,7 +11,9 @@ KEYS = st.binary(max_size=3)
 
 
 @given(st.lists(st.tuples(KEYS, st.integers(0, 1 << 62)), max_size=40), st.integers(2, 41))
-def test_it_is_a_dictionary_until_it_is_full(pairs: list[tuple[bytes, int]], slots: int) -> None:
+def test_an_offset_map_is_a_dictionary_until_it_is_full(
+    pairs: list[tuple[bytes, int]], slots: int
+) -> None:
     offsets = OffsetMap(slots, 1.0)
     expected: dict[bytes, int] = {}
     for key, offset in pairs:
@@ -26,7 +28,7 @@ def test_it_is_a_dictionary_until_it_is_full(pairs: list[tuple[bytes, int]], slo
     assert offsets.get(b"never put") == NOT_THERE
 
 
-def test_it_is_full_by_its_load_factor_and_always_takes_one() -> None:
+def test_an_offset_map_is_full_by_its_load_factor_and_always_takes_one_key() -> None:
     for slots, load_factor, most in ((10, 0.5, 5), (10, 1.0, 9), (10, 0.01, 1), (0, 0.9, 1)):
         offsets = OffsetMap(slots, load_factor)
         for number in range(most):

@@ -40,14 +40,14 @@ def grouped(found: list[Source], files: MemoryFiles | None = None) -> list[list[
         ([0, 0, 100, 1], [[0, 10, 20], [30]]),
     ],
 )
-def test_neighbours_are_one_while_their_bytes_fit(
+def test_neighbours_are_merged_while_their_bytes_fit(
     sizes: list[int], expected: list[list[int]]
 ) -> None:
     assert grouped(sources(*sizes)) == expected
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-def test_neighbours_are_one_while_their_indexes_fit(suffix: str) -> None:
+def test_neighbours_are_merged_while_their_indexes_fit(suffix: str) -> None:
     files = MemoryFiles()
     for base in (0, 10, 20):
         files.nodes[f"{base:020}.{suffix}"] = FileNode(bytearray(20))
@@ -59,12 +59,12 @@ def test_an_index_must_be_able_to_address_them_all() -> None:
     assert grouped(sources(1, 1, 1, width=width)) == [[0, width], [2 * width]]
 
 
-def test_so_many_at_once_that_the_loop_can_bear_to_rename_them() -> None:
+def test_the_number_of_merged_segments_is_limited() -> None:
     found = grouped(sources(*[0] * (2 * LARGEST_GROUP + 5)))
     assert [len(group) for group in found] == [LARGEST_GROUP, LARGEST_GROUP, 5]
 
 
-def test_the_indexes_of_a_cleaned_segment_find_what_a_walk_finds() -> None:
+def test_the_indexes_of_a_cleaned_segment_find_the_same_as_a_scan() -> None:
     """A cleaned segment has the same indexes as a segment written by appends."""
     driver = Compacting()
     for turn in range(60):

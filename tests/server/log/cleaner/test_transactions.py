@@ -62,7 +62,7 @@ def test_l11_a_marker_stays_until_its_data_is_gone_and_delete_retention_longer(
     assert driver.markers() == []
 
 
-def test_l11_aborted_records_go_at_once_with_their_row_in_the_index() -> None:
+def test_l11_aborted_records_go_in_the_next_pass_and_their_rows_later() -> None:
     driver = Compacting()
     transaction(driver, 7, 0, "a", committed=False)
     transaction(driver, 8, 0, "a")
@@ -82,7 +82,7 @@ def test_l11_aborted_records_go_at_once_with_their_row_in_the_index() -> None:
     assert [row.first_offset for row in driver.log.aborted_transactions(0, 9)] == [4]
 
 
-def test_l11_an_open_transaction_and_all_behind_it_is_not_touched() -> None:
+def test_l11_an_open_transaction_and_all_records_after_it_stay_unchanged() -> None:
     driver = Compacting()
     driver.put(("a", "1"))
     driver.roll()

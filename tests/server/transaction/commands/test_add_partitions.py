@@ -67,7 +67,7 @@ def test_R9_a_call_that_was_held_until_its_transaction_had_ended() -> None:
     assert driver.state is State.COMPLETE_COMMIT
 
 
-def test_verification_says_what_is_in_the_transaction_and_adds_nothing() -> None:
+def test_verification_returns_the_partitions_in_the_transaction_and_adds_nothing() -> None:
     driver, producer = begun()
     driver.add(*producer, P0)
     assert driver.add(*producer, P0, verify_only=True).value.code is OK

@@ -215,7 +215,7 @@ def test_I5_every_partition_gets_the_marker_that_was_decided() -> None:
     assert {work.committed for work, _ in driver.markers} == {False}
 
 
-def test_M12_what_is_left_after_a_first_attempt_is_what_is_tried_again() -> None:
+def test_M12_only_the_missing_markers_are_retried() -> None:
     driver, producer = begun(finishes=False)
     driver.end(*producer, True)
     driver.write_markers(ID, at_most=2)
@@ -224,7 +224,7 @@ def test_M12_what_is_left_after_a_first_attempt_is_what_is_tried_again() -> None
     assert work.partitions == (P2,)
 
 
-def test_a_marker_of_an_earlier_transaction_settles_nothing_of_this_one() -> None:
+def test_a_marker_of_an_earlier_transaction_does_not_count_for_this_one() -> None:
     driver, (producer_id, epoch) = begun(finishes=False)
     driver.end(producer_id, epoch, True)
     old = driver.shard.marker_work(ID)
@@ -245,7 +245,7 @@ def test_an_old_clients_end_of_a_new_transaction_bumps_nothing() -> None:
     assert driver.add(producer_id, epoch, P0).value.code is OK
 
 
-def test_a_waiting_request_asks_the_new_coordinator_when_the_shard_moves() -> None:
+def test_a_waiting_request_gets_not_coordinator_when_the_shard_moves() -> None:
     driver, producer = begun(finishes=False)
     response = driver.end(*producer, True)
     driver.shard.on_unloaded()

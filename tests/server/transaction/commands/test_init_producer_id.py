@@ -46,7 +46,7 @@ def test_Z9_a_producer_may_bump_its_epoch_repeat_that_and_no_more(restart: bool)
     assert driver.metadata.producer_epoch == epoch + 2
 
 
-def test_an_id_that_cannot_be_written_down_leaves_no_state() -> None:
+def test_an_id_that_cannot_be_written_leaves_no_state() -> None:
     driver = Driver()
     with pytest.raises(struct.error):
         driver.init(transactional_id="t" * 0x8000)
@@ -106,9 +106,7 @@ def test_a_late_bump_of_its_own_past_does_not_abort_what_a_producer_has_open() -
     assert driver.state is State.ONGOING
 
 
-def test_a_producer_that_gives_up_its_own_transaction_by_a_bump_goes_on_with_the_next_epoch() -> (
-    None
-):
+def test_a_producer_that_aborts_its_transaction_by_a_bump_gets_the_next_epoch() -> None:
     driver = Driver()
     producer = ids(driver.init().value)
     driver.add(*producer, P0)

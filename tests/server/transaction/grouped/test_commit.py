@@ -156,7 +156,7 @@ REFUSALS = [
 @pytest.mark.parametrize(
     ("spoil", "code"), REFUSALS, ids=lambda spoil: getattr(spoil, "__name__", "")
 )
-def test_one_member_that_is_not_as_named_keeps_all_undecided_and_is_named(
+def test_a_single_wrong_member_leaves_all_undecided_and_is_named(
     spoil: Callable[[GroupDriver, GroupedTransaction], GroupedTransaction], code: ErrorCode
 ) -> None:
     driver, parent, a, b = opened()
@@ -177,7 +177,7 @@ def test_a_member_of_an_older_generation_is_named_too() -> None:
     assert (result.code, result.refused_member) == (ErrorCode.ILLEGAL_GENERATION, A)
 
 
-def test_the_parent_must_be_what_it_says_and_have_something_of_its_own() -> None:
+def test_the_parent_must_be_current_and_have_its_own_transaction() -> None:
     driver, parent, a, b = opened()
     older = parent._replace(producer_epoch=parent.producer_epoch - 1)
     assert driver.commit_group(older, a).value.code is ErrorCode.PRODUCER_FENCED
@@ -195,7 +195,7 @@ def test_the_parent_must_be_what_it_says_and_have_something_of_its_own() -> None
     assert driver.commit_group(parent, a, b).value.code is NONE
 
 
-def test_no_client_is_named_twice() -> None:
+def test_no_member_may_be_named_twice() -> None:
     driver, parent, a, _ = opened()
     for members in ((a, a), (a, parent), (a, a._replace(producer_epoch=9))):
         assert driver.commit_group(parent, *members).value.code is ErrorCode.INVALID_REQUEST
@@ -257,13 +257,13 @@ def test_a_retry_with_the_same_members_succeeds_and_one_with_others_does_not(
     assert opposite is ErrorCode.INVALID_TXN_STATE
 
 
-def test_after_a_plain_end_no_members_can_be_claimed() -> None:
+def test_after_an_end_without_members_a_retry_cannot_add_members() -> None:
     driver, parent, a, _ = opened()
     driver.end(*parent[1:], True, transactional_id=PARENT, bumps_epoch=False)
     assert driver.commit_group(parent, a).value.code is ErrorCode.INVALID_TXN_STATE
 
 
-def test_the_next_transaction_of_the_parent_knows_nothing_of_them() -> None:
+def test_the_next_transaction_of_the_parent_has_no_members() -> None:
     driver, parent, a, b = opened()
     driver.commit_group(parent, a, b)
     driver.begin(parent, P0, version=0)

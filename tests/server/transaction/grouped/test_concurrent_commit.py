@@ -45,7 +45,7 @@ def meet(driver: GroupDriver, older: GroupedTransaction) -> ErrorCode | None:
     return driver.run(decision).value.code
 
 
-def test_its_transaction_is_aborted_and_the_newer_one_goes_on() -> None:
+def test_the_older_transaction_is_aborted_and_the_newer_one_continues() -> None:
     driver, older = opened()
     assert meet(driver, older) is ErrorCode.NONE
     assert driver.state_of("older") is State.PREPARE_ABORT
@@ -58,7 +58,9 @@ def test_its_transaction_is_aborted_and_the_newer_one_goes_on() -> None:
 
 
 @pytest.mark.parametrize(("group_id", "code"), [(None, ErrorCode.PRODUCER_FENCED), (GROUP, OURS)])
-def test_it_is_refused_with_a_code_that_it_knows(group_id: str | None, code: ErrorCode) -> None:
+def test_the_older_producer_gets_a_code_that_its_client_knows(
+    group_id: str | None, code: ErrorCode
+) -> None:
     driver, older = opened()
     meet(driver, older)
     driver.finish("older")
@@ -72,7 +74,7 @@ def test_it_is_refused_with_a_code_that_it_knows(group_id: str | None, code: Err
     assert ended.response.code is code
 
 
-def test_it_may_come_back_by_naming_its_epoch() -> None:
+def test_the_older_producer_may_return_with_its_epoch() -> None:
     driver, older = opened()
     meet(driver, older)
     driver.finish("older")
@@ -80,21 +82,21 @@ def test_it_may_come_back_by_naming_its_epoch() -> None:
     assert (again.code, again.producer_epoch) == (ErrorCode.NONE, older.producer_epoch + 1)
 
 
-def test_where_it_has_been_committed_the_newer_one_gives_way() -> None:
+def test_the_newer_producer_is_refused_if_the_older_has_committed() -> None:
     driver, older = opened()
     driver.end(*older[1:], True, transactional_id="older")
     assert meet(driver, older) is OURS
     assert driver.state_of("older") is State.PREPARE_COMMIT
 
 
-def test_where_its_commit_is_on_its_way_the_newer_one_gives_way() -> None:
+def test_the_newer_producer_is_refused_while_the_olders_commit_is_pending() -> None:
     driver, older = opened()
     driver.holds_commits = True
     driver.end(*older[1:], True, transactional_id="older")
     assert meet(driver, older) is OURS
 
 
-def test_while_something_else_of_it_is_on_its_way_the_newer_one_asks_again() -> None:
+def test_the_newer_producer_retries_while_another_record_of_the_older_is_pending() -> None:
     driver, older = opened()
     driver.holds_commits = True
     driver.begin(older, P1)

@@ -73,7 +73,9 @@ def in_shard(index: int) -> str:
 # --- fences
 
 
-def test_a_zombie_of_an_older_generation_is_refused_everywhere_and_its_work_is_gone() -> None:
+def test_a_zombie_of_an_older_generation_is_refused_everywhere_and_its_transaction_aborted() -> (
+    None
+):
     world = World()
     older = member(world, "older", 1, IN0, IN1)
     append, _ = produce(world, older, A0)
@@ -145,7 +147,7 @@ def test_an_id_that_two_instances_initialize_at_once_has_one_owner(is_first: boo
     assert codes == [NONE, ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
-def test_an_id_that_a_group_could_not_take_is_in_no_group() -> None:
+def test_an_id_that_could_not_join_a_group_is_in_no_group() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     member(world, "other", 1, IN1)
@@ -214,7 +216,7 @@ def test_a_refused_call_fences_no_producer_of_another_group(
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 900_001])
-def test_a_refused_call_without_its_group_leaves_it_there(timeout_ms: int) -> None:
+def test_a_refused_call_without_its_group_leaves_the_id_in_the_group(timeout_ms: int) -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     joined = member(world, name, 1, IN0)
@@ -248,7 +250,7 @@ def test_an_id_that_leaves_its_group_is_fenced_there(elsewhere: bool, crashes: b
     assert value_of(again.init(name)).code is NONE
 
 
-def test_an_operator_ends_what_is_open_where_the_id_lives() -> None:
+def test_an_operator_ends_the_open_transaction_at_its_coordinator() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     joined = member(world, name, 1, IN0)
@@ -347,7 +349,7 @@ def test_a_producer_gets_its_next_epoch_only_from_the_owner_of_its_id(
     assert value_of(ended).code is NONE
 
 
-def test_where_the_other_coordinator_cannot_be_read_no_broker_becomes_the_owner() -> None:
+def test_if_the_other_coordinator_cannot_be_read_no_broker_becomes_the_owner() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     world.producer(name)
@@ -359,7 +361,7 @@ def test_where_the_other_coordinator_cannot_be_read_no_broker_becomes_the_owner(
 # --- group commit
 
 
-def test_all_that_it_decides_is_visible_before_its_answer() -> None:
+def test_all_records_of_a_group_commit_are_visible_before_its_response() -> None:
     world = World()
     commit = GroupCommit(committed=True)
     commit.run(world, stepper(world, None))
@@ -369,7 +371,7 @@ def test_all_that_it_decides_is_visible_before_its_answer() -> None:
     world.check()
 
 
-def test_its_prepare_records_are_one_batch() -> None:
+def test_the_prepare_records_of_a_group_commit_are_one_batch() -> None:
     world = World()
     GroupCommit(committed=True).run(world, stepper(world, None))
     (data,) = log_data(world.files, TXN_LOG)

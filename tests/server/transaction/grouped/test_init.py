@@ -32,7 +32,7 @@ def test_an_older_generation_is_refused_and_leaves_no_record() -> None:
     assert driver.join("b", 5, IN1).value.code is NONE
 
 
-def test_an_older_generation_waits_for_a_newer_one_that_is_on_its_way() -> None:
+def test_an_older_generation_waits_for_a_pending_newer_one() -> None:
     driver = GroupDriver(holds_commits=True)
     newer = driver.join("a", 5, IN0)
     records = len(driver.log)
@@ -52,7 +52,7 @@ def test_no_request_waits_for_a_generation_that_never_came() -> None:
     assert driver.join("b", 4, IN0).value.code is NONE
 
 
-def test_it_may_be_called_after_every_rebalance_and_bumps_the_epoch() -> None:
+def test_a_join_after_every_rebalance_bumps_the_epoch() -> None:
     driver = GroupDriver()
     epochs = [driver.member("a", generation, IN0).producer_epoch for generation in range(1, 6)]
     assert epochs == list(range(5))
@@ -76,7 +76,7 @@ def test_a_producer_with_one_of_the_input_partitions_is_aborted_and_fenced_first
     assert late.code is ErrorCode.PRODUCER_FENCED
 
 
-def test_the_same_generation_may_have_taken_over_a_partition_too() -> None:
+def test_a_member_of_the_same_generation_may_take_over_a_partition() -> None:
     """The same static member was restarted with another transactional id."""
     driver = GroupDriver()
     older = driver.member("a", 1, IN0)
@@ -95,7 +95,7 @@ def test_other_input_partitions_of_the_same_generation_are_left_alone() -> None:
     assert driver.end(*other[1:], True, transactional_id="a").value.code is NONE
 
 
-def test_what_an_older_generation_has_open_cannot_be_committed_and_is_not_waited_for() -> None:
+def test_an_open_transaction_of_an_older_generation_is_aborted_without_a_wait() -> None:
     driver = GroupDriver(finishes=False)
     older = driver.member("a", 1, IN0)
     driver.begin(older, P0)
@@ -116,7 +116,7 @@ def test_a_decided_transaction_is_waited_for_and_not_decided_again(state: State)
     assert driver.join("b", 2, IN0).value.code is NONE
 
 
-def test_one_whose_record_is_on_its_way_is_waited_for() -> None:
+def test_a_producer_with_a_pending_record_is_waited_for() -> None:
     driver = GroupDriver()
     older = driver.member("a", 1, IN0)
     driver.member("b", 1, IN1)
@@ -143,7 +143,7 @@ def test_a_participant_in_two_phase_commit_is_waited_for_however_long() -> None:
     assert driver.state_of("a") is State.ONGOING
 
 
-def test_its_own_open_transaction_is_aborted_as_without_a_group() -> None:
+def test_the_ids_own_open_transaction_is_aborted_as_without_a_group() -> None:
     driver = GroupDriver()
     first = driver.member("a", 1, IN0)
     driver.begin(first, P0, P1)
@@ -228,7 +228,7 @@ def test_an_id_that_moves_away_has_no_producer_here() -> None:
 
 
 @pytest.mark.parametrize("epoch", [LAST_PRODUCER_EPOCH - 1, LAST_PRODUCER_EPOCH])
-def test_fenced_at_its_last_epoch_it_moves_all_the_same(epoch: int) -> None:
+def test_an_id_fenced_at_its_last_epoch_can_move(epoch: int) -> None:
     driver = GroupDriver()
     driver.put(State.ONGOING, producer_epoch=epoch, client_transaction_version=0)
     assert driver.depart(ID).value.code is BUSY
@@ -241,7 +241,7 @@ def test_fenced_at_its_last_epoch_it_moves_all_the_same(epoch: int) -> None:
     assert back.producer_id != 77
 
 
-def test_what_it_has_open_is_aborted_before_it_moves() -> None:
+def test_an_open_transaction_is_aborted_before_its_id_moves() -> None:
     driver = GroupDriver(finishes=False)
     first = driver.member("a", 1, IN0)
     driver.begin(first, P0)

@@ -25,7 +25,7 @@ def start_over(driver: GroupDriver) -> ErrorCode:
     return driver.run(decision).value.code
 
 
-def test_what_is_open_is_aborted_and_every_older_producer_fenced() -> None:
+def test_open_transactions_are_aborted_and_every_older_producer_is_fenced() -> None:
     driver = GroupDriver(finishes=False)
     working, idle = driver.member("a", 57, IN0), driver.member("b", 57, IN1)
     driver.begin(working, P0)
@@ -57,7 +57,7 @@ def test_an_id_that_was_fenced_at_its_last_epoch_holds_up_no_other() -> None:
         assert driver.join(name, 1, IN0).value.code is ErrorCode.NONE
 
 
-def test_where_one_cannot_be_written_down_no_other_stays_busy() -> None:
+def test_if_a_record_cannot_be_encoded_no_other_id_stays_busy() -> None:
     driver = GroupDriver()
     for name in ("a", "b"):
         driver.begin(driver.member(name, 57), P0)
@@ -72,7 +72,7 @@ def test_where_one_cannot_be_written_down_no_other_stays_busy() -> None:
     assert driver.shard.get("c") is None
 
 
-def test_very_many_are_let_go_in_several_batches() -> None:
+def test_very_many_ids_leave_the_group_in_several_batches() -> None:
     driver = GroupDriver(compares=False)
     names = [f"t-{number:04}" for number in range(group_restart.AT_ONCE + 3)]
     for name in names:

@@ -62,7 +62,7 @@ def test_recovery_outside_of_its_group_aborts_nothing(elsewhere: bool) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_recovery_within_a_group_of_what_was_begun_without_one_aborts_nothing(
+def test_recovery_within_a_group_of_a_transaction_begun_without_one_aborts_nothing(
     elsewhere: bool,
 ) -> None:
     world = World(shards=SHARDS)
@@ -79,7 +79,9 @@ def test_recovery_within_a_group_of_what_was_begun_without_one_aborts_nothing(
 
 @pytest.mark.parametrize("elsewhere", [True, False])
 @pytest.mark.parametrize("generation", [None, 1])
-def test_with_nothing_open_it_moves_as_any_other(generation: int | None, elsewhere: bool) -> None:
+def test_without_an_open_transaction_a_two_phase_id_moves_as_any_other(
+    generation: int | None, elsewhere: bool
+) -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere)
     assert ask(world, name, generation, keep=False).code is ErrorCode.NONE
@@ -87,7 +89,7 @@ def test_with_nothing_open_it_moves_as_any_other(generation: int | None, elsewhe
     assert (moved.code, moved.ongoing_producer_id) == (ErrorCode.NONE, -1)
 
 
-def test_in_a_group_that_counts_anew_other_members_wait_for_it() -> None:
+def test_in_a_recreated_group_other_members_wait_for_the_prepared_transaction() -> None:
     world = World()
     prepared(world, "two-phase", 57)
     member(world, "other", 57, IN1)
@@ -98,7 +100,7 @@ def test_in_a_group_that_counts_anew_other_members_wait_for_it() -> None:
     assert (log_ends(world), outcomes(world, A0)) == (before, [])
 
 
-def test_in_a_group_that_counts_anew_it_is_kept_as_it_was_and_then_ended() -> None:
+def test_in_a_recreated_group_the_prepared_transaction_is_kept_and_then_ended() -> None:
     world = World(shards=SHARDS)
     name = named(elsewhere=True)
     prepared(world, name, 57)
