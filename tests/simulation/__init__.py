@@ -1,2 +1,2 @@
-"""The whole of oncelog in one thread, from one seed. The event loop, the network and the disk are
-simulated; the code is the real one."""
+"""The whole of oncelog in one thread, repeatable from one seed. The event loop, the network and the
+disk are simulated. The broker and the clients are the real code."""

@@ -1,5 +1,5 @@
-"""`python -m tests.simulation --seed 7`, or `--seeds 1000 --processes 2`: exit code 1 if a seed
-failed."""
+"""`python -m tests.simulation --seed 7`, or `--seeds 1000 --processes 2`. The exit code is 1 if a
+seed failed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SHOWN_EVERY = 200
 
 
 @click.command()
-@click.option("--seed", type=int, help="One world, and what it was like.")
-@click.option("--seeds", type=int, default=0, help="As many worlds, from --first on.")
+@click.option("--seed", type=int, help="Run one world and report its events.")
+@click.option("--seeds", type=int, default=0, help="Number of worlds, from --first on.")
 @click.option("--first", type=int, default=0)
 @click.option("--processes", type=int, default=1)
 @click.option("--without", default="", help="Numbers of faults to leave out, with --seed.")
@@ -51,7 +51,8 @@ def _one(seed: int, without: list[int], shrinks: bool) -> int:
 
 
 def _explain(verdict: Verdict, without: list[int], shrinks: bool) -> None:
-    """Print the failure of a seed, with all faults or with the smallest list that still fails."""
+    """Print the failure of a seed, with all its faults or with the shortest list that still
+    fails."""
     if shrinks:
         without = shrink(verdict)
     if without:
@@ -83,7 +84,7 @@ def _verdicts(seeds: Iterable[int], processes: int) -> Iterator[Verdict]:
     if processes == 1:
         yield from map(run_seed, seeds)
         return
-    # A fresh interpreter for each, without state of this process.
+    # Each process is a fresh interpreter, without state of this process.
     with get_context("spawn").Pool(processes, maxtasksperchild=500) as pool:
         yield from pool.imap_unordered(run_seed, seeds, chunksize=4)
 

@@ -1,5 +1,5 @@
-"""Old transactional ids: their epochs are nearly used up, so that producer ids rotate during the
-run (KIP-890, E2 to E7)."""
+"""Transactional ids with few epochs left, so that producer ids rotate during the run (KIP-890, E2
+to E7)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.simulation.workloads.client import BROKER
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# Worlds from this number on begin with old ids.
+# Worlds with this number or a higher one begin with such ids.
 AGED_FROM: Final = 1_000_000
-# Maximum number of epochs that are left.
+# Maximum number of remaining epochs.
 LEFT: Final = 12
 
 
 async def age(world: World, names: list[str]) -> None:
-    """Let a client initialize each id, then append one record of it to the coordinator's log, with
-    an epoch near the end. Runs before any fault."""
+    """Let a client initialize each id. Then append a record of the id to the coordinator's log,
+    with an epoch near the end. Call this before any fault."""
     rng = world.rng("age")
     process = world.new_process("forerunner")
     await process.run(_make(world, names))

@@ -1,4 +1,5 @@
-"""The broker's node: starts, kills, pauses and restarts the real broker on one simulated disk."""
+"""The node of the broker. It starts, kills, pauses and restarts the real broker on one simulated
+disk."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from tests.simulation.process import DEAD, PAUSED, Process
 
 
 class BrokerNode:
-    """The broker's node. `new_process(name)` makes a process; `settings` may change between two
-    starts."""
+    """The node of the broker. `new_process(name)` makes a process. `settings` may change between
+    two starts."""
 
     def __init__(
         self,
@@ -38,11 +39,11 @@ class BrokerNode:
         self.process: Process | None = None
         self._broker: Broker | None = None
         self.starts = 0
-        # The disk's failures before the last start, except those of a full disk.
+        # The number of disk failures before the last start, without those of a full disk.
         self.failures_at_start = 0
-        # Called with the broker when it is killed.
+        # Called with the broker at its kill.
         self.on_death: Callable[[Broker], None] = lambda broker: None
-        # Called after a sync, once the broker knows of it, with the directories of the files.
+        # Called with the directories of the synced files, after the broker knows of the sync.
         self.on_sync: Callable[[Broker, Collection[str]], None] = lambda broker, directories: None
 
     @property
@@ -57,7 +58,7 @@ class BrokerNode:
 
     async def start(self) -> bool:
         """Start the broker. Return False if the process was killed during the start. Raises the
-        broker's error if it refuses to start."""
+        broker's error if the broker refuses to start."""
         process = self.process = self._new_process("broker")
         process.on_death.append(self._gone)
         self.starts += 1
@@ -80,7 +81,7 @@ class BrokerNode:
         return self.is_up
 
     def watch_loads(self, loaded: Callable[[], None]) -> None:
-        """Call `loaded` after each coordinator shard that this broker loads from now on."""
+        """Call `loaded` each time that this broker has loaded a coordinator shard."""
         for runtime in (self.broker.transactions.runtime, self.broker.groups.runtime):
             runtime._on_loaded = _then(runtime._on_loaded, loaded)
 

@@ -1,7 +1,7 @@
-"""The client library with simulated time and seeded randomness, in the simulation's thread.
+"""Simulated time and seeded randomness for the client library, in the simulation's thread.
 
-Clients in other threads of the process (Spark's tests leave some connected) keep the real ones, and
-take nothing from the simulation's.
+Clients in other threads of the process keep the real ones, so that they do not disturb the
+simulation. Spark's tests, for example, leave some clients connected.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class _Time:
 
 
 class _Chance:
-    """Replaces the operating system's randomness in the only file of the client that draws from
-    it."""
+    """Replaces the operating system's randomness in the only file of the client that uses it."""
 
     def __init__(self, seed: int) -> None:
         self._drawn = random.Random(seed)

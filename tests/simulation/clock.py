@@ -1,5 +1,5 @@
-"""The two clocks of a process: the monotonic clock has a drift; the wall clock an offset, steps and
-freezes."""
+"""The two clocks of a process. The monotonic clock has a drift. The wall clock has an offset, steps
+and pauses."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 from tests.simulation.loop import SimLoop
 
-# 2026-01-01, so that times look like real ones.
+# 2026-01-01, so that simulated times look real.
 EPOCH_MS: Final = 1_767_225_600_000
 
 
 class SimClock:
-    """A process's clocks. `drift_ppm`: how much faster than the world's the monotonic clock
-    runs."""
+    """The clocks of a process. `drift_ppm`: how much faster the monotonic clock runs than the
+    world's clock."""
 
     def __init__(self, loop: SimLoop, drift_ppm: int = 0) -> None:
         self._loop = loop

@@ -1,5 +1,5 @@
-"""One cell of the crash matrix: a transaction, a broker that ends or stops at a given point, and
-the client's behavior after it."""
+"""One cell of the crash matrix: a transaction, a broker that dies or pauses at a given point, and
+the client's behavior afterwards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RETRIED = {
 
 
 class Fault(Enum):
-    """A fault of the broker, and whether the broker flushes before it acknowledges."""
+    """A fault of the broker. The broker may flush before it acknowledges."""
 
     KILL = "kill"
     KILL_FLUSHING = "kill-flushing"
@@ -51,19 +51,19 @@ class Fault(Enum):
 
     @property
     def pause_ms(self) -> int:
-        """Return the length of a SIGSTOP in ms: longer than the client's timeouts, or than the
-        transaction's timeout too."""
+        """Return the length of a SIGSTOP in ms. It exceeds the client's timeouts, or also the
+        transaction's timeout."""
         return {Fault.PAUSE: 35_000, Fault.LONG_PAUSE: 2 * TIMEOUT_MS}.get(self, 0)
 
     @property
     def is_promised(self) -> bool:
-        """Return True if everything acknowledged must survive the fault."""
+        """Return True if all acknowledged records must survive the fault."""
         return self is not Fault.POWER_LOSS
 
 
 class Client(Enum):
-    """The client after the fault: the same producer goes on, it has died too, or a newer instance
-    replaces it at once."""
+    """The client after the fault: the same producer continues, the producer has died too, or a
+    newer instance replaces it at once."""
 
     RETRIES = "retries"
     DIES = "dies"
@@ -76,7 +76,7 @@ class Died(Exception):
 
 @dataclass
 class Cell:
-    """One cell. `result` is the last result of EndTxn at the client, None if it got none."""
+    """One cell. `result`: the last result of EndTxn at the client, or None without a response."""
 
     point: Point
     committed: bool
@@ -95,7 +95,7 @@ class Cell:
         self.files.trap = self.trap
         self.before: dict[tuple[str, int], PartitionLog] = {}
         self.violations: list[Violation] = []
-        # The id's last record that the next process found.
+        # The last record of the id that the next process has found.
         self.found: list[Transition] = []
         self.producer = (-1, -1)
         self.lost_answer = False
@@ -116,7 +116,7 @@ class Cell:
         return partitions_in({path: bytes(node.data) for path, node in nodes.items()})
 
     def look(self, *, settled: bool = False) -> list[Violation]:
-        """Check everything that the broker's files and memory show."""
+        """Check the broker's files and memory."""
         logs, world = self.logs(), self.world
         view = broker_view(world.partitions.values(), world.transactions, world.groups)
         found = check_files(logs, lossy=not self.fault.is_promised)
@@ -139,7 +139,7 @@ class Cell:
             self.before = {}
 
     def rest(self, advance_ms: int) -> None:
-        """Let time pass, and look for overdue transactions every second."""
+        """Let time pass. Scan for overdue transactions every second."""
         for _ in range(max(advance_ms // 1_000, 1)):
             self.world.settle(min(advance_ms, 1_000))
             self.world.transactions.abort_overdue(100)
@@ -160,7 +160,7 @@ class Cell:
                     raise Died from None
                 continue
             if self.lost_answer:
-                # The client closed the connection while the broker was paused.
+                # The client has closed the connection during the broker's pause.
                 self.rest(1_000)
                 if self.client is not Client.RETRIES:
                     raise Died
@@ -172,7 +172,7 @@ class Cell:
         raise AssertionError("no answer")
 
     def _await(self, response: object) -> None:
-        """Wait for a response. The broker's work after the response is done meanwhile, too."""
+        """Wait for a response. Meanwhile the broker continues to work, also after the response."""
         while isinstance(response, Deferred) and not response.done:
             assert not response.abandoned
             if self.world.files.pending:
@@ -184,7 +184,7 @@ class Cell:
                 )
 
     def run(self) -> None:
-        """Run the whole transaction, as far as the client gets."""
+        """Run the whole transaction, as far as the client can."""
         self.producer = self.world.producer()
         self.promises.hands(*self.producer, "first")
         self.trap.is_armed = True
@@ -259,7 +259,7 @@ class Cell:
         first.scene.leaderless.clear()
 
     def _finish(self) -> None:
-        """Finish the broker's work after the response; the broker may end there."""
+        """Finish the broker's work after the response. The broker may die here."""
         try:
             self.rest(1_000)
         except Stopped:

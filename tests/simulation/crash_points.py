@@ -1,8 +1,9 @@
 """The points of the crash matrix, as moments on the disk of one broker.
 
-The transaction writes to three partitions and a group's offsets. Appends count per log, from the
-producer's initialization on. In a data partition the first append is the record and the second the
-marker. In `__transaction_state` four appends add partitions; PREPARE and COMPLETE follow.
+The transaction writes to three partitions and a group's offsets. Appends are counted per log, from
+the producer's initialization on. In a data partition, the first append is the record and the second
+is the marker. In `__transaction_state`, four appends add partitions, then PREPARE and COMPLETE
+follow.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from tests.server.transaction.world import A0, A1, B0, TXN_LOG
 
 
 class When(Enum):
-    """The moment, relative to an append. SYNCED: the append is on the disk, and no response has
-    left yet. Without flush.on.ack no response waits for a sync, so SYNCED is the same as AFTER.
-    ANSWERED: the response to EndTxn has left, while the markers cannot be written."""
+    """The moment, relative to an append. SYNCED: the append is on the disk, but no response has
+    left. Without flush.on.ack no response waits for a sync, so SYNCED equals AFTER. ANSWERED: the
+    response to EndTxn has left, but the markers cannot be written."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -32,7 +33,7 @@ class When(Enum):
 
 class Point(NamedTuple):
     """A point. `survivors`: the possible states of the transaction on the disk. PREPARED and
-    COMPLETED stand for the requested result's numbers in KIP-98."""
+    COMPLETED stand for the KIP-98 states of the requested result."""
 
     name: str
     when: When
@@ -70,7 +71,7 @@ POINTS: Final = (
 
 @dataclass
 class Trap:
-    """Calls `spring` once, at its point."""
+    """A trap that calls `spring` once, at its point."""
 
     point: Point
     flushes: bool
@@ -85,7 +86,7 @@ class Trap:
         return self.is_armed and when is wanted
 
     def reached(self, when: When, path: str) -> None:
-        """Note that an append is next or has ended, or that a sync of the file has ended."""
+        """Note that an append begins or has ended, or that a sync of the file has ended."""
         if not path.startswith(f"{partition_directory(*self.point.log)}/0"):
             return
         if self.is_armed and when is When.BEFORE:

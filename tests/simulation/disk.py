@@ -1,8 +1,8 @@
-"""A disk that outlives processes: its contents after a kill and after a power loss, and its
+"""A disk that outlives processes. It models the contents after a kill and after a power loss, and
 failures.
 
-Written data is in the page cache until its file is synced, names until their directory is. A power
-loss keeps some of the rest, torn and out of order.
+Written data is in the page cache until a sync of its file, and a name until a sync of its
+directory. A power loss keeps some of the rest, torn and out of order.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _SECTORS: Final = (1, 512, 512, 4096)
 
 @dataclass(slots=True)
 class DiskWeather:
-    """The probability that an operation fails, and whether the disk is full: for all files, or for
-    paths that match `full_for`."""
+    """The probability that an operation fails. Also the space: the disk may be full for all files,
+    or for paths that match `full_for`."""
 
     append_error: float = 0.0
     read_error: float = 0.0
     sync_error: float = 0.0
     full: bool = False
     full_for: re.Pattern[str] | None = None
-    # This many operations on these paths still succeed: a disk fills up in the middle of some work.
+    # This many operations on these paths still succeed, so that the disk fills up in the middle of
+    # some work.
     room_for: int = 0
     sync_us: tuple[int, int] = (100, 2_000)
 
 
 @dataclass(slots=True)
 class Loss:
-    """How a power loss treats unsynced changes. `ordered`: name changes are kept in order, as by a
-    journal. `holes`: the probability that the kept writes of a file are not a prefix of its
-    writes."""
+    """How a power loss treats unsynced changes. `ordered`: name changes are kept in order, as in a
+    journal. `holes`: the probability that a file keeps writes after a lost write."""
 
     ordered: bool = True
     holes: float = 0.2
@@ -53,7 +53,7 @@ class Loss:
 
 
 class Begun(NamedTuple):
-    """A sync in progress: it makes the data durable that the file had when the sync began."""
+    """A sync in progress. It makes durable the data that the file had at the begin of the sync."""
 
     inode: Inode
     changes: int
@@ -71,7 +71,7 @@ class Trap:
 
 
 class SimDisk:
-    """A simulated disk. `spring` of a trap raises. Operations raise StorageError as `Files`
+    """A simulated disk. The `spring` of a trap raises. Operations raise StorageError as `Files`
     says."""
 
     def __init__(self, rng: Random, mix: Callable[[int], None] = lambda value: None) -> None:
@@ -83,10 +83,10 @@ class SimDisk:
         self._durable = Namespace()
         # Name changes that no sync of a directory has made durable, oldest first.
         self._journal: list[NameChange] = []
-        # Damaged snapshots, unless they were written again. The checkers skip them: a broker reads
-        # only the newest one of a log.
+        # Damaged snapshots that were not written again. The checkers skip them, because a broker
+        # reads only the newest snapshot of a log.
         self.damaged: set[str] = set()
-        # Synced with their directory, while the directory's own name is not durable yet.
+        # Changes that are synced with their directory. The directory's own name is not durable yet.
         self._stranded: list[NameChange] = []
         self.power_losses = 0
         self._mix = mix
@@ -95,7 +95,8 @@ class SimDisk:
     # Changes.
 
     def step(self, operation: str, path: str) -> Trap | None:
-        """Count an operation. Return the trap that springs in the middle of it, if there is one."""
+        """Count an operation. Return the trap that springs in the middle of the operation, or
+        None."""
         self.operations += 1
         self._mix(zlib.crc32(path.encode()) ^ len(operation))
         trap = self.trap
@@ -188,29 +189,29 @@ class SimDisk:
         return Begun(inode, inode.changes, bytes(inode.data))
 
     def end_sync(self, begun: Begun) -> bool:
-        """End a sync. Writes after its begin are left out, as POSIX allows. Return False if the
-        sync failed: the pages then count as clean, and no later sync writes them."""
+        """End a sync. Writes after its begin are not synced, as POSIX allows. Return False if the
+        sync failed. The pages then count as clean, and no later sync writes them."""
         inode = begun.inode
         written_since = inode.changes - begun.changes
         if self.weather.sync_error and self.rng.random() < self.weather.sync_error:
             self.failures["sync"] += 1
             _keep_last(inode.unsynced, written_since)
             return False
-        if begun.changes > inode.synced:  # else a sync that began later has ended before this one
+        if begun.changes > inode.synced:  # otherwise a later sync has ended before this sync
             inode.durable, inode.synced = begun.data, begun.changes
             _keep_last(inode.unsynced, written_since)
         return True
 
     def sync_directory(self, directory: str) -> None:
         """Make the names in a directory durable. If the directory's own name is not durable yet,
-        they follow it."""
+        the names follow it."""
         kept: list[NameChange] = []
         for change in self._journal:
             if directory in change.directories:
                 self._stranded.append(change)
                 if change.kind == "rename":
-                    # Names below move with the directory, and never appear in a new directory with
-                    # its old name.
+                    # Names below a directory move with it. They never appear in a new directory
+                    # with its old name.
                     kept = [earlier.below(change.path, change.target) for earlier in kept]
             else:
                 kept.append(change)
@@ -220,7 +221,7 @@ class SimDisk:
     # What a power loss leaves.
 
     def lose_power(self, loss: Loss) -> None:
-        """Lose the page cache. Names and data become the durable ones, and some of the rest."""
+        """Lose the page cache. Durable names and data stay, and some of the rest."""
         self.power_losses += 1
         names = self._durable.copy()
         if loss.ordered:
@@ -306,7 +307,7 @@ def _keep_last(unsynced: list[tuple[int, bytes | None]], count: int) -> None:
 
 
 def _settle(inode: Inode) -> None:
-    """Make the cached data durable. A sync in progress then has no effect."""
+    """Make the cached data durable. A sync in progress then has no further effect."""
     inode.durable, inode.synced = bytes(inode.data), inode.changes
     inode.unsynced.clear()
 

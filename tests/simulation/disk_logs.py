@@ -8,8 +8,8 @@ from tests.simulation.disk import SimDisk
 
 
 def logs_on(disk: SimDisk, broker: Broker | None = None) -> dict[TopicPartition, PartitionLog]:
-    """Return the logs, with high watermarks and log starts of a running broker. Snapshots that the
-    world has damaged are left out."""
+    """Return the logs, with the high watermarks and log starts of a running broker. Damaged
+    snapshots are left out."""
     image = disk.image()
     logs = partitions_in({path: data for path, data in image.items() if path not in disk.damaged})
     if broker is not None:

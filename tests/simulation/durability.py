@@ -1,5 +1,5 @@
-"""A check that every log is durable up to its recovery point, at any moment and not only at a power
-loss (I9): a gap may last only a millisecond."""
+"""A check that every log is durable up to its recovery point (I9). The check runs at any moment,
+because a gap may last only a millisecond."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def not_durable(
 
 
 def _beyond(log: PartitionLog, disk: SimDisk) -> Iterator[str]:
-    """Yield closed segments below the recovery point with unsynced bytes. Bytes that a failed sync
-    left out are not known any more."""
+    """Yield closed segments below the recovery point with unsynced bytes. The disk no longer knows
+    of bytes that a failed sync left out."""
     for segment in log.segments[:-1]:
         if segment.end_offset <= log.recovery_point:
             inode = disk.names.files.get(segment.log.path)

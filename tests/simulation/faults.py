@@ -1,5 +1,5 @@
-"""The faults of a world, with their times. The list is drawn before the run, so that one can be
-left out without a change of the others."""
+"""The faults of a world, with their times. The list is drawn before the run, so that leaving out a
+fault does not change the others."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault. `seed` is for random choices during the fault. `number` identifies it on the command
-    line."""
+    """A fault. `seed`: for random choices during the fault. `number`: the fault's number on the
+    command line."""
 
     number: int
     at_us: int
@@ -38,7 +38,7 @@ class Fault:
 
 
 def draw_faults(rng: Random, options: Options) -> list[Fault]:
-    """Return the faults in the order of their times; a quarter of the periods has none."""
+    """Return the faults in the order of their times. A quarter of the periods has no fault."""
     found = []
     for period in range(options.periods):
         if not options.kinds or rng.random() < 0.25:
@@ -52,8 +52,8 @@ def draw_faults(rng: Random, options: Options) -> list[Fault]:
 
 
 def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
-    """Return times of a full disk. They are drawn separately, so that the world's other faults stay
-    the same."""
+    """Return times of a full disk. They are drawn separately, so that the other faults stay the
+    same."""
     found = [(at_us, for_us, rng.getrandbits(32)) for at_us, for_us in times(rng, options)]
     return [
         Fault(first + number, at_us, "full-at", for_us, seed)
@@ -62,7 +62,7 @@ def draw_full_disks(rng: Random, options: Options, first: int) -> list[Fault]:
 
 
 class Faults:
-    """Inflicts the faults. Each ends after its time; `heal` ends those that still last."""
+    """Inflicts the faults. Each fault ends after its time, and `heal` ends all others."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -123,7 +123,7 @@ class Faults:
             world.sometimes.met("power lost inside a change of the disk")
             assert node.process is not None
             node.process.die()
-            # Not at once: the operation in progress still writes its part.
+            # Later, because the operation in progress must still write its part.
             world.loop.call_soon(self._lose_power, context=world.context)
             world.restart_after(fault.for_us)
             raise Killed

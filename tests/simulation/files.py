@@ -1,4 +1,4 @@
-"""One process's view of a SimDisk, with the interface `Files`."""
+"""A process's view of a SimDisk, with the interface `Files`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.simulation.disk import IO_ERROR, Begun, SimDisk
 from tests.simulation.namespace import Inode, parent
 from tests.simulation.process import Killed, Process
 
-# The share of slow disk jobs, and their maximum time.
+# The share of slow disk jobs, and their maximum duration in seconds.
 _SLOW: Final = 0.1
 _SLOWER_US: Final = 40_000
 
 
 class SimFile:
-    """An open file. It keeps its inode, as a descriptor does. If the file is replaced, only a new
-    open finds the new inode."""
+    """An open file. It keeps its inode, as a descriptor does. After the file is replaced, only a
+    new open finds the new inode."""
 
     __slots__ = ("_files", "_inode", "_new", "path", "size")
 
@@ -63,7 +63,7 @@ class SimFile:
 
 
 class SimFiles:
-    """The files of a process. A trap of the disk kills `process`. Slow work ends by an event.
+    """The files of a process. A trap of the disk kills `process`. The end of slow work is an event.
     `synced` gets the directories of synced files, after the caller of the sync."""
 
     def __init__(
@@ -155,7 +155,7 @@ class SimFiles:
         pinned: list[tuple[SimFile, Begun]] = []
         for file in handles:
             inode = file._inode or self.disk.names.files.get(file.path)
-            if inode is not None:  # else the file was deleted meanwhile, and need not be durable
+            if inode is not None:  # a deleted file need not be durable
                 pinned.append((file, self.disk.begin_sync(inode)))
 
         def end() -> None:
@@ -196,8 +196,8 @@ class SimFiles:
         self._later(end)
 
     def _later(self, end: Callable[[], None]) -> None:
-        """Run a job later. In production an executor runs it: other work does not wait, and its end
-        is an event. The executor has several threads, so a job may end long after jobs that began
+        """Run a job later. In production an executor with several threads runs the job. Other work
+        does not wait for it, its end is an event, and it may end long after jobs that began
         later."""
         rng = self.disk.rng
         delay_us = rng.randint(*self.disk.weather.sync_us)

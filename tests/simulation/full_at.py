@@ -1,5 +1,5 @@
-"""A disk that is full for some kinds of files. Some seconds after it has space again nothing may be
-refused, owed, offline or left over, without a restart."""
+"""A disk that is full for some kinds of files. A few seconds after it has space again, no write is
+refused, no file is missing or superfluous and no partition is offline, without a restart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 METADATA: Final = "metadata store"
-# The pattern of a kind matches a file's path, or the path it is renamed to.
+# The pattern of a kind matches the path of a file, or the new path in a rename.
 KINDS: Final = {
     "log": r"\.log",
     "index": r"\.index",
@@ -45,12 +45,12 @@ KINDS: Final = {
     "everything": r"",
     METADATA: r"^$",
 }
-# Files not in use yet, or not any more.
+# Suffixes of files that are not yet, or no longer, in use.
 UNDER_WAY: Final = (TEMPORARY_SUFFIX, SWAP_SUFFIX, CLEANED_SUFFIX, DELETED_SUFFIX)
-# Within this time after the disk has space again everything must be healed.
+# Everything must have recovered within this time after the disk has space again.
 HEALED_WITHIN_US: Final = 5_000_000
 CHECKED_EVERY_US: Final = 100_000
-# A file of work that goes well is there for two syncs at most: 0.9 s on the slowest disk.
+# A file of successful work exists for two syncs at most: 0.9 s on the slowest disk.
 UNFINISHED_FOR_US: Final = 1_000_000
 
 
@@ -63,7 +63,7 @@ def full_for(kinds: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def times(rng: Random, options: Options) -> Iterator[tuple[int, int]]:
-    """Yield start times and durations in us; half of the worlds have none."""
+    """Yield start times and durations in us. Half of the worlds have none."""
     horizon_us = options.periods * options.period_us
     for _ in range(rng.choice((0, 0, 1, 2))):
         yield (
@@ -73,7 +73,7 @@ def times(rng: Random, options: Options) -> Iterator[tuple[int, int]]:
 
 
 def observe_refused(world: World) -> None:
-    """Note what must heal, right after the disk has space again."""
+    """Note the states that must recover. Call this right after the disk has space again."""
     broker, met = world.node.broker, world.sometimes.met
     met("partition offline until the disk takes it", len(broker.partitions.offline()))
     for partition in broker.partitions:
@@ -83,10 +83,10 @@ def observe_refused(world: World) -> None:
 
 
 class Healing:
-    """Watches one return of space: `world.violate` where something is not well in time.
+    """Watches the recovery after one return of space, and calls `world.violate` if it is late.
 
-    A checkpoint or a compaction may be under way at any moment, so a file of unfinished work is
-    left only if the same file stays for longer than any such work takes.
+    A checkpoint or a compaction may run at any moment. A file of unfinished work is therefore a
+    violation only if the same file exists for longer than any such work takes.
     """
 
     def __init__(self, world: World) -> None:
@@ -95,25 +95,25 @@ class Healing:
         self._errors = world.node.disk.other_failures
         self._pauses = world.inflicted["pause"]
         self._until_us = world.loop.now_us + HEALED_WITHIN_US
-        # The time in us since which each file of unfinished work is there. A new file of the same
-        # path has another inode.
+        # The time in us at which each file of unfinished work was first seen. A new file of the
+        # same path has another inode.
         self._unfinished: dict[tuple[str, Inode], int] = {}
 
     def check(self) -> None:
-        """Check again and again, until all is well or the time is over."""
+        """Check repeatedly, until everything has recovered or the time is over."""
         if self._looks_again(until_well=True):
             self._world.after(CHECKED_EVERY_US, self.check)
 
     async def watch(self) -> None:
-        """Check until the time is over, however well all is before."""
+        """Check until the time is over, also if everything has recovered before."""
         while True:
             if not self._looks_again(until_well=False):
                 return
             await asyncio.sleep(CHECKED_EVERY_US / 1e6)
 
     def _looks_again(self, *, until_well: bool) -> bool:
-        """Look once. Return True if it must look again. With `until_well` the first moment at which
-        all is well is the last look."""
+        """Check once. Return True if another check must follow. With `until_well`, the first check
+        without a finding is the last."""
         if not self.concerns:
             return False
         node, now_us = self._world.node, self._world.loop.now_us
@@ -127,7 +127,7 @@ class Healing:
                 self._world.sometimes.met("healed of a full disk without a restart")
                 return False
             return True
-        # Files of work that began after the time was over are of no concern.
+        # Files of work that began after the end of the time do not count.
         since = {
             path: since_us
             for (path, _), since_us in self._unfinished.items()
@@ -145,7 +145,7 @@ class Healing:
 
     @property
     def concerns(self) -> bool:
-        """Return True if nothing else has happened to this broker since."""
+        """Return True if no other fault has happened to this broker since."""
         world, node = self._world, self._world.node
         return (
             node.is_up
@@ -158,7 +158,8 @@ class Healing:
 
 
 def left_of(broker: Broker, disk: SimDisk) -> list[str]:
-    """Return what is refused, owed, offline or left behind, without files."""
+    """Return all findings: offline and failed partitions, refused writes and superfluous
+    directories."""
     found = [f"{name} is offline: {why}" for name, why in broker.partitions.offline().items()]
     found += [f"refused work: {name}" for name in broker._refused_work._work]
     for partition in broker.partitions:
@@ -174,8 +175,8 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
         for topic in image.topics.values()
         for partition in topic.partitions
     }
-    # A start renames the directories of deleted topics to strays and keeps them: no user's data is
-    # removed.
+    # A start renames the directories of deleted topics to strays and keeps them, because it removes
+    # no user data.
     there = {
         directory
         for directory in disk.names.directories
@@ -197,7 +198,7 @@ def left_of(broker: Broker, disk: SimDisk) -> list[str]:
 
 def unfinished_files(broker: Broker, disk: SimDisk) -> Iterator[tuple[str, Inode]]:
     """Yield the files that are not yet, or no longer, in use."""
-    # What a log has deleted and remembers goes with the next check of its retention.
+    # The next retention check of a log removes the files that the log has listed as deleted.
     due = {
         path
         for partition in broker.partitions

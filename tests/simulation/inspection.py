@@ -1,8 +1,8 @@
-"""Checks during the run, not only at its end: the broker's memory against its files, while
-transactions are open, offsets are pending and flushes are in progress.
+"""Checks during the run: the broker's memory against its files, while transactions are open,
+offsets are pending and flushes are in progress.
 
-An inspection asks the broker for nothing that could change it or take time, so it never repairs
-what it should find.
+An inspection only reads. It calls nothing that changes the broker or takes time, so it never
+repairs a defect that it should find.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ AT_REST: Final = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 
 
 def inspect_start(world: World) -> None:
-    """Check a broker that has just started: the loaded state matches its files, and the files match
+    """Check a broker that has just started. The loaded state matches its files, and the files match
     each other and the responses of clients."""
     logs = _opened_logs(world)
     _inspect_memory(world, logs, "after a start")
     if world.node.broker.partitions.offline():
-        return  # with an offline log, the others need not agree with each other
+        return  # with an offline log, the other logs need not agree with each other
     lossy = world.options.is_lossy
     recreated = frozenset(log for log in logs if log[0] in world.recreated)
     found = check_files(logs, lossy=lossy, recreated=recreated)
     if not lossy:
         found += world.promises.check(logs)
     for violation in found:
-        # A torn index is rebuilt at the next read.
+        # The next read rebuilds a torn index.
         if violation.invariant != "I14":
             world.violate(f"after a start: {violation}")
 
 
 def inspect_loaded(world: World) -> None:
-    """Check after shards have loaded since the last turn, which may be after the start."""
+    """Check after shards have loaded since the last turn. That may be after the start."""
     world.sometimes.met("a shard has loaded after the start")
     _inspect_memory(world, _opened_logs(world), "after a start")
 
 
 def inspect_running(world: World) -> None:
-    """Check between two events of the broker."""
+    """Check the broker between two of its events."""
     _inspect_memory(world, _opened_logs(world), "on the way")
 
 
 def _opened_logs(world: World) -> dict[TopicPartition, PartitionLog]:
-    """Return the logs that the broker could open. It has repaired no others."""
+    """Return the logs that the broker could open. It has not repaired the other logs."""
     broker = world.node.broker
     opened = {partition.topic_partition for partition in broker.partitions}
     return {key: log for key, log in logs_on(world.node.disk, broker).items() if key in opened}
@@ -84,15 +84,15 @@ def _inspect_memory(world: World, logs: dict[TopicPartition, PartitionLog], when
         if partition.topic_partition not in failed
     }
     found = check_live(logs, LiveBroker(partitions))
-    # A log with a half-written abort has failed. The next start applies the rest. Until then its
-    # readers wait, and the last stable offset must not move past it.
+    # A log with a half-written abort has failed, and the next start applies the rest. Until then
+    # its readers wait, and the last stable offset must not move past the abort.
     for partition in broker.partitions:
         log = logs.get(partition.topic_partition)
         if log is None or partition.topic_partition not in failed:
             continue
         if partition.last_stable_offset > log.stable_end():
             found.append(Violation("I2", log.name, "the LSO of a failed log is too high"))
-    # Coordinators that could not be loaded, or that have resigned, keep no records in memory.
+    # A coordinator that could not load, or that has resigned, keeps no records in memory.
     served = {(TRANSACTION_STATE, index) for index, _ in broker.transactions.runtime.shards()} | {
         (CONSUMER_OFFSETS, index) for index, _ in broker.groups.runtime.shards()
     }
@@ -124,7 +124,8 @@ def _observe(
     coordinators: LiveBroker,
     when: str,
 ) -> None:
-    """Note which undecided states were met. Inspections that never meet one prove nothing."""
+    """Note the undecided states of this moment. Inspections without any of them would prove
+    nothing."""
     met = world.sometimes.met
     for transaction in (coordinators.transactions or {}).values():
         if transaction.state not in AT_REST:

@@ -1,4 +1,4 @@
-"""The end of a world: everything must come to rest, and the rest must be right."""
+"""The end of a world: all work must end, and the final state must be correct."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AT_REST: Final = (
 
 
 class Judgement:
-    """The judgement. Run `pass_on` after `world.live`; violations are added to
+    """The final checks. Run `pass_on` after `world.live`. It adds violations to
     `world.violations`."""
 
     def __init__(self, world: World) -> None:
@@ -44,16 +44,16 @@ class Judgement:
     async def pass_on(self) -> None:
         world = self._world
         await world.healed()
-        # The broker may have just started: before its shards are loaded, open transactions are not
-        # visible.
+        # The broker may have just started. Until its shards are loaded, it shows no open
+        # transactions.
         await self._until_loaded()
         await self._until_space_is_used()
-        # From here on a broker is only killed after a stop, so its death is not observed.
+        # From here on the broker is stopped before it is killed, so its death shows nothing.
         world.node.on_death = lambda broker: None
         await self._until_decided()
         await self._read_everything()
         await self._until_disconnected()
-        # A held frame may have begun another transaction since.
+        # A delayed frame may have begun another transaction since then.
         await self._until_decided()
         before = _view(world.node.broker)
         self._compare_memory(before)
@@ -88,8 +88,8 @@ class Judgement:
             await asyncio.sleep(0.001)
 
     async def _until_space_is_used(self) -> None:
-        """Check that a full disk needs no restart: after some seconds of space nothing is
-        refused."""
+        """Check that the broker recovers from a full disk without a restart, after some seconds of
+        space."""
         world = self._world
         if not world.inflicted["full"] + world.inflicted["full-at"]:
             return
@@ -110,7 +110,7 @@ class Judgement:
             await asyncio.sleep(0.05)
 
     async def _until_disconnected(self) -> None:
-        """Wait until all connections are closed, at the latest by the idle limit (I19)."""
+        """Wait until all connections are closed, at the latest by the idle timeout (I19)."""
         world = self._world
         deadline_us = world.loop.now_us + 30_000_000
         while connections := len(world.node.broker._listener.connections):
@@ -213,8 +213,8 @@ class Judgement:
             world.violate(str(violation))
         observe_files(world, logs)
         if lossy:
-            # Some partitions may lack a marker, or the coordinator a transaction: finding and
-            # aborting these is an operator's task (KIP-664).
+            # Some partitions may lack a marker, or the coordinator may lack a transaction. An
+            # operator must find and abort these transactions (KIP-664).
             return
         for violation in (*check_settled(logs), *world.promises.check(logs)):
             world.violate(str(violation))
@@ -251,7 +251,7 @@ class Judgement:
             self._check_table()
 
     def _check_table(self) -> None:
-        """Check the contents of the compacted table (L11)."""
+        """Check the contents of the compacted topic (L11)."""
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
         for index in range(world.options.topic_partitions):
@@ -266,8 +266,8 @@ class Judgement:
                 world.violate(violation)
 
     def _check_copies(self) -> None:
-        """Check that each input below the group's offset has one committed copy, and others none
-        (I13)."""
+        """Check that each input record below the group's offset has one committed copy, and other
+        records none (I13)."""
         world = self._world
         logs = logs_on(world.node.disk, world.node.broker)
         inputs = {
@@ -289,7 +289,7 @@ class Judgement:
             world.violate(str(violation))
 
     def _check_money(self) -> None:
-        """Check that every transfer took as much as it gave."""
+        """Check that each transfer took the amount that it gave."""
         world = self._world
         seen = {
             value

@@ -1,4 +1,4 @@
-"""The memory of a broker's cores, as plain values for the checkers."""
+"""The memory of the broker's partitions and coordinators, as plain values for the checkers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.simulation.checking.logs import AbortedRow, Producer
 
 
 def partition_view(partition: Partition, *, reads_files: bool = True) -> LivePartition:
-    """Return the view of a partition. With `reads_files` it has all aborted transactions: this
-    reads files, and repairs damaged ones. Without it, it has those of segments with rows in
-    memory."""
+    """Return the view of a partition. With `reads_files` the view has all aborted transactions,
+    which reads files and repairs damaged ones. Otherwise the view has those of segments with rows
+    in memory."""
     log = partition._log
     return LivePartition(
         log_start_offset=log.log_start_offset,
@@ -54,7 +54,9 @@ def transaction_views(
     views = {}
     for index, shard in coordinator.runtime.shards():
         for name, live in shard.transactions.items():
-            if live.metadata.last_update_ms >= 0:  # else the id's first record is not committed
+            if (
+                live.metadata.last_update_ms >= 0
+            ):  # otherwise the id's first record is not committed
                 views[index, name] = LiveTransaction(
                     live.metadata.producer_id,
                     live.metadata.producer_epoch,
@@ -69,7 +71,7 @@ def broker_view(
     transactions: TransactionCoordinator,
     groups: GroupCoordinator,
 ) -> LiveBroker:
-    """Return the broker's memory. `partitions`: those that this broker leads."""
+    """Return the broker's memory. `partitions`: the partitions that this broker leads."""
     offsets, pending = offset_views(shard for _, shard in groups.runtime.shards())
     return LiveBroker(
         {partition.topic_partition: partition_view(partition) for partition in partitions},

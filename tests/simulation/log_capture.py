@@ -1,4 +1,4 @@
-"""The broker's log events of a world, and a search for those that must not occur."""
+"""The broker's log events in a world, and a search for forbidden events."""
 
 from __future__ import annotations
 

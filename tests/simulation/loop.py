@@ -1,7 +1,7 @@
-"""A seeded event loop with simulated time: the same seed gives the same order of everything.
+"""A seeded event loop with simulated time. The same seed gives the same order of all callbacks.
 
-Time stands still while a callback runs, and jumps to the next timer when no callback is ready. If
-no timer is scheduled either while a task waits, the loop raises Deadlock. It uses asyncio's
+Time stands still during a callback, and jumps to the next timer when no callback is ready. If a
+task waits and no timer is scheduled either, the loop raises Deadlock. The loop uses asyncio's
 `_ready`, `_scheduled` and `Handle`, which are the same in Python 3.11 to 3.13.
 """
 
@@ -25,16 +25,17 @@ class Deadlock(Exception):
 
 
 class TooLong(Exception):
-    """The limit of steps or simulated time: a livelock, or a world that is too large."""
+    """The limit of steps or simulated time is exceeded: a livelock, or a world that is too
+    large."""
 
 
 class Scheduling(Enum):
     """The order of ready callbacks.
 
     FIFO is asyncio's own order, as in production. PROCESSES draws a process and keeps the order
-    within it, RANDOM draws any callback. PRIORITIES prefers the process of the highest priority,
-    which changes at a few drawn steps (PCT). STARVE runs one process only when no other code can
-    run.
+    within the process. RANDOM draws any callback. PRIORITIES prefers the process of the highest
+    priority, and priorities change at a few drawn steps (PCT). STARVE runs one process only when no
+    other callback is ready.
     """
 
     FIFO = "fifo"
@@ -57,8 +58,8 @@ class Network(Protocol):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """The event loop. `step_us`: the duration of a callback. `now_us` is the simulated time since
-    the start."""
+    """The event loop. `step_us`: the duration of a callback. `now_us`: the simulated time since the
+    start."""
 
     _ready: Any
     _scheduled: Any
@@ -82,7 +83,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._rng = Random(seed)
         self._step_us = step_us
         self._max_steps = max_steps
-        # For PRIORITIES and STARVE: by process index, drawn when the process is first seen.
+        # For PRIORITIES and STARVE: by process index, drawn at the first callback of the process.
         self._priorities: dict[int, float] = {}
         self._change_at = sorted(self._rng.randrange(20_000) for _ in range(3))
         self.set_exception_handler(self._note_failure)
@@ -104,7 +105,7 @@ class SimLoop(asyncio.BaseEventLoop):
         pass
 
     def _run_once(self) -> None:
-        # Many steps in one call, because `run_forever` checks `_stopping` after each call.
+        # Run many steps in one call, because `run_forever` checks `_stopping` after each call.
         ready = self._ready
         scheduled = self._scheduled
         pick = None if self._scheduling is Scheduling.FIFO else self._pick
@@ -228,13 +229,13 @@ class SimLoop(asyncio.BaseEventLoop):
     # Processes.
 
     def resume(self, process: Process) -> None:
-        """Resume a process: all its callbacks that fell due during the pause are ready now."""
+        """Resume a process. All its callbacks that fell due during the pause are ready now."""
         process.state = RUNNING
         self._ready.extend(process.held)
         process.held.clear()
 
     def timers_of(self, process: Process) -> list[asyncio.TimerHandle]:
-        """Return the timers of a process that have neither fired nor been cancelled: a clean stop
+        """Return the timers of a process that have neither fired nor been cancelled. A clean stop
         must leave none. Bytes in flight belong to the network."""
         return [
             timer

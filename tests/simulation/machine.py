@@ -1,4 +1,4 @@
-"""The computer a simulated broker runs on."""
+"""The computer on which a simulated broker runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SimDirectory(DataDirectory):
 
 
 class SimMachine:
-    """The computer for one start of a broker; disk, store and clock outlive it."""
+    """The computer for one start of a broker. Its disk, store and clock outlive that start."""
 
     def __init__(self, files: SimFiles, store: MemoryStore, clock: SimClock, rng: Random) -> None:
         self.clock = clock

@@ -1,4 +1,4 @@
-"""Names of files and directories, as a process sees them and as a power loss would leave them."""
+"""Names of files and directories, as a process sees them and as a power loss leaves them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Inode:
-    """One file's bytes: `data` in the page cache, `durable` on the platter, and the writes between
-    these in order: (position, bytes), or (size, None) for a truncation. `changes` counts all
-    changes, `synced` those on the platter."""
+    """One file's bytes: `data` in the page cache, and `durable` on the platter. Between these are
+    the writes in order: (position, bytes), or (size, None) for a truncation. `changes` counts all
+    changes, `synced` the changes on the platter."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -34,7 +34,7 @@ class NameChange:
         return (directory, parent(self.target)) if self.kind == "rename" else (directory,)
 
     def below(self, source: str, target: str) -> NameChange:
-        """Return the same change after directory `source` was renamed to `target`."""
+        """Return the same change after a rename of directory `source` to `target`."""
 
         def moved(path: str) -> str:
             return target + path[len(source) :] if path.startswith(f"{source}/") else path
@@ -47,8 +47,8 @@ def parent(path: str) -> str:
 
 
 class Namespace:
-    """Files by path, and directories; the root is "". Both are dictionaries, which keep the order
-    of events."""
+    """Files by path, and directories. The root is "". Both are dictionaries, which keep the order
+    of insertion."""
 
     def __init__(self) -> None:
         self.files: dict[str, Inode] = {}
@@ -61,8 +61,8 @@ class Namespace:
         return other
 
     def apply(self, change: NameChange) -> None:
-        """Apply a change. A change that does not fit is skipped, because an earlier one may have
-        been lost."""
+        """Apply a change. Skip a change that does not fit, because an earlier change may have been
+        lost."""
         match change.kind:
             case "create":
                 if change.inode is not None and parent(change.path) in self.directories:

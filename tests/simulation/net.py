@@ -1,4 +1,4 @@
-"""The network: listeners, connections, and how these break."""
+"""The network: listeners, connections, and their faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class _Socket:
         return self
 
     def listen(self, backlog: int) -> None:
-        """Start to listen. The port was taken at `create_server`, which refuses a second server."""
+        """Start to listen. `create_server` has taken the port already, and refuses a second
+        server."""
 
     def __enter__(self) -> _Socket:
         return self
@@ -68,8 +69,8 @@ class Link:
 
 
 class SimNet:
-    """The network. `weather` may change at any time. `watch` sees every write of clients, and
-    forwards it or not."""
+    """The network. `weather` may change at any time. `watch` gets every write of clients, and
+    forwards or drops it."""
 
     def __init__(self, loop: SimLoop, rng: Random) -> None:
         self._loop = loop
@@ -138,8 +139,8 @@ class SimNet:
         return link
 
     def _orphan(self, number: int, end: SimTransport) -> None:
-        """The process at `end` has ended: the kernel notifies the other end, and written bytes may
-        still arrive."""
+        """Handle the end of the process at `end`. The kernel notifies the other end, and written
+        bytes may still arrive."""
         link = self.links.get(number)
         if link is None:
             return
@@ -161,17 +162,17 @@ class SimNet:
         return [self.links[number] for number in sorted(self.links)]
 
     def reset(self, link: Link) -> None:
-        """Break a connection for both ends; bytes in flight are lost in one or both directions."""
+        """Break a connection for both ends. Bytes in flight are lost in one or both directions."""
         if self._rng.random() < 0.5:
             link.client.outgoing.lose()
         link.server.outgoing.lose()
         link.client.break_off()
         link.server.outgoing.ended = True
-        # The other end notices it after the bytes that still arrive.
+        # The other end notices the reset after the bytes that still arrive.
         link.client.outgoing.end()
 
     def vanish(self, link: Link) -> None:
-        """Break a connection without a notice: nothing arrives in either direction."""
+        """Break a connection silently: no more bytes arrive in either direction."""
         link.client.outgoing.cut = link.server.outgoing.cut = True
 
     def hold(self, link: Link, for_us: int) -> None:

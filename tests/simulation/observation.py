@@ -1,5 +1,4 @@
-"""Rare states seen from outside: in a broker's memory at its death, in its log events, in its
-files."""
+"""Rare states, as a broker's memory at its death, its log events and its files show them."""
 
 from __future__ import annotations
 

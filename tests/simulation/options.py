@@ -1,5 +1,5 @@
-"""The options of a world, drawn from its seed: different seeds test different combinations (swarm
-testing)."""
+"""The options of a world, drawn from its seed, so that different seeds test different combinations
+(swarm testing)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.simulation.loop import Scheduling
 
-# Kinds of faults in a period; a quarter of the periods have none.
+# Kinds of faults in a period. A quarter of the periods has none.
 FAULT_KINDS: Final = (
     "kill",
     "kill-inside",
@@ -28,7 +28,7 @@ FAULT_KINDS: Final = (
     "wall-step",
     "wall-freeze",
 )
-# Replaces a kill if acknowledged records are synced.
+# Kinds that replace a kill if acknowledged records are synced.
 POWER_KINDS: Final = ("power", "power-inside")
 
 # A world with fewer transactions proves too little and counts as failed.
@@ -47,7 +47,8 @@ class Options:
     coalescing: float
     clogging: float
     small_window: bool
-    # The probability that a client's frame is sent again on another connection, and the delay.
+    # The probability that a client's frame is sent again on another connection, and the delay in
+    # us.
     replaying: float
     replay_after_us: tuple[int, int]
     drift_ppm: int
@@ -73,8 +74,8 @@ class Options:
 
     @property
     def is_lossy(self) -> bool:
-        """Return True if the power fails without a setting that protects acknowledged records. Then
-        the remaining data only has to be consistent."""
+        """Return True if the power fails without a setting that protects acknowledged records. The
+        remaining data then only has to be consistent."""
         return not self.flush_on_ack and any(kind in POWER_KINDS for kind in self.kinds)
 
 

@@ -1,4 +1,4 @@
-"""One direction of a connection. Bytes arrive in order, but in pieces and late, as over TCP."""
+"""One direction of a connection. Bytes arrive in order, but in pieces and late, as with TCP."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from tests.simulation.loop import SimLoop
     from tests.simulation.transport import SimTransport
 
-# Maximum number of cuts in a write: enough to cut every field of a header.
+# Maximum number of cuts in a write. It allows a cut in every field of a header.
 _CUTS: Final = 6
 
 
 class Weather:
-    """The behavior of the network at the moment, for all connections; faults change it."""
+    """The present behavior of the network, for all connections. Faults change it."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.latency_us = (50, 400)
-        # Probabilities: a write is cut into pieces, due pieces are read as one, a write is delayed
-        # for long.
+        # Probabilities: a write is cut into pieces, due pieces are read together, and a write has a
+        # long delay.
         self.segmentation = 0.0
         self.coalescing = 0.5
         self.clogging = 0.0
@@ -48,8 +48,8 @@ class Weather:
 
 
 class Pipe:
-    """A pipe from `sender` to `receiver`; both are set after the connect. An empty piece is the end
-    of the stream."""
+    """A pipe from `sender` to `receiver`. Both are set after the connect. An empty piece marks the
+    end of the stream."""
 
     receiver: SimTransport
     sender: SimTransport
@@ -60,11 +60,11 @@ class Pipe:
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._last_due_us = 0
         self._armed = False
-        # Bytes in flight, and all bytes that were ever sent.
+        # The number of bytes in flight, and of all bytes that were ever sent.
         self.size = 0
         self.sent = 0
         self.held_until_us = 0
-        # Nothing arrives any more, and neither end notices it (a peer that has vanished).
+        # No more bytes arrive, and neither end notices it, as if a host had disappeared.
         self.cut = False
         self.ended = False
 
@@ -81,7 +81,7 @@ class Pipe:
         self.arm()
 
     def end(self) -> None:
-        """Close the sender's side: the receiver notices it after all sent bytes."""
+        """Close the sender's side. The receiver notices it after all sent bytes."""
         if not self.ended:
             self.ended = True
             due_us = max(self._last_due_us, self._loop.now_us + self._weather.latency_us[0])
@@ -95,13 +95,12 @@ class Pipe:
         self.size = 0
 
     def hold(self, for_us: int) -> None:
-        """Delay everything by this time, however much is sent."""
+        """Delay all bytes by this time."""
         self.held_until_us = max(self.held_until_us, self._loop.now_us + for_us)
 
     @property
     def arrived_end(self) -> bool:
-        """Return True if the end of the stream has arrived, even if bytes before it are not read
-        yet."""
+        """Return True if the end of the stream has arrived, even if earlier bytes are unread."""
         if not self._pieces or self.cut:
             return False
         due_us, piece = self._pieces[-1]

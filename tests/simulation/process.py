@@ -1,7 +1,7 @@
-"""The processes of the simulated world, and the process of a callback.
+"""The processes of the simulated world, and the process that a callback belongs to.
 
-A process is a context variable, so everything that it starts belongs to it without further code.
-The loop drops the callbacks of a dead process and keeps those of a paused one.
+A process is a context variable, so all callbacks and tasks that it starts belong to it. The loop
+drops the callbacks of a dead process and keeps those of a paused process.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LAST_WORDS: Final = 20
 
 
 class Killed(BaseException):
-    """Ends a process in the middle of its work. No code of the process may catch this."""
+    """Ends a process in the middle of its work. No code of the process may catch this exception."""
 
 
 class Process:
-    """A process. `index` is its number in the order of starts, never an address, so that seeds
-    repeat."""
+    """A process. `index`: its number in the order of starts. An address in its place would not
+    repeat with the seed."""
 
     def __init__(self, name: str, index: int) -> None:
         self.name = name
@@ -37,7 +37,7 @@ class Process:
         # Callbacks that fell due during a pause, in order.
         self.held: list[asyncio.Handle] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        # Callbacks for its death: its connections, its open files.
+        # Callbacks for the death of the process: its connections, its open files.
         self.on_death: list[Callable[[], None]] = []
 
     @property
@@ -49,8 +49,8 @@ class Process:
         return loop.create_task(work, context=self.context.copy())
 
     async def run(self, work: Coroutine[Any, Any, Any]) -> bool:
-        """Run `work` in this process. Return True if it ended before the process died. Raises the
-        exceptions of `work`."""
+        """Run `work` in this process. Return True if the work ended before the process died. Raises
+        the exceptions of `work`."""
         ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def died() -> None:
@@ -67,7 +67,7 @@ class Process:
                 ended.set_result(error is None)
 
         self.on_death.append(died)
-        # Outside the process's context, so that the callback also runs if the process is dead.
+        # The context is not the process's, so that the callback also runs for a dead process.
         self.start(work).add_done_callback(done, context=Context())
         try:
             return await ended
@@ -76,20 +76,21 @@ class Process:
                 self.on_death.remove(died)
 
     def die(self) -> None:
-        """Kill the process: nothing of it runs any more, and its resources are released."""
+        """Kill the process. Its callbacks no longer run, and its resources are released."""
         if self.state == DEAD:
             return
         self.state = DEAD
         self.held.clear()
         for task in self.tasks:
-            # It never ends, as intended.
+            # The task of a killed process never ends.
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # not in typeshed
         releases, self.on_death = self.on_death, []
         for release in releases:
             release()
 
     def bury(self) -> None:
-        """Close its coroutines now, as garbage collection would, with exceptions ignored."""
+        """Close the process's coroutines now, as garbage collection would, and ignore their
+        exceptions."""
         self.die()
         for task in self.tasks:
             work = task.get_coro()
@@ -97,7 +98,7 @@ class Process:
                 try:
                     work.close()
                 except BaseException:
-                    continue  # it awaits something during its close
+                    continue  # the coroutine awaits during its close
                 break
         self.tasks.clear()
 

@@ -1,4 +1,4 @@
-"""Records the operations of clients, also of clients that die during one."""
+"""Records the operations of clients, including clients that die during an operation."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.simulation.process import Process
 
 
 class Attempt:
-    """One operation in progress. `in_doubt` is set once an effect is possible: the record or the
-    commit was sent."""
+    """One operation in progress. `in_doubt` is True as soon as an effect is possible: the record or
+    the commit was sent."""
 
     def __init__(self, recorder: Recorder, process: Process, *, is_transaction: bool) -> None:
         self._recorder = recorder
@@ -74,11 +74,11 @@ class Attempt:
         )
 
     def failed(self) -> None:
-        """End a failed operation. Its outcome is FAIL, or INFO if it is in doubt."""
+        """End a failed operation. Its outcome is FAIL, or INFO if `in_doubt`."""
         self.end(Outcome.INFO if self.in_doubt else Outcome.FAIL)
 
     def outlive(self) -> None:
-        """Keep the operation open after the death of its process: its outcome is decided later."""
+        """Keep the operation open after the death of its process. Its outcome is decided later."""
         self._process.on_death.remove(self.abandon)
 
     def abandon(self) -> None:

@@ -1,5 +1,5 @@
-"""Frames of clients that arrive a second time, later and over another connection: a network may do
-this to a client that closes a connection and retries on another (KAFKA-17754)."""
+"""Frames of clients that arrive again, later and over another connection. A network may cause this
+if a client closes a connection and retries on another (KAFKA-17754)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _HEAD: Final = struct.Struct(">ihh")
 
-# A repetition must have no effect from these versions on (KIP-890 part 2). Before, a late EndTxn
-# may end the next transaction: a known exposure, and the reason for part 2.
+# From these versions on, a repetition must have no effect (KIP-890 part 2). In older versions, a
+# late EndTxn may end the next transaction: a known exposure, and the reason for part 2.
 SAFE_FROM: Final[dict[int, int]] = {
     ApiKey.PRODUCE: 3,
     ApiKey.ADD_PARTITIONS_TO_TXN: 0,
@@ -32,21 +32,21 @@ SAFE_FROM: Final[dict[int, int]] = {
 
 
 def _is_of_part_2(frame: bytes, version: int) -> bool:
-    """Return True if a Produce names its transaction and joins it itself. Any other Produce can
-    overtake the one before it, or arrive after a power loss has removed that one. If the partition
-    then has no state of the producer, it accepts the batch as the producer's first: Kafka does,
-    too."""
+    """Return True if a Produce names its transaction and adds its own partition. Any other Produce
+    can arrive before the previous Produce, or after a power loss has removed that one. If the
+    partition then has no state of the producer, it accepts the batch as the producer's first. Kafka
+    does this, too."""
     client_id_size = int.from_bytes(frame[12:14], "big", signed=True)
     transactional_id_at = 14 + max(client_id_size, 0) + 1
     return version >= 12 and frame[transactional_id_at] != 0
 
 
 class _Deaf(asyncio.Protocol):
-    """Sends one frame, and ignores the response."""
+    """Sends one frame and ignores the response."""
 
 
 class Replay:
-    """Watches the network: it sees every write of every client."""
+    """Watches the network. It gets every write of every client."""
 
     def __init__(self, world: World, probability: float, after_us: tuple[int, int]) -> None:
         self._world = world
@@ -71,8 +71,8 @@ class Replay:
             position = end
 
     def _send_later(self, original: Pipe, frame: bytes, key: ApiKey, must_follow: bool) -> None:
-        """Send a copy of a frame later. `must_follow`: only if the frames before it have arrived
-        and no power loss followed."""
+        """Send a copy of a frame later. With `must_follow`, send it only if the earlier frames have
+        arrived and no power loss followed."""
         delay_us = self._rng.randint(*self._after_us)
         self._world.inflicted[f"replayed {key.name}"] += 1
         mark, disk = original.sent, self._world.node.disk

@@ -1,4 +1,4 @@
-"""Printed reports of a seed that failed, and of a whole run."""
+"""Printed reports: of a failed seed, and of a whole run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Figures:
     seeds: int = 0
     vacuous: int = 0
     transactions: int = 0
-    # The fewest transactions of any world; None before the first world.
+    # The smallest number of transactions in a world, or None before the first world.
     fewest: int | None = None
     committed: int = 0
     simulated_s: float = 0.0

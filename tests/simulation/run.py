@@ -25,8 +25,8 @@ FEW_COMMITS: Final = 10
 
 @dataclass(slots=True)
 class Verdict:
-    """The result of a seed. `trace` is equal for equal runs. `seconds` are CPU time, `simulated_s`
-    the time of the world."""
+    """The result of a seed. `trace`: equal for equal runs. `seconds`: CPU time. `simulated_s`: time
+    of the world."""
 
     seed: int
     trace: int = 0
@@ -48,7 +48,7 @@ class Verdict:
 
     @property
     def is_vacuous(self) -> bool:
-        """Return True if too little was committed to prove anything."""
+        """Return True if the world has committed too few transactions to prove anything."""
         return self.committed < FEW_COMMITS
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from tests.simulation.run import Verdict, faults_of, run_seed
 
-# A violation without a name is identified by its first words.
+# These first words identify a violation without a name.
 _WORDS = 4
 
 
 def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[int]:
-    """Return the numbers of faults that can be left out, all together, so that the world still
+    """Return the numbers of faults that can all be left out together. Without them, the world still
     fails in one of the same ways (delta debugging with pieces of halving size)."""
     wanted = kinds_of(failed)
     left = [fault.number for fault in faults_of(failed.seed)]
@@ -35,7 +35,7 @@ def shrink(failed: Verdict, *, run: Callable[..., Verdict] = run_seed) -> list[i
 
 
 def kinds_of(verdict: Verdict) -> set[str]:
-    """Return the kinds of violations, without the places and numbers of one run."""
+    """Return the kinds of violations, without the locations and numbers of a single run."""
     return {_kind(violation) for violation in verdict.violations}
 
 

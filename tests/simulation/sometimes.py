@@ -1,5 +1,5 @@
-"""Rare states that the swarm must meet, each with a name. If one is never met, the swarm does not
-test it any more."""
+"""Rare states, each with a name. The swarm must meet each of them, otherwise it no longer tests
+that state."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-# After this many seeds each of STATES must have been met.
+# After this many seeds, each state in STATES must have been met.
 ENOUGH_SEEDS: Final = 2_000
 
 STATES: Final = (
-    # In the broker's memory when it was killed (C-points of the crash matrix among them).
+    # In the broker's memory at its kill. The C-points of the crash matrix are among these.
     "killed with a transaction open",
     "killed with some markers written",
     "killed before EMPTY was committed",
@@ -49,7 +49,7 @@ STATES: Final = (
     "torn end cut off",
     "rebuilt metadata",
     "rebuilt leader-epoch-checkpoint",
-    # Undecided when the broker's memory was compared with its files.
+    # Undecided states at a comparison of the broker's memory with its files.
     "a shard has loaded after the start",
     "after a start: a transaction is Ongoing",
     "after a start: a transaction is PrepareAbort",
@@ -139,14 +139,14 @@ STATES: Final = (
     "marker of a later coordinator",
     "marker without data",
     "producer epoch above ten",
-    # Allowed, because transactions do not promise otherwise.
+    # Allowed anomalies, because transactions do not exclude them.
     "allowed G0",
     "allowed int-send-skip",
 )
 
 
 class Sometimes:
-    """Counts states. `met(name)` also counts names outside STATES, which no run has to meet."""
+    """Counts states. `met(name)` also counts names outside STATES, which are optional."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

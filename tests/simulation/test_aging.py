@@ -1,4 +1,4 @@
-"""Worlds with transactional ids that run out of epochs; `--seeds n --first 1000000` runs more of
+"""Worlds with transactional ids that have few epochs left. `--seeds n --first 1000000` runs more of
 them."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tests.simulation.report import failure_lines
 from tests.simulation.run import run_seed
 
 WORLDS = 4
-# Maximum number of worlds until producer ids have rotated in both ways.
+# Maximum number of worlds that may be needed until producer ids have rotated in both ways.
 AT_MOST = 40
 ROTATIONS = {"producer id rotated at a decision", "producer id rotated by InitProducerId"}
 

@@ -1,8 +1,8 @@
 """The crash matrix of one broker: points C0 to C14 x commit and abort x transaction versions 1 and
-2 x kill, power loss, pause x the client's behavior after it.
+2 x kill, power loss, pause x the client's behavior afterwards.
 
-In every cell there is one outcome everywhere, the one that the client got; no promised record is
-lost; all invariants hold; LSO = HW; a new transaction of the same id succeeds.
+In every cell, all partitions and the client have one outcome, no promised record is lost, all
+invariants hold, LSO = HW, and a new transaction of the same id succeeds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def play(cell: Cell) -> None:
 
 
 def check_state_found(cell: Cell) -> None:
-    """Check that the next process found one of the states that the table allows."""
+    """Check that the next process has found one of the states in the table."""
     if cell.fault.is_promised and not cell.fault.pause_ms:
         (last,) = cell.found
         assert last.state is not None
@@ -88,8 +88,8 @@ def check_nothing_is_held_back(world: World) -> None:
 
 
 def abort_hanging(cell: Cell) -> None:
-    """Abort hanging transactions as an operator does with `kafka-transactions abort` (KIP-664). If
-    the end of the coordinator's log is lost, the coordinator may not know a transaction with
+    """Abort hanging transactions, as an operator does with `kafka-transactions abort` (KIP-664). If
+    the end of the coordinator's log is lost, the coordinator may not know a transaction that has
     records."""
     cell.rest(TIMEOUT_MS + 2_000)
     for partition in cell.world.partitions.values():
@@ -110,7 +110,7 @@ def abort_hanging(cell: Cell) -> None:
 
 
 def take_over(cell: Cell) -> None:
-    """Check that a newer instance with the id gets a working producer."""
+    """Check that a newer instance of the id gets a working producer."""
     world = cell.world
     for _ in range(40):
         response = world.init()
@@ -135,7 +135,7 @@ def take_over(cell: Cell) -> None:
 
 
 def check_outcome(cell: Cell) -> None:
-    """Check that all partitions and the offsets have one outcome, the same as in the response."""
+    """Check that all partitions, the offsets and the client's response have the same outcome."""
     if not cell.fault.is_promised:
         return
     values = {partition: cell.world.read(partition) for partition in DATA}
@@ -154,7 +154,7 @@ def check_outcome(cell: Cell) -> None:
     if ONGOING not in cell.point.survivors:
         assert outcome == cell.committed
     elif cell.client is not Client.RETRIES and PREPARED not in cell.point.survivors:
-        # A process that was paused finishes its request: C5 is decided then.
+        # A paused process finishes its request after the pause, so C5 is decided then.
         assert not outcome or cell.fault.pause_ms
     live = cell.world.transactions.owner("t")[1].get("t")
     assert live is not None
@@ -162,7 +162,7 @@ def check_outcome(cell: Cell) -> None:
 
 
 def check_zombie(cell: Cell) -> None:
-    """Check that the first instance is refused everywhere and changes nothing (Z2 to Z5)."""
+    """Check that every request of the first instance is refused and has no effect (Z2 to Z5)."""
     world = cell.world
     before = {path: bytes(node.data) for path, node in world.files.nodes.items()}
     responses: list[Any] = []

@@ -19,20 +19,20 @@ from tests.harness.pythons import OTHERS, with_the_broker_s_requirements
 from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).parents[2]
-# The shorter of these worlds meet 22 kinds of faults between them.
+# The shorter of these worlds have 22 kinds of faults in all.
 SEEDS = (3, 12, 13, 30, 33, 37, 38)
-# Simulated time may be months away from real time.
+# Simulated time may differ from real time by months.
 REAL_MS = 3_600_000
 
 
 @cache
 def here() -> list[str]:
-    """Return the traces of this process."""
+    """Return the traces of the seeds, run in this process."""
     return [f"{run_seed(seed).trace:012x}" for seed in SEEDS]
 
 
 def traces(python: str, hash_seed: str) -> list[str]:
-    """Return the traces of a fresh interpreter."""
+    """Return the traces of the seeds, run in a fresh interpreter."""
     program = (
         "from tests.simulation.run import run_seed\n"
         f"for seed in {SEEDS}: print(f'{{run_seed(seed).trace:012x}}')"
@@ -50,7 +50,7 @@ def traces(python: str, hash_seed: str) -> list[str]:
 
 
 def test_the_same_seed_is_the_same_trace_in_other_processes() -> None:
-    """With other hashes of strings than here."""
+    """The other processes have other hashes of strings than this process."""
     assert traces(sys.executable, "0") == traces(sys.executable, "1") == here()
 
 
@@ -61,8 +61,8 @@ def test_the_same_seed_is_the_same_trace_on_every_python(version: str, tmp_path:
 
 
 def test_clients_in_other_threads_change_nothing() -> None:
-    """Spark's tests, for example, leave clients in other threads, which draw random numbers and
-    read the clock."""
+    """Spark's tests, for example, leave clients in other threads. These clients draw random numbers
+    and read the clock."""
     ended = threading.Event()
 
     def go_on() -> None:

@@ -1,4 +1,4 @@
-"""The promises of a sync, and their limits."""
+"""The guarantees of a sync, and their limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A file that stays after a full disk has space again is seen, and one of work under way is not."""
+"""A file that stays after a full disk has space again is a violation. A file of running work is
+none."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ FULL = [Fault(0, 500 * MS, "full", 10 * MS, 0)]
 
 
 class AlwaysWriting(World):
-    """Writes the next checkpoint as soon as one is written, each in most of a second."""
+    """A world in which a checkpoint is always being written: each takes most of a second."""
 
     def heal(self) -> None:
         super().heal()
@@ -32,8 +33,8 @@ def test_a_checkpoint_that_is_being_written_is_not_left() -> None:
 
 
 def leaving(*times_ms: int) -> type[World]:
-    """Return worlds that create a file at the first of these times after the heal, and remove and
-    create it in turns at the others."""
+    """Return a world that creates a file at the first of these times after the heal. At the other
+    times it removes and creates the file in turns."""
 
     class Leaving(World):
         def heal(self) -> None:

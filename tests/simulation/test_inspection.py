@@ -1,5 +1,5 @@
-"""Brokers that load too little, each by one change: an inspection after the start finds what a
-check at the end finds later or never."""
+"""Brokers with one defect each: they load too little. An inspection after the start finds each
+defect earlier than a check at the end, or only the inspection finds it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nothing(_: world.World) -> None:
 
 
 def at_rest(seed: int) -> list[str]:
-    """Return the violations of a world that is only checked at its end."""
+    """Return the violations of a world with checks at its end only."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(world, "inspect_start", nothing)
         patch.setattr(world, "inspect_loaded", nothing)
@@ -35,7 +35,7 @@ def at_rest(seed: int) -> list[str]:
 
 
 def seen(invariant: str) -> Iterator[tuple[int, list[str]]]:
-    """Return the seeds with an `invariant` violation after a start as their first violation."""
+    """Return the seeds with a violation of `invariant` after a start as their first violation."""
     for seed in SEEDS:
         found = run_seed(seed).violations
         if found and f"after a start: {invariant}" in found[0]:

@@ -1,4 +1,4 @@
-"""After shrinking, the faults that are left are those that the failure needs."""
+"""Shrinking leaves only the faults that the failure needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Run = Callable[..., Verdict]
 
 
 def failing(rule: Callable[[set[int]], list[str]]) -> Run:
-    """Return a fake world with violations that follow from the faults that are left."""
+    """Return a fake world with violations that follow from the remaining faults."""
 
     def run(seed: int, *, without: Collection[int] = ()) -> Verdict:
         return Verdict(seed, violations=rule(set(FAULTS) - set(without)))

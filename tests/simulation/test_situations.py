@@ -1,4 +1,4 @@
-"""Worlds that are built, not drawn: each test first shows that its situation has really
+"""Worlds that a test builds instead of drawing them. Each test first shows that its situation has
 occurred."""
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def check(verdict: Verdict) -> None:
 def test_a_world_of_one_writer_is_as_large_as_promised() -> None:
     verdict = run_world(SEED, ONE_WRITER, [])
     check(verdict)
-    # The writer has continued beyond its own quota.
+    # The writer has continued after its own quota.
     assert verdict.transactions >= LEAST_TRANSACTIONS > FEW
 
 
@@ -96,7 +96,7 @@ SLOW_US = 500_000
 
 
 class Resigning(World):
-    """A world in which a coordinator resigns while a record of it is being synced."""
+    """A world in which a coordinator resigns while one of its records is being synced."""
 
     async def live(self, faults: list[Fault]) -> None:
         await super().live(faults)
@@ -114,7 +114,7 @@ class Resigning(World):
         process.context.run(partition.resign)
         inspect_running(self)
         await asyncio.sleep(2 * SLOW_US / 1e6)
-        # The record is committed now, and the resigned coordinator does not know it.
+        # The record is committed now, but the resigned coordinator does not know it.
         assert partition.high_watermark == partition.log_end_offset
         found = shard.get("late")
         assert found is None or not found.is_listed
@@ -133,7 +133,7 @@ def test_a_coordinator_that_has_resigned_is_not_compared_with_its_log() -> None:
 
 
 class Surroundings:
-    """The part of a world that the repetition of frames needs, with a network of its own."""
+    """The part of a world that `Replay` needs, with its own network."""
 
     def __init__(self, loop: SimLoop) -> None:
         self.net = loop.network = SimNet(loop, Random(SEED))
@@ -150,7 +150,7 @@ class Surroundings:
 
 
 class Hearing(asyncio.Protocol):
-    """The broker's end: counts the bytes of all connections."""
+    """The broker's end, which counts the bytes of all connections."""
 
     heard: bytes = b""
 
@@ -159,7 +159,7 @@ class Hearing(asyncio.Protocol):
 
 
 def frames_heard(transactional_id: str | None, *, power_losses: int) -> int:
-    """Return how often the broker gets a frame of Produce v12, with this number of power losses
+    """Return how often the broker gets a frame of Produce v12. This number of power losses comes
     between the frame and its repetition."""
     Hearing.heard = b""
     request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=1_000)
@@ -204,6 +204,6 @@ async def _connection(loop: SimLoop) -> tuple[asyncio.Transport, asyncio.BasePro
 def test_a_frame_of_before_KIP_890_part_2_does_not_come_again_over_a_power_loss(
     transactional_id: str | None, power_losses: int, heard: int
 ) -> None:
-    """A power loss may have removed the batch before the frame, so that the frame is no
-    repetition."""
+    """A power loss may have removed the batch before the frame. The repeated frame would then be
+    the first of its producer."""
     assert frames_heard(transactional_id, power_losses=power_losses) == heard

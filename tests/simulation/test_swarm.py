@@ -19,6 +19,6 @@ def test_nothing_is_lost_torn_or_doubled(first: int) -> None:
         assert not verdict.failed, "\n".join(failure_lines(verdict))
         committed += verdict.committed
         inflicted += verdict.inflicted.total()
-    # Minimum figures of these worlds, whatever the seeds draw.
+    # Minimum numbers that these worlds reach with any seeds.
     assert committed >= EACH * FEW_COMMITS
     assert inflicted >= EACH

@@ -1,9 +1,9 @@
 """The cluster's transaction.version changes from 2 to 0 and back while all clients work (V2m).
 
-No request changes it yet, so the test changes the record in the metadata store; the broker reports
-it to every client that connects. A client uses the version at the beginning of its transaction, so
-transactions of both versions are open at the same time. Broker and network fail, and the result is
-checked, as in every other world.
+No request changes the version yet, so the test changes the record in the metadata store. The broker
+reports the version to every client that connects. A client uses the version at the beginning of its
+transaction, so transactions of both versions are open at the same time. Broker and network fail,
+and the world is checked like every other world.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Flipping(World):
         await super().live(faults)
 
     def flip(self, level: int) -> None:
-        """Change the version, and break every connection: a client learns the version when it
-        connects."""
+        """Change the version and break every connection, because a client learns the version when
+        it connects."""
         if self.is_healed:
             return
         with suppress(BrokenBatch):  # a file may be torn while the broker is down

@@ -16,7 +16,7 @@ HIGH_WATER: Final = 64 << 10
 
 
 class SimTransport(asyncio.Transport):
-    """A transport. `context` is that of the process at this end. Call `open` once both ends
+    """A transport. `context`: the context of the process at this end. Call `open` when both ends
     exist."""
 
     def __init__(
@@ -63,7 +63,7 @@ class SimTransport(asyncio.Transport):
         self.incoming.arm()
 
     def feed(self, data: bytes) -> bytes:
-        """Give bytes to the protocol. Return those that it did not take."""
+        """Give bytes to the protocol. Return the bytes that it did not take."""
         protocol = self.protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             rest = memoryview(data)
@@ -87,7 +87,7 @@ class SimTransport(asyncio.Transport):
 
     @property
     def peer_has_closed(self) -> bool:
-        """Return True if the end of the stream has arrived, read or not (as POLLRDHUP shows)."""
+        """Return True if the end of the stream has arrived, read or unread (as POLLRDHUP shows)."""
         return self.incoming.arrived_end
 
     # Writing.
@@ -108,7 +108,7 @@ class SimTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def drained(self) -> None:
-        """Continue to write after the other end has read something."""
+        """Continue to write after the other end has read some bytes."""
         if self._write_paused and self.outgoing.size <= self._high_water // 4:
             self._loop.call_soon(self._resume_writing, context=self.context)
 
@@ -141,14 +141,14 @@ class SimTransport(asyncio.Transport):
         self.reset(None)
 
     def reset(self, error: Exception | None) -> None:
-        """Close without waiting. The other end notices it at the next arrival."""
+        """Close without waiting. The other end notices it at its next arrival of bytes."""
         if not self._closing:
             self._closing = True
             self.outgoing.end()
             self._loop.call_soon(self._lose, error, context=self.context)
 
     def break_off(self) -> None:
-        """End the connection for the network or the other process, as a RST does."""
+        """End the connection on behalf of the network or the other process, as a RST does."""
         if not self._closing:
             self._closing = True
             error = ConnectionResetError("Connection reset by peer")

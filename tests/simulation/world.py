@@ -1,4 +1,4 @@
-"""The world of one seed: a broker, its clients, its faults, and the judgement at the end."""
+"""The world of one seed: a broker, its clients, its faults, and the final checks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class World:
         self.promises = Promises()
         self.amounts: dict[int, int] = {}
         self.ledger = Ledger()
-        # Copied value -> the partition and offset of its source.
+        # For each copied value, the partition and offset of its source.
         self.copied_from: dict[int, tuple[int, int]] = {}
         # Names of topics that were deleted and created again.
         self.recreated: set[str] = set()
@@ -114,7 +114,7 @@ class World:
     # Methods for the world's parts.
 
     def rng(self, name: str) -> Random:
-        """Return a generator for one purpose: its draws do not change those of other purposes."""
+        """Return a generator for one purpose. Its draws do not change those of other purposes."""
         return Random(f"{self.seed}/{name}")
 
     def new_process(self, name: str) -> Process:
@@ -123,7 +123,7 @@ class World:
         return process
 
     def bury(self) -> None:
-        """Kill all processes that are left, without any report."""
+        """Kill all remaining processes, without any report."""
         for process in self._processes:
             process.bury()
 
@@ -160,8 +160,8 @@ class World:
         return all(client.ended for client in self.clients if isinstance(client, Feeder))
 
     async def check_left(self, process: Process) -> None:
-        """Check that a process that ended cleanly has left no task and no timer (I19)."""
-        # One turn for cancelled tasks, and for files that are still being closed.
+        """Check that a cleanly ended process has left no task and no timer (I19)."""
+        # Cancelled tasks need a turn of the loop, and files may still be closing.
         await asyncio.sleep(1.0)
         if process.is_dead:
             return
@@ -196,7 +196,7 @@ class World:
         self._work.append(self.loop.create_task(work, context=self.context.copy()))
 
     def restart_after(self, delay_us: int) -> None:
-        """The broker is down, or about to be: start it again after a while."""
+        """Start the broker again after a while. It is down, or about to be."""
         if not self._restarting:
             self._restarting = True
             self.background(self._restart(delay_us))
@@ -228,8 +228,8 @@ class World:
                 if await self.node.start():
                     break
             except Exception as error:
-                # A broker may refuse to start on a failing disk. Any other reason is a violation
-                # that the judgement finds, as the broker is not up then.
+                # A broker may refuse to start on a failing disk. Any other cause is a violation:
+                # the final checks find that the broker is not up.
                 self.sometimes.met("start refused")
                 self._last_refusal = repr(error)
                 if self.is_healed and attempt > 20:
@@ -242,7 +242,7 @@ class World:
         self.node.watch_loads(self._shard_loaded)
 
     def _shard_loaded(self) -> None:
-        """Note loaded shards once a turn, between two events of the broker."""
+        """Note loaded shards at most once per turn, between two events of the broker."""
         if not self._looks_at_loads:
             self._looks_at_loads = True
             self.after(0, self._inspect_loaded)
@@ -271,7 +271,7 @@ class World:
         self.after(EVERY_US, self._inspect)
         horizon_us = self.options.periods * self.options.period_us
         self.after(horizon_us + 2_000_000, self.heal)
-        # Clients that still work then have exceeded their time.
+        # A client that is still working then has exceeded its time.
         self.after(horizon_us + 12_000_000, lambda: setattr(self, "is_late", True))
         try:
             async with asyncio.timeout(horizon_us / 1e6 + 60):
@@ -332,7 +332,7 @@ class World:
             self.stop_and_restart(1_000)
 
     async def healed(self) -> None:
-        """Wait until the broker is up for good."""
+        """Wait until the broker is up and no fault will end it."""
         for _ in range(2_000):
             for task in self._work:
                 if task.done() and (error := task.exception()) is not None:

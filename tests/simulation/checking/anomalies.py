@@ -1,4 +1,4 @@
-"""The anomalies of jepsen.tests.kafka, and whether transactions allow them."""
+"""The anomalies of jepsen.tests.kafka. Transactions allow some of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.checking.version_order import VersionOrder
 
 
 def check_history(history: History) -> list[Anomaly]:
-    """Return every anomaly. Those that are not `allowed` are errors."""
+    """Return every anomaly. An anomaly that is not `allowed` is an error."""
     order = VersionOrder(history)
     return [
         *_reads(order),
@@ -63,11 +63,11 @@ def _lost_writes(order: VersionOrder) -> Iterator[Anomaly]:
             and (key, value) not in order.readers
             and ranks[-1] <= order.bounds.get(key, -1)
         ):
-            yield Anomaly("lost-write", f"{value} of {key} was passed over by every reader")
+            yield Anomaly("lost-write", f"{value} of {key} was skipped by every reader")
 
 
 def _unseen(history: History, order: VersionOrder) -> Iterator[Anomaly]:
-    """Find acknowledged values that were never read. Only keys that were read to their end
+    """Find acknowledged values that no reader has read. Only keys that readers have read to the end
     count."""
     for (key, value), writer in order.writers.items():
         if (
@@ -154,8 +154,8 @@ def _first_polls(
 
 
 def _consumed_again(history: History) -> Iterator[Anomaly]:
-    """Find records that a committed group got twice. A process that only subscribes may get records
-    twice."""
+    """Find records that a group got again after a commit. A process that only subscribes may get
+    records again."""
     subscribed: set[int] = set()
     consumed: set[tuple[int, Key, int]] = set()
     for event in history.events:

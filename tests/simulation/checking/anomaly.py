@@ -1,4 +1,4 @@
-"""An observation that a log without faults would not allow."""
+"""An observation that contradicts a log without faults."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Anomaly(NamedTuple):
-    """`allowed`: not an error, because transactions do not promise it (writes are not isolated,
-    positions of a group move with its members)."""
+    """`allowed`: the anomaly is no error, because transactions do not exclude it (writes are not
+    isolated, positions of a group move with its members)."""
 
     name: str
     what: str

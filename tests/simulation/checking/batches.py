@@ -1,6 +1,6 @@
-"""A slow, literal reader of record batches (KIP-98, magic 2).
+"""A slow and literal reader of record batches (KIP-98, magic 2).
 
-All integers are big-endian; varints are zigzag. Compression: none and gzip.
+All integers are big-endian. Varints are zigzag. Compression is none or gzip.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ABORT, COMMIT = 0, 1
 
 
 class BrokenBatch(ValueError):
-    """Invalid bytes in place of a batch, at a position in a file."""
+    """Invalid bytes at a position in a file where a batch should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch with its records; `position` and `size` in bytes of the file."""
+    """A batch with its records. `position` and `size` are in bytes of the file."""
 
     position: int
     size: int
@@ -66,9 +66,9 @@ class Batch:
 
     @property
     def marker(self) -> tuple[bool, int] | None:
-        """Return whether the marker commits, and its coordinator epoch. Return None for any other
-        batch. Of a marker that was compacted away, the batch stays without a record while the epoch
-        of its producer is needed."""
+        """Return the marker's result (True for a commit) and its coordinator epoch. Return None for
+        any other batch. After compaction, a marker may be a batch without a record, as long as the
+        epoch of its producer is needed."""
         if not self.is_control or not self.records:
             return None
         (record,) = self.records

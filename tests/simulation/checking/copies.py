@@ -1,4 +1,4 @@
-"""I13: a transactional copy loop copies every record once, whatever happened to its runs."""
+"""I13: a transactional copy loop copies every record once, in spite of all faults."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def check_copies(
     outputs: Iterable[tuple[P, int]],
     committed: Mapping[P, int],
 ) -> list[Violation]:
-    """Check the copies. `inputs`: the offsets of each input partition's records. `outputs`: the
-    source partition and offset of each committed copy. `committed`: the group's offsets."""
+    """Check the copies. `inputs`: the offsets of the records in each input partition. `outputs`:
+    the source partition and offset of each committed copy. `committed`: the group's offsets."""
     made = Counter(outputs)
     found = []
     for partition, offsets in inputs.items():
@@ -28,6 +28,6 @@ def check_copies(
                 what = f"offset {offset} was copied {copies} times, {end} is committed"
                 found.append(Violation("I13", str(partition), what))
     for (partition, offset), copies in made.items():
-        what = f"{copies} copies of offset {offset}, which is not there"
+        what = f"{copies} copies of offset {offset}, which does not exist"
         found.append(Violation("I13", str(partition), what))
     return found

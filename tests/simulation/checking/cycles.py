@@ -1,8 +1,8 @@
 """Cycles of dependencies between operations (G0, G1c).
 
-ww: from the writer of a version to the writer of the next one. wr: from the writer of a value to
-each of its readers. Session and time: from an operation to the next of its process, and to all that
-began after its end.
+ww: an edge from the writer of a version to the writer of the next version. wr: an edge from the
+writer of a value to each of its readers. Session and time: an edge from an operation to the next
+operation of its process, and to all operations that began after its end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def find_cycles(order: VersionOrder) -> Iterator[Anomaly]:
     for component in components(ww):
         yield Anomaly("G0", shown(component), allowed=True)
     for component in components(_union(wr, sessions)):
-        # Edges of time alone form no cycle, so the cycle has a write-read edge.
+        # A cycle needs another edge than those of time, so this cycle has a write-read edge.
         yield Anomaly("G1c", f"write-read and time only: {shown(component)}")
     for component in components(_union(ww, wr)):
         yield Anomaly("G1c", f"with inferred write-write edges: {shown(component)}", allowed=True)
@@ -85,8 +85,8 @@ def _process_order(operations: list[Operation]) -> Iterator[tuple[Operation, Ope
 
 
 def _real_time(operations: list[Operation]) -> Iterator[tuple[Operation, Operation]]:
-    """Return an edge from each of the newest operations that had ended when another began. Edges
-    that follow from these are left out."""
+    """Yield an edge from each of the latest ended operations to each operation that began later.
+    Edges that follow from other edges are left out."""
     happened = [operation for operation in operations if operation.outcome is Outcome.OK]
     moments = [(op.invoked, 0, n) for n, op in enumerate(happened)]
     moments += [(op.completed, 1, n) for n, op in enumerate(happened)]
@@ -103,7 +103,7 @@ def _real_time(operations: list[Operation]) -> Iterator[tuple[Operation, Operati
 
 
 def components(graph: Graph) -> list[list[int]]:
-    """Return the strongly connected components of more than one node (Tarjan's algorithm, without
+    """Return the strongly connected components with more than one node (Tarjan's algorithm, without
     recursion)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}

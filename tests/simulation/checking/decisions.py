@@ -1,4 +1,4 @@
-"""Checks between `__transaction_state` and the markers in the partitions (I5 to I8, I10, I11), and
+"""Checks of `__transaction_state` against the markers in the partitions (I5 to I8, I10, I11), and
 of the history of each transactional id."""
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ FOLLOWING: dict[int | None, set[int | None]] = {
     PREPARE_ABORT: {COMPLETE_ABORT},
     COMPLETE_COMMIT: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
     COMPLETE_ABORT: {None, EMPTY, ONGOING, PREPARE_ABORT, DEAD},
-    # The id has moved to the log of its group's coordinator, and may return (KIP-447, early draft).
+    # The id has moved to the log of its group's coordinator and may come back (KIP-447, early
+    # draft).
     DEAD: {None, EMPTY},
 }
 
 
 class Decision(NamedTuple):
-    """A PREPARE record: the decision, the producer, and True if COMPLETE followed."""
+    """A PREPARE record with its result and its producer, and True if COMPLETE followed."""
 
     prepared: Transition
     committed: bool
@@ -55,7 +56,7 @@ class Decision(NamedTuple):
 
 
 class Life:
-    """All records of one transactional id in one partition of the log, in order."""
+    """All records of one transactional id in one partition of the coordinator's log, in order."""
 
     def __init__(
         self, partition: int, transactional_id: str, transitions: list[Transition]
@@ -72,8 +73,7 @@ class Life:
                 yield Decision(transition, committed, followed)
 
     def registered(self) -> Iterator[tuple[int, int, frozenset[TopicPartition]]]:
-        """Return the producer id, the epoch and the partitions of each transaction, at its greatest
-        extent."""
+        """Return the producer id, the epoch and all partitions of each transaction."""
         last: Transition | None = None
         for transition in self.transitions:
             if last is not None and last.state == ONGOING and transition.state != ONGOING:
@@ -84,8 +84,8 @@ class Life:
 
 
 def lives_of(logs: Mapping[TopicPartition, PartitionLog]) -> tuple[list[Life], bool]:
-    """Return the lives by partition and transactional id, and True if records may be missing
-    (compaction)."""
+    """Return the lives by partition and transactional id, and True if compaction may have removed
+    records."""
     found: defaultdict[tuple[int, str], list[Transition]] = defaultdict(list)
     partial = False
     for (topic, index), log in sorted(logs.items()):
@@ -97,7 +97,7 @@ def lives_of(logs: Mapping[TopicPartition, PartitionLog]) -> tuple[list[Life], b
 
 
 def check_lives(lives: list[Life], *, partial: bool) -> Iterator[Violation]:
-    """Check I7, I10, I11 and the order of states in the coordinator's log alone."""
+    """Check I7, I10, I11 and the order of states, in the coordinator's log alone."""
     owners: dict[int, str] = {}
     for life in lives:
         for transition in life.transitions:
@@ -137,7 +137,7 @@ def _name(state: int | None) -> str:
 
 
 class Marker(NamedTuple):
-    """A marker. `effective`: it ended a transaction with records in this partition."""
+    """A marker. `effective`: the marker ended a transaction with records in this partition."""
 
     offset: int
     committed: bool
@@ -167,7 +167,7 @@ def check_markers(
 ) -> Iterator[Violation]:
     """Check I5, I6, I7: every marker has an earlier decision, and every decision has its markers.
 
-    `by_operator`: producer ids and epochs that WriteTxnMarkers has ended without a coordinator.
+    `by_operator`: producer ids and epochs that an operator ended by WriteTxnMarkers.
     """
     decided: defaultdict[TopicPartition, defaultdict[tuple[int, int], list[Decision]]]
     decided = defaultdict(lambda: defaultdict(list))
@@ -181,12 +181,12 @@ def check_markers(
         written = markers_of(log)
         for producer in sorted(written.keys() | decided[key].keys()):
             decisions = decided[key].get(producer, [])
-            # Compaction may have left only the last of several decisions of one epoch.
+            # After compaction, only the last of several decisions of one epoch may be left.
             if producer in by_operator or (
                 partial and len(decisions) < len(written.get(producer, ()))
             ):
                 continue
-            # If the start of the log is deleted, the first markers may be missing.
+            # Without the deleted start of the log, the first markers may be missing.
             cut = partial or is_partial(log)
             yield from _match(log.name, producer, written.get(producer, []), decisions, cut)
 
@@ -198,11 +198,11 @@ def _match(
     decisions: list[Decision],
     cut: bool,
 ) -> Iterator[Violation]:
-    """Match markers to decisions. Each decision has one marker or more, in order; an effective
+    """Match markers to decisions. Each decision has one or more markers, in order. An effective
     marker belongs to the next decision.
 
-    Decisions of one epoch (before KIP-890) differ only in their order. So all possible matches are
-    followed at the same time: `places` are the decisions that the last marker may belong to.
+    Decisions of one epoch (before KIP-890) differ only in their order, so the function follows all
+    possible matches at the same time. `places`: the decisions that the last marker may belong to.
     """
     places = set(range(-1, len(decisions))) if cut else {-1}
     for marker in markers:
@@ -219,7 +219,7 @@ def _match(
         if not following:
             kind = "COMMIT" if marker.committed else "ABORT"
             other = any(decision.committed != marker.committed for decision in decisions)
-            what = f"{kind} of {producer} at offset {marker.offset} was never decided"
+            what = f"{kind} of {producer} at offset {marker.offset} has no decision"
             yield Violation("I7" if other else "I6", where, what)
             return
         places = following
@@ -236,7 +236,7 @@ def check_registered(
     partial: bool,
     recreated: frozenset[TopicPartition],
 ) -> Iterator[Violation]:
-    """Check that every transaction's partition was added to it (KIP-890)."""
+    """Check that each partition of a transaction was added to the transaction (KIP-890)."""
     registered: defaultdict[tuple[TopicPartition, int, int], int] = defaultdict(int)
     for life in lives:
         for producer_id, epoch, partitions in life.registered():

@@ -1,4 +1,4 @@
-"""Files written by hand, literally by the formats, for tests of the checkers."""
+"""Files that a test writes by hand, literally by the formats, to test the checkers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def batch(
 
 
 class Hand:
-    """Appends to partitions, and assigns the offsets."""
+    """Appends to partitions by hand, and assigns the offsets."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, bytearray] = {}
@@ -101,7 +101,7 @@ class Hand:
         return self.append(where, [(key, value)], attributes=48, producer=producer)
 
     def emptied_marker(self, where: str, producer: tuple[int, int]) -> int:
-        """Append what a compaction leaves of a marker: its batch without a record."""
+        """Append a marker as compaction leaves it: a batch without a record."""
         return self.append(where, [], attributes=48, producer=producer)
 
     def state(

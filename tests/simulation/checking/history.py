@@ -1,7 +1,7 @@
-"""The operations of clients, in the terms of jepsen.tests.kafka: each has sends and polls.
+"""The operations of clients, in the terms of jepsen.tests.kafka. Each has sends and polls.
 
-A key is a topic-partition such as "a-0"; the values sent to one key are all different. Times are in
-us of the simulation.
+A key is a topic-partition such as "a-0". All values that are sent to a key differ. Times are in us
+of the simulation.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ GroupKey: TypeAlias = tuple[str, Key]
 class Outcome(Enum):
     """The outcome of an operation, as far as its client knows it.
 
-    After a commit was sent, only PRODUCER_FENCED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED and
-    INVALID_PRODUCER_ID_MAPPING can be FAIL: everything else that is not success is INFO.
+    After the client has sent a commit, only PRODUCER_FENCED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    and INVALID_PRODUCER_ID_MAPPING can be FAIL. All other errors are INFO.
     """
 
     OK = "happened"
@@ -31,7 +31,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A sent value. `offset` is from the broker's response, None without one."""
+    """A sent value. `offset`: from the broker's response, or None without a response."""
 
     key: Key
     value: Value
@@ -40,7 +40,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """The records of one poll: by key, (offset, value) in the order of arrival."""
+    """The records of one poll: for each key, (offset, value) in the order of arrival."""
 
     records: Mapping[Key, tuple[tuple[int, Value], ...]]
 
@@ -50,11 +50,11 @@ MicroOperation: TypeAlias = Send | Poll
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One send, one poll, or one transaction of several of them.
+    """One send, one poll, or a transaction of several sends and polls.
 
     `group_offsets`: the committed offsets, by group and input key. `rebalanced`: keys that the
-    process lost or got meanwhile. `rewound`: False if the process continued after a failure without
-    a return to its last committed position.
+    process lost or got during the operation. `rewound`: False if the process has not returned to
+    its last committed position after a failure.
     """
 
     process: Process
@@ -85,8 +85,8 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The process reads these keys from now on. `subscribed`: the group assigns them. With
-    `from_start` it also restarts keys that it had before."""
+    """The process reads these keys from now on. `subscribed`: the group assigns the keys.
+    `from_start`: the process also starts its earlier keys again."""
 
     process: Process
     keys: frozenset[Key]
@@ -98,8 +98,8 @@ class Assigned:
 class History:
     """Events in the order in which operations completed.
 
-    `complete`: keys that were read to their end after the faults. `final_offsets`: the committed
-    offsets of the groups at that time.
+    `complete`: keys that a reader has read to their end after the faults. `final_offsets`: the
+    committed offsets of the groups at that time.
     """
 
     events: list[Operation | Assigned] = field(default_factory=list)

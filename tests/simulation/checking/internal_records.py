@@ -1,4 +1,4 @@
-"""Records of `__transaction_state` and `__consumer_offsets`, read literally by Kafka's definitions
+"""Records of `__transaction_state` and `__consumer_offsets`, by Kafka's definitions
 (TransactionLogValue v0-1, OffsetCommitKey/Value)."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STATE_NAMES = (
 
 
 class Transition(NamedTuple):
-    """One record of a transactional id. `state` is None for a tombstone; missing ids and epochs are
+    """One record of a transactional id. `state` is None for a tombstone. Missing ids and epochs are
     -1. Times are in ms since 1970."""
 
     transactional_id: str
@@ -37,8 +37,8 @@ class Transition(NamedTuple):
 
     @property
     def owner(self) -> tuple[int, int]:
-        """Return the producer id and epoch that requests must have now. If the transaction is kept
-        prepared (KIP-939), these are the keeper's."""
+        """Return the producer id and epoch that a request must have now. For a prepared transaction
+        that a new producer keeps (KIP-939), these belong to the new producer."""
         if self.next_epoch >= 0:
             return self.next_producer_id, self.next_epoch
         return self.producer_id, self.epoch
@@ -48,7 +48,7 @@ LAYOUTS = {form: struct.Struct(f">{form}") for form in "bhiq"}
 
 
 class Cursor:
-    """A forward reader. `compact`: strings and arrays of the flexible versions."""
+    """A forward reader. `compact`: strings and arrays have the form of the flexible versions."""
 
     def __init__(self, data: bytes, at: int, *, compact: bool = False) -> None:
         self.data = data
@@ -72,7 +72,7 @@ class Cursor:
             shift += 7
 
     def count(self) -> int:
-        """Return the length of an array; 0 for null."""
+        """Return the length of an array, or 0 for null."""
         return max(self.varint() - 1 if self.compact else self.number("i"), 0)
 
     def text(self) -> str:
@@ -143,15 +143,15 @@ GroupOffset = tuple[str, str, int]
 
 
 class GroupOffsets(NamedTuple):
-    """Committed offsets, and producers with pending ones, by (group, topic, partition)."""
+    """Committed offsets, and the producers of pending offsets, by (group, topic, partition)."""
 
     committed: dict[GroupOffset, int]
     pending: dict[GroupOffset, set[int]]
 
 
 def replay_offsets(logs: list[PartitionLog]) -> GroupOffsets:
-    """Replay offset records. Of a plain commit and a transaction's, the higher record offset wins
-    (KAFKA-5247)."""
+    """Replay offset records. If both a non-transactional and a transactional commit have set an
+    offset, the record with the higher offset wins (KAFKA-5247)."""
     committed: dict[GroupOffset, tuple[int, int]] = {}
     staged: dict[int, dict[GroupOffset, tuple[int, int]]] = {}
     for log in logs:

@@ -1,4 +1,4 @@
-"""All checks of the files in one call, for the simulator."""
+"""All checks of the files in one call."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def check_files(
 ) -> list[Violation]:
     """Check I3 to I7, I10, I11, I14 and I15 in the files alone. `logs`: see `partitions_in`.
 
-    `lossy`: a power failure lost acknowledged records that no setting protects, so logs may
-    disagree with each other. `forgetful`: idle producers may have expired. `recreated`: partitions
-    of topics that were deleted and created again. `by_operator`: producer ids and epochs that an
+    `lossy`: a power loss has removed acknowledged records that no setting protects, so logs may
+    contradict each other. `forgetful`: idle producers may have expired. `recreated`: partitions of
+    topics that were deleted and created again. `by_operator`: producer ids and epochs that an
     operator ended by WriteTxnMarkers.
     """
     found: list[Violation] = []
@@ -50,8 +50,8 @@ def check_files(
 
 
 def check_settled(logs: Logs, *, open_allowed: frozenset[int] = frozenset()) -> list[Violation]:
-    """Check, some time after the last fault, that nothing is undecided and no marker is missing
-    (I8).
+    """Check that no transaction is undecided and no marker is missing (I8). Call this some time
+    after the last fault.
 
     `open_allowed`: producers in two-phase commit, which have no timeout.
     """

@@ -1,4 +1,5 @@
-"""Figures of a history, without a verdict: the lag of readers, and the number of unseen values."""
+"""Measurements of a history, without a verdict: the lag of readers, and the number of unseen
+values."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from tests.simulation.checking.version_order import VersionOrder
 
 
 def realtime_lag(history: History) -> dict[Key, int]:
-    """Return the longest lag for each key, in us. A reader's position becomes stale when an
-    operation completes that shows a newer version. The lag is the time from then until a later poll
-    that still returns nothing newer."""
+    """Return the longest lag for each key, in us. A lag begins when a completed operation shows a
+    newer version than the reader's position. The lag ends at the reader's last poll that returns
+    nothing newer."""
     order = VersionOrder(history)
     shown = _shown(history, order)
     position: dict[tuple[int, Key], int] = {}
@@ -36,7 +37,7 @@ def realtime_lag(history: History) -> dict[Key, int]:
 
 
 class _Frontier:
-    """The times at which each rank of a key's versions, or a higher one, became known."""
+    """The times at which each rank of a key's versions, or a higher rank, became known."""
 
     def __init__(self) -> None:
         self.ranks: list[int] = []
@@ -68,7 +69,7 @@ def _shown(history: History, order: VersionOrder) -> defaultdict[Key, _Frontier]
 
 def unseen_over_time(history: History) -> list[tuple[int, int]]:
     """Return a pair for each operation: its end, and the number of acknowledged values that no
-    reader has polled. The last number must be 0."""
+    reader has polled until then. The last number must be 0."""
     unseen: set[tuple[Key, int]] = set()
     seen: set[tuple[Key, int]] = set()
     series = []

@@ -1,4 +1,4 @@
-"""The running broker's memory as plain values, compared with its files."""
+"""The running broker's memory as plain values, to be compared with its files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.simulation.checking.violations import Violation
 
 @dataclass(frozen=True, slots=True)
 class LivePartition:
-    """A partition in the broker's memory. `aborted`: the transactions that it returns for the whole
-    log; None if it was not asked.
+    """A partition in the broker's memory. `aborted`: the aborted transactions of the whole log, or
+    None if they were not read.
 
-    `producers` by producer id. `aborted_by_segment`: rows by base offset, of the segments with rows
+    `producers`: by producer id. `aborted_by_segment`: rows by base offset, for segments with rows
     in memory.
     """
 
@@ -49,9 +49,9 @@ class LiveTransaction:
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """A broker's memory. `transactions` by partition of the coordinator's log and transactional id;
-    `group_offsets` and `pending_offsets` by (group, topic, partition). Pending offsets are those
-    for which OffsetFetch returns UNSTABLE_OFFSET_COMMIT. None: not read."""
+    """A broker's memory. `transactions`: by partition of the coordinator's log and transactional
+    id. `group_offsets` and `pending_offsets`: by (group, topic, partition), or None if not read.
+    For a pending offset, OffsetFetch returns UNSTABLE_OFFSET_COMMIT."""
 
     partitions: Mapping[TopicPartition, LivePartition] = field(default_factory=dict)
     transactions: Mapping[tuple[int, str], LiveTransaction] | None = None
@@ -64,7 +64,7 @@ def check_live(
 ) -> list[Violation]:
     """Check I2, I12, I14 and I15 in memory, and the coordinator's replay.
 
-    The files must include the page cache, as the broker sees them. If a high watermark lags, the
+    The files must include the page cache, as the broker sees it. If a high watermark lags, the
     coordinator's memory is compared with the records below it. `settled`: LSO = HW = LEO must hold.
     """
     found: list[Violation] = []

@@ -1,5 +1,5 @@
-"""The files of a data directory by partition, and the state of producers and transactions that a
-scan over all records gives."""
+"""The files of a data directory by partition, and the state of producers and transactions after a
+scan of all records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class AbortedRow(NamedTuple):
-    """A row of a `.txnindex` (KIP-98). Its LSO is the one right after the abort."""
+    """A row of a `.txnindex` (KIP-98). Its LSO is the last stable offset right after the abort."""
 
     producer_id: int
     first_offset: int
@@ -34,7 +34,7 @@ class AbortedRow(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer id's state in one partition; -1 for missing values."""
+    """A producer id's state in one partition. Missing values are -1."""
 
     epoch: int = -1
     coordinator_epoch: int = -1
@@ -44,8 +44,8 @@ class Producer(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A transaction with records in this partition. `last` is the offset of its marker, None while
-    it is open."""
+    """A transaction with records in this partition. `last`: the offset of its marker, or None while
+    the transaction is open."""
 
     producer_id: int
     epoch: int
@@ -56,8 +56,8 @@ class Transaction(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The state after a scan of the batches. `transactions` are in the order of their ends, open
-    ones last."""
+    """The state after a scan of the batches. `transactions`: in the order of their ends, open ones
+    last."""
 
     producers: dict[int, Producer] = field(default_factory=dict)
     transactions: list[Transaction] = field(default_factory=list)
@@ -67,8 +67,8 @@ class Scan:
 
 @dataclass
 class PartitionLog:
-    """The files of one partition by base offset. If `log_start` is None it is the first offset; if
-    `high_watermark` is None it is the end."""
+    """The files of one partition by base offset. `log_start` None means the first offset,
+    `high_watermark` None means the log end."""
 
     topic: str
     partition: int
@@ -107,7 +107,7 @@ class PartitionLog:
     @property
     def end(self) -> int:
         """Return the end of the last batch, or the base offset of the last segment if that is
-        higher: batches before it may be lost or compacted away."""
+        higher. Batches before that offset may be lost or compacted away."""
         last = max(self.logs, default=0)
         return max(self.batches[-1].last_offset + 1, last) if self.batches else last
 
@@ -140,8 +140,7 @@ class PartitionLog:
         return max(min([limit, *unstable]), min(self.visible_start, limit))
 
     def committed_records(self, end: int | None = None) -> list[Record]:
-        """Return the records that a read_committed reader must get from the start up to `end` (the
-        LSO)."""
+        """Return the records below `end` (the LSO) that a read_committed reader must get."""
         end = self.stable_end() if end is None else end
         visible = []
         for batch in self.batches:
@@ -163,7 +162,7 @@ class PartitionLog:
 
 
 def scan(batches: list[Batch], end_offset: int) -> Scan:
-    """Return the state after these batches. The scan refuses nothing."""
+    """Return the state after these batches. The scan accepts any batch."""
     found = Scan(end_offset=end_offset)
     opened: dict[int, tuple[int, int]] = {}
     for batch in batches:
@@ -224,8 +223,8 @@ def read_snapshot(data: bytes) -> dict[int, Producer]:
 
 
 def partitions_in(files: Mapping[str, bytes]) -> dict[TopicPartition, PartitionLog]:
-    """Return the partitions. `files`: path -> content of a whole data directory; stray, deleted and
-    temporary files are skipped."""
+    """Return the partitions. `files`: the content of each path of a data directory. Stray, deleted
+    and temporary files are skipped."""
     found: dict[TopicPartition, PartitionLog] = {}
     for path, content in sorted(files.items()):
         match = _FILE.fullmatch(path)

@@ -17,7 +17,7 @@ from tests.simulation.checking.violations import Violation
 
 
 def check_partition(log: PartitionLog, *, forgetful: bool = False) -> list[Violation]:
-    """Check a partition. `forgetful`: producers may have expired, so sequences may begin
+    """Check a partition. `forgetful`: producers may have expired, so sequence numbers may begin
     anywhere."""
     try:
         found = [*_order(log), *_epochs(log), *_transactions(log)]
@@ -29,7 +29,7 @@ def check_partition(log: PartitionLog, *, forgetful: bool = False) -> list[Viola
 
 
 def is_partial(log: PartitionLog) -> bool:
-    """Return True if records are missing: from the start by retention, or in between by
+    """Return True if records are missing: at the start after retention, or in between after
     compaction."""
     return log.is_partial
 
@@ -48,7 +48,7 @@ def _order(log: PartitionLog) -> Iterator[Violation]:
 
 
 def _sequences(log: PartitionLog, anywhere: bool) -> Iterator[Violation]:
-    """I3: each sequence number is there once, without gaps, and from 0 in every epoch."""
+    """I3: each sequence number occurs once, without gaps, and begins at 0 in every epoch."""
     ended: dict[tuple[int, int], int] = {}
     taken: set[tuple[int, int, int]] = set()
     for batch in log.batches:
@@ -66,7 +66,8 @@ def _sequences(log: PartitionLog, anywhere: bool) -> Iterator[Violation]:
 
 
 def _epochs(log: PartitionLog) -> Iterator[Violation]:
-    """I11, and the second half of I4: after a producer's higher epoch no record has a lower one."""
+    """I11, and the second half of I4: after a producer's higher epoch no record has a lower
+    epoch."""
     epochs: dict[int, int] = {}
     coordinators: dict[int, int] = {}
     for batch in log.batches:
@@ -86,7 +87,8 @@ def _epochs(log: PartitionLog) -> Iterator[Violation]:
 
 
 def _transactions(log: PartitionLog) -> Iterator[Violation]:
-    """I4: a producer has one open transaction, of one epoch, and writes nothing outside of it."""
+    """I4: a producer has one open transaction, of one epoch, and writes only inside that
+    transaction."""
     opened: dict[int, Batch] = {}
     for batch in log.batches:
         first = opened.get(batch.producer_id)
@@ -117,8 +119,8 @@ def _rows(log: PartitionLog) -> Iterator[Violation]:
 
 
 def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: bool) -> bool:
-    """Compare rows. If records are missing, a row may begin earlier, and rows without records may
-    be left. Neither hides anything from a reader."""
+    """Compare rows. If records are missing, a row may begin earlier, and a row without records may
+    be left. Readers see no difference in either case."""
     if not partial:
         return found == expected
     covering = {
@@ -136,14 +138,14 @@ def rows_agree(found: list[AbortedRow], expected: list[AbortedRow], *, partial: 
 def _snapshots(log: PartitionLog) -> Iterator[Violation]:
     for offset, data in sorted(log.snapshots.items()):
         if offset > log.end:
-            continue  # from before a crash that truncated the log: no reader may use it
+            continue  # left by a log that a crash has truncated: no reader may use the row
         try:
             found = read_snapshot(data)
         except ValueError as error:
             yield Violation("I15", log.name, f"snapshot {offset}: {error}")
             continue
         if is_partial(log):
-            # records before the snapshot may have been compacted away since, markers included
+            # Compaction may have removed the records and markers before the snapshot.
             continue
         before = scan([b for b in log.batches if b.last_offset < offset], offset)
         for wrong in compare_producers(found, before.producers, partial=is_partial(log)):
@@ -153,7 +155,8 @@ def _snapshots(log: PartitionLog) -> Iterator[Violation]:
 def compare_producers(
     found: dict[int, Producer], expected: dict[int, Producer], *, partial: bool
 ) -> Iterator[str]:
-    """Compare producers. Idle ones may have expired, those with an open transaction never."""
+    """Compare producers. Idle producers may have expired, producers with an open transaction may
+    not."""
     for producer_id, wanted in sorted(expected.items()):
         held = found.get(producer_id)
         if held is None:
@@ -166,4 +169,4 @@ def compare_producers(
             yield f"producer {producer_id} is {held}, the log says {wanted}"
     if not partial:
         for producer_id in sorted(found.keys() - expected.keys()):
-            yield f"producer {producer_id} is {found[producer_id]} and not in the log"
+            yield f"producer {producer_id} is {found[producer_id]} but not in the log"

@@ -1,6 +1,6 @@
-"""The responses of clients, compared with the logs (I1, I7, I9, I10, I13).
+"""The responses that clients got, compared with the logs (I1, I7, I9, I10, I13).
 
-The configured durability covers some crashes. After any other crash call `forget`.
+The durability settings cover some crashes. Call `forget` after any other crash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Logs = Mapping[TopicPartition, PartitionLog]
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A successful Produce with acks=all: a batch of `count` records begins at `offset`."""
+    """A successful Produce with acks=all. Its batch of `count` records begins at `offset`."""
 
     partition: TopicPartition
     producer_id: int
@@ -31,7 +31,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A successful EndTxn of the transaction of this producer id and epoch."""
+    """A successful EndTxn for the transaction of this producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -51,8 +51,8 @@ class Promises:
     found: list[Violation] = field(default_factory=list)
 
     def hands(self, producer_id: int, epoch: int, instance: str) -> None:
-        """Record a response to InitProducerId. `instance`: one life of one client; its retries may
-        get the same epoch."""
+        """Record a response to InitProducerId. `instance`: one life of one client. The retries of
+        an instance may get the same epoch."""
         owner = self.handed.setdefault((producer_id, epoch), instance)
         if owner != instance:
             what = f"({producer_id}, {epoch}) went to {owner} and to {instance}"
@@ -61,7 +61,7 @@ class Promises:
             self.found.append(Violation("I10", instance, f"epoch {epoch} is none for a producer"))
 
     def forget(self) -> None:
-        """Forget the records after a loss that no setting excludes. Assigned producer ids and
+        """Forget the records after a loss that no setting prevents. Assigned producer ids and
         epochs stay."""
         self.appended.clear()
         self.ended.clear()
@@ -73,7 +73,7 @@ class Promises:
         for life in known:
             lives[life.transactional_id].append(life)
         found = [*self.found, *self._appends_are_there(logs)]
-        if partial:  # compaction has removed the records that would show it
+        if partial:  # compaction has removed the records
             return found
         found += self._partitions_are_registered(lives)
         for ended in self.ended:
@@ -91,7 +91,7 @@ class Promises:
                 continue
             place = (ack.producer_id, ack.epoch, ack.base_sequence, ack.offset)
             if place not in places[ack.partition]:
-                yield Violation("I9", log.name, f"{ack} was acknowledged and is not there")
+                yield Violation("I9", log.name, f"{ack} was acknowledged but is missing")
 
     def _partitions_are_registered(self, lives: Mapping[str, list[Life]]) -> Iterator[Violation]:
         known = {
@@ -104,7 +104,7 @@ class Promises:
         for addition in self.registered:
             if addition not in known:
                 transactional_id, producer_id, epoch, partition = addition
-                what = f"{partition} was added by ({producer_id}, {epoch}) and is not there"
+                what = f"{partition} was added by ({producer_id}, {epoch}) but is missing"
                 yield Violation("I9", transactional_id, what)
 
 
@@ -119,15 +119,15 @@ def _is_decided(ended: Ended, lives: list[Life]) -> Iterator[Violation]:
                 results[PREPARES[prepared.state]] += 1
     if ended.committed and not results[True]:
         invariant = "I7" if results[False] else "I9"
-        yield Violation(invariant, ended.transactional_id, f"COMMIT of {producer} was answered")
+        yield Violation(invariant, ended.transactional_id, f"COMMIT of {producer} got a response")
     if not ended.committed and results[True] and not results[False]:
-        yield Violation("I7", ended.transactional_id, f"ABORT of {producer} was answered")
+        yield Violation("I7", ended.transactional_id, f"ABORT of {producer} got a response")
 
 
 def check_reads(
     reads: Mapping[TopicPartition, Iterable[tuple[int, bytes | None]]], logs: Logs
 ) -> list[Violation]:
-    """I1: check that what read_committed readers got, as (offset, value), is committed and
+    """I1: check that all records of read_committed readers, as (offset, value), are committed and
     unchanged."""
     found = []
     for key, records in sorted(reads.items()):

@@ -1,4 +1,4 @@
-"""After a crash, every durable record below the high watermark must still be there (I9)."""
+"""After a crash, the log still has every durable record below the high watermark (I9)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Logs = Mapping[TopicPartition, PartitionLog]
 
 
 def check_survival(before: Logs, after: Logs) -> list[Violation]:
-    """Compare the files at a crash with those after it. `before` has high watermarks; committed
-    batches must be in `after` byte for byte. Not for logs that are compacted or deleted
+    """Compare the files before and after a crash. `before` has high watermarks. `after` must have
+    the committed batches byte for byte. Do not use this for logs that are compacted or deleted
     meanwhile."""
     found = []
     for key, old in sorted(before.items()):

@@ -1,4 +1,4 @@
-"""Each anomaly is found in a history written by hand, and no anomaly in a sound history."""
+"""Histories written by hand: the checker finds each anomaly, and none in a correct history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reads(**records: list[tuple[int, int]]) -> Poll:
 
 
 class Story:
-    """A history of operations one after the other, 10 us each."""
+    """A history of operations, one after the other, of 10 us each."""
 
     def __init__(self) -> None:
         self.history = History()

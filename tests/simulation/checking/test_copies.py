@@ -1,4 +1,5 @@
-"""A missing, a doubled and an early copy, and a copy of no record, are found."""
+"""The checker finds a missing, a doubled and an early copy, and a copy of a record that does not
+exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each violation that files can show is found in files written by hand, and none in sound files."""
+"""Files written by hand: the checkers find each violation, and none in correct files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def begun(*partitions: tuple[str, int], hand: Hand | None = None) -> Hand:
 
 
 def ended(hand: Hand, *partitions: tuple[str, int], committed: bool = True) -> Hand:
-    """End a transaction as KIP-890 does: the decision bumps the epoch."""
+    """End a transaction as KIP-890 does: with a decision that bumps the epoch."""
     hand.state("t", PREPARE_COMMIT if committed else PREPARE_ABORT, BUMPED, *partitions)
     for topic, partition in partitions:
         offset = hand.marker(f"{topic}-{partition}", BUMPED, committed)

@@ -1,4 +1,4 @@
-"""Figures of histories written by hand."""
+"""The lag of histories written by hand."""
 
 from __future__ import annotations
 

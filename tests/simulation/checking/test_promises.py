@@ -1,4 +1,4 @@
-"""A response that contradicts the logs is found."""
+"""The checker finds a response that contradicts the logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed batches that a crash took or changed are found."""
+"""The checker finds committed batches that a crash removed or changed."""
 
 from __future__ import annotations
 

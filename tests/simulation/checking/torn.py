@@ -1,4 +1,4 @@
-"""Transactions with one visible and one invisible part."""
+"""Transactions with a visible and an invisible part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def find_torn_transactions(history: History, order: VersionOrder) -> Iterator[An
 
 
 def _is_missing(key: str, value: int, history: History, order: VersionOrder) -> bool:
-    """Return True if readers have passed the value's place and no reader has read it."""
+    """Return True if readers have passed the value's offset and none of them has read it."""
     if (key, value) in order.readers:
         return False
     ranks = order.indexes.get((key, value))
@@ -37,7 +37,7 @@ def _torn_values(operation: Operation, history: History, order: VersionOrder) ->
 
 def _torn_offsets(group_key: GroupKey, offset: int, order: VersionOrder) -> Iterator[Anomaly]:
     """Find offsets that were not committed with their transaction. The offsets of a group and key
-    only grow, as in every copy loop."""
+    only grow, because every copy loop works forward."""
     declared = [op for op in order.operations if group_key in op.group_offsets]
     group = f"{group_key[0]} at {group_key[1]} is {offset}"
     writers = [op for op in declared if op.group_offsets[group_key] == offset]

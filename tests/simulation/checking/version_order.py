@@ -14,15 +14,14 @@ class VersionOrder:
     """The order of versions. The `index` of a value is the rank of its offset among the key's
     offsets with a visible value.
 
-    Values of all polls are visible, also of failed operations (a reader must never see an unsafe
-    value, whatever becomes of its operation). So are sends of operations that have certainly
-    happened.
+    The values of all polls are visible, also of failed operations, because a reader must never see
+    an undecided value. The values of sends are visible if their operation has certainly happened.
     """
 
     def __init__(self, history: History) -> None:
         self.operations = history.operations
         self.writers: dict[KeyValue, Operation] = {}
-        # Readers with outcome OK; below, the values that any reader has read.
+        # Readers with outcome OK. Below: the values that any reader has read.
         self.readers: defaultdict[KeyValue, list[Operation]] = defaultdict(list)
         self.seen: set[KeyValue] = set()
         offsets: defaultdict[Key, dict[int, dict[Value, None]]] = defaultdict(dict)
@@ -45,15 +44,15 @@ class VersionOrder:
         }
 
     def must_have_committed(self, operation: Operation) -> bool:
-        """Return True if the outcome is OK, or INFO and an operation with outcome OK has read one
-        of the values."""
+        """Return True if the outcome is OK. Also return True if it is INFO and an operation with
+        outcome OK has read one of the values."""
         if operation.outcome is Outcome.INFO:
             return any((send.key, send.value) in self.readers for send in operation.sends)
         return operation.outcome is Outcome.OK
 
     @cached_property
     def indexes(self) -> dict[KeyValue, list[int]]:
-        """Return the ranks of each value: more than one for a duplicate."""
+        """Return the ranks of each value. A duplicate has more than one."""
         found: defaultdict[KeyValue, list[int]] = defaultdict(list)
         for key, by_offset in self.by_offset.items():
             for rank, values in enumerate(by_offset.values()):
@@ -63,8 +62,8 @@ class VersionOrder:
 
     @cached_property
     def bounds(self) -> dict[Key, int]:
-        """Return how far operations with outcome OK have read each key: the highest first rank of a
-        value."""
+        """Return the highest rank of each key that operations with outcome OK have read. The rank
+        of a duplicate is its first."""
         bounds: dict[Key, int] = {}
         for key, value in self.readers:
             bounds[key] = max(bounds.get(key, -1), self.indexes[key, value][0])

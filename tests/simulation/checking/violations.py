@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Violation(NamedTuple):
-    """`invariant` is an id of docs/testing.md; `where` a partition or transactional id."""
+    """`invariant`: an id in docs/testing.md. `where`: a partition or a transactional id."""
 
     invariant: str
     where: str

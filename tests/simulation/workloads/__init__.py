@@ -1,1 +1,1 @@
-"""The clients of a simulated world, and their records of what they do."""
+"""The clients of a simulated world, and the records of their operations."""

@@ -25,12 +25,12 @@ class Append(TransactionalClient):
 
     @property
     def has_done_enough(self) -> bool:
-        """Return True once the whole world has enough transactions. Every world has such a client,
-        so that a world with few clients, or with clients that died early, is not too small."""
+        """Return True if the whole world has enough transactions. Every world has such a client, so
+        that few clients or early deaths do not make the world too small."""
         return super().has_done_enough and self.world.recorder.transactions >= LEAST_TRANSACTIONS
 
     async def work(self) -> None:
-        self._consumer = None  # the consumer of a killed process is not this process's
+        self._consumer = None  # a new process does not use the killed process's consumer
         producer = await self.open_producer()
         consumer = Consumer(
             BROKER, **self.settings(isolation_level="read_committed", auto_offset_reset="earliest")
@@ -50,7 +50,7 @@ class Append(TransactionalClient):
             await self.close(producer)
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
-        # The consumer has no group: it continues at its position, also after an abort.
+        # The consumer has no group, so it continues at its position after an abort, too.
         attempt.rewound = False
         for _ in range(self.rng.randint(1, 4)):
             if self._consumer is not None and self.rng.random() < 0.3:

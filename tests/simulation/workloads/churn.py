@@ -1,5 +1,5 @@
 """W6: topics are created, changed and deleted during transactions that write to them. Records in
-other partitions stay atomic, and the transaction ends although a partition is deleted."""
+other partitions stay atomic, and the transaction still ends after a partition is deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.simulation.workloads.transactional import TransactionalClient
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# How the second attempt of a request without a response is recorded.
+# Codes that a retry gets if the first attempt, without a response, has done the work.
 DONE_BEFORE: Final = frozenset(
     {
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -61,7 +61,7 @@ class Churn(TransactionalClient):
 
     @property
     def topic(self) -> str:
-        """Return one of two names. Each topic of that name is a new topic."""
+        """Return one of two names. After a deletion, the name stands for a new topic."""
         return f"{self.name}-{self.done % 2}"
 
     @property
@@ -89,7 +89,7 @@ class Churn(TransactionalClient):
             await self.admin.delete_topics([self.topic])
 
     async def fill(self, producer: Producer, attempt: Attempt) -> None:
-        """Record only values in shared partitions: no reader reads the other topic."""
+        """Record only values in shared partitions, because no reader reads this topic."""
         ticket = await producer.send(self.topic, b"gone", partition=0)
         ticket.add_done_callback(lambda done: done.cancelled() or done.exception())
         for _ in range(self.rng.randint(1, 2)):
@@ -104,7 +104,7 @@ class Churn(TransactionalClient):
 
 @contextmanager
 def done_before() -> Iterator[None]:
-    """Ignore the error of work that an earlier attempt without a response has done."""
+    """Ignore the error if an earlier attempt without a response has done the work."""
     try:
         yield
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""A client: it works until its quota is done, and starts again after it was killed."""
+"""A client. It works until its quota is done, and starts again after a kill."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 BROKER: Final = "broker:9092"
-# Pause before a client repeats a call that failed.
+# Pause before a client repeats a failed call.
 PAUSE_S: Final = 0.03
 
 
 class Client(ABC):
-    """A client. `done` of `quota` operations: only these two survive the process."""
+    """A client. It has done `done` of `quota` operations. Only these two numbers survive a
+    process."""
 
     kind: ClassVar[str]
 
@@ -46,7 +47,7 @@ class Client(ABC):
         return self.done >= self.quota or self.world.is_late
 
     async def live(self) -> None:
-        """Start this client's processes one after the other. Runs outside of all processes."""
+        """Start this client's processes one after another. Runs outside of all processes."""
         await asyncio.sleep(self.rng.random() * 0.05)
         while not self.ended:
             self.process = self.world.new_process(self.name)
@@ -59,7 +60,8 @@ class Client(ABC):
                 await asyncio.sleep(self.rng.random() * 0.3)
 
     async def run(self) -> None:
-        """Run one process. Errors of the client library end it, other exceptions are defects."""
+        """Run one process. Errors of the client library end the process, other exceptions are
+        defects."""
         while not self.is_done:
             try:
                 await self.work()
@@ -69,10 +71,10 @@ class Client(ABC):
 
     @abstractmethod
     async def work(self) -> None:
-        """Work until the quota is done or a failure needs a new process. Raises KafkaError."""
+        """Work until the quota is done or an error needs a new process. Raises KafkaError."""
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Return the settings of every client: timeouts that fit small worlds."""
+        """Return the settings of every client. The timeouts fit small worlds."""
         return {
             "client_id": self.name,
             "request_timeout_ms": 800,

@@ -25,7 +25,7 @@ GROUP = "copiers"
 
 
 class _Moved(RebalanceListener):
-    """A listener that notes lost and new keys."""
+    """A listener that notes the lost and the new keys."""
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
@@ -104,7 +104,7 @@ class Copy(TransactionalClient):
         self._moved.keys.clear()
         offsets: dict[TopicPartition, int] = {}
         for record in self._records:
-            # A different value for each attempt, so that histories can distinguish attempts.
+            # Each attempt has a different value, so that histories can distinguish attempts.
             value = self.world.recorder.next_value()
             self.world.copied_from[value] = (record.partition, record.offset)
             await self.send(producer, attempt, "out", record.partition, value)

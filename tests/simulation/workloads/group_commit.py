@@ -1,6 +1,6 @@
-"""W8: batches of several producers with one commit decision, as Spark's sink writes them. The
-number of the next batch is a group offset in the same decision. After a crash the next driver reads
-the outcome of the last batch there."""
+"""W8: one commit decision for the batches of several producers, as Spark's sink writes them. The
+same decision commits the number of the next batch as a group offset. After a crash the next driver
+reads the last batch's outcome from this offset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.simulation.workloads.transactional import TransactionalClient
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-# The group offset of this partition counts batches; no reader reads it.
+# The group offset of this partition counts batches. No reader reads the partition.
 COUNTED: Final = TopicPartition("in", 0)
 OFFSETS: Final = "__consumer_offsets"
 MEMBERS: Final = 3
@@ -40,7 +40,7 @@ ASKED_AGAIN: Final = 4
 
 @dataclass(slots=True)
 class Batch:
-    """The attempt of a batch with an unknown decision."""
+    """The attempt of a batch with an unknown outcome."""
 
     number: int
     attempt: Attempt
@@ -74,7 +74,7 @@ class GroupCommit(TransactionalClient):
             await admin.close()
 
     async def take_over(self, admin: Admin) -> TransactionMember:
-        """Begin a new generation. This aborts the undecided transactions of older ones."""
+        """Begin a new generation. It aborts the undecided transactions of older generations."""
         self.generation += 1
         return await self.initialize(admin, f"{self.name}-parent")
 
@@ -87,13 +87,13 @@ class GroupCommit(TransactionalClient):
         return TransactionGroup(self.name, self.generation)
 
     async def look(self, admin: Admin) -> None:
-        """Find the outcome of the last batch. It is final only after the fence."""
+        """Find the outcome of the last batch. The outcome is final only after the fence."""
         try:
             offsets = await admin.list_group_offsets(self.name, [COUNTED], require_stable=True)
         except RetriableError:
             if self.world.options.is_lossy:
-                # The transaction coordinator may have forgotten a transaction with pending offsets
-                # in the group.
+                # In the group, pending offsets may belong to a transaction that the transaction
+                # coordinator has forgotten.
                 numbers = range(self.world.options.offsets_partitions)
                 await abort_hanging(admin, [TopicPartition(OFFSETS, number) for number in numbers])
             raise
@@ -110,7 +110,7 @@ class GroupCommit(TransactionalClient):
         self.decided = found
 
     async def batch(self, admin: Admin, parent: TransactionMember) -> None:
-        """Write and decide one batch. Raises KafkaError if a new generation must find out the
+        """Write and decide one batch. Raises KafkaError if a new generation must find the
         outcome."""
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
@@ -153,8 +153,8 @@ class GroupCommit(TransactionalClient):
         raise KafkaError("the group commit is not answered")
 
     async def member(self, admin: Admin, number: int, attempt: Attempt) -> TransactionMember | None:
-        """Run one task: adopt the producer that the driver has initialized, write, and leave the
-        transaction open."""
+        """Run one task. It adopts the producer that the driver has initialized, writes, and leaves
+        the transaction open."""
         name = f"{self.name}-{number}"
         given = await self.initialize(admin, name)
         producer = Producer(BROKER, **self.producer_settings(transactional_id=name))

@@ -1,4 +1,4 @@
-"""W3: transfers between accounts. Each transaction takes an amount from one partition and gives it
+"""W3: transfers between accounts. Each transaction takes an amount from one partition and adds it
 to another."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An operator's work after a power loss that removed acknowledged records."""
+"""An operator's work after a power loss that has removed acknowledged records."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""W5: transactions with many batches in flight, as raw requests, in both protocol versions; other
-clients take over their ids."""
+"""W5: transactions with many batches in flight, as raw requests, in both protocol versions. Other
+clients take over their transactional ids."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class Pipelined(Client):
         self.world.promises.ended.append(Ended(self.transactional_id, *identity, commit))
         attempt.end(Outcome.OK if commit else Outcome.FAIL)
         if not written and not self.v2:
-            # The sequences have a gap: only a new epoch resets them (KIP-360).
+            # The sequence numbers have a gap. Only a new epoch resets them (KIP-360).
             await producer.init(self.world.options.transaction_timeout_ms, bump=True)
         return True
 
     def register(self, producer: RawProducer, partition: tuple[str, int]) -> None:
         """Note that a partition is in the transaction: the broker has confirmed it, or has accepted
-        a batch for it."""
+        a batch for the partition."""
         identity = (self.transactional_id, producer.producer_id, producer.epoch)
         self.world.promises.registered.append((*identity, partition))
 
@@ -78,7 +78,7 @@ class Pipelined(Client):
         self.world.sometimes.met(f"end refused {known.name}")
 
     async def write(self, producer: RawProducer, attempt: Attempt) -> bool:
-        """Write the batches. Return True if all were written. Raises KafkaError."""
+        """Write the batches. Return True if the broker has all of them. Raises KafkaError."""
         partitions = self.rng.sample(
             self.world.shared_partitions, self.rng.randint(1, len(self.world.shared_partitions))
         )
@@ -118,7 +118,7 @@ class Pipelined(Client):
         return whole
 
     def compare(self, row: Any, offset: int | None) -> None:
-        """Check that a repeated batch gets its first offset (R1)."""
+        """Check that a resent batch gets its first offset (R1)."""
         if row.error_code == ErrorCode.NONE and offset is not None and row.base_offset >= 0:
             self.world.sometimes.met("duplicate answered with its first offset")
             if row.base_offset != offset:

@@ -1,4 +1,4 @@
-"""Idempotent sends without transactions, to partitions that transactions use."""
+"""Idempotent sends without transactions, to partitions that also have transactions."""
 
 from __future__ import annotations
 

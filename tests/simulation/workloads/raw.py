@@ -1,5 +1,5 @@
-"""A transactional producer of raw requests: V1 (AddPartitionsToTxn, EndTxn up to 4) or V2 (KIP-890
-part 2), with many batches in flight and its own retries."""
+"""A transactional producer of raw requests. It uses V1 (AddPartitionsToTxn, EndTxn up to 4) or V2
+(KIP-890 part 2), with many batches in flight and its own retries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from oncelog_protocol.records.record import NewRecord
 
 R = TypeVar("R")
 
-# The request had no effect and is retried after a pause.
+# Error codes of a request without an effect. The producer retries it after a pause.
 RETRIED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -70,8 +70,8 @@ class RawProducer:
             self._connection.close()
 
     async def _ask(self, request: object, response: type[R], newest: int, *, again: bool) -> R:
-        """Send a request until its outcome is known. `again`: also retry after a broken connection
-        or a timeout, because a repetition is safe."""
+        """Send a request until its outcome is known. With `again`, also retry after a broken
+        connection or a timeout, because a repetition is safe."""
         for attempt in range(ATTEMPTS):
             try:
                 connection = await self.connection()
@@ -88,8 +88,8 @@ class RawProducer:
         raise error_for(code)
 
     async def init(self, timeout_ms: int, *, bump: bool = False) -> None:
-        """Get a producer id and epoch. `bump`: the next epoch of the current id (KIP-360),
-        otherwise as a new instance."""
+        """Get a producer id and epoch. With `bump`, get the next epoch of the current id (KIP-360),
+        otherwise initialize as a new instance."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -153,7 +153,8 @@ class RawProducer:
         return connection.start(request, versions=range(13 if self.v2 else 12))
 
     async def end(self, *, commit: bool) -> int:
-        """Return the error code of EndTxn. Retried in V2; in V1 a repetition is not safe."""
+        """Return the error code of EndTxn. A V2 request is retried. In V1 a repetition is not
+        safe."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,

@@ -1,4 +1,4 @@
-"""Readers of committed records. Now and then they start again at the beginning."""
+"""Readers of committed records. At random moments they start again at the beginning."""
 
 from __future__ import annotations
 

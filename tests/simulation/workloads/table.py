@@ -1,4 +1,4 @@
-"""W4: a compacted table. The latest committed value of every key survives compaction and
+"""W4: a compacted topic. The latest committed value of every key survives compaction and
 crashes."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEYS = 5
 
 @dataclass(slots=True)
 class Write:
-    """A write to the table. `value` None deletes the key. `offset` None: not acknowledged."""
+    """A write to the topic. `value` None deletes the key. `offset` None: not acknowledged."""
 
     key: str
     value: int | None
@@ -33,15 +33,15 @@ class Write:
 
 @dataclass(slots=True)
 class Ledger:
-    """All writes to the table."""
+    """All writes to the topic."""
 
     writes: list[Write] = field(default_factory=list)
 
     def violations(
         self, table: Iterable[tuple[int, str, int | None]], keys: set[str]
     ) -> Iterator[str]:
-        """Return violations. `table`: (offset, key, value) of a read_committed reader's records of
-        one partition, in order; `keys` are the keys of this partition."""
+        """Return violations. `table`: (offset, key, value) of the records of one partition, in the
+        order of a read_committed reader. `keys`: the keys of this partition."""
         outcomes = {
             write.value: write.attempt.outcome for write in self.writes if write.value is not None
         }

@@ -1,4 +1,4 @@
-"""Clients with transactions of our own producer."""
+"""Clients with transactions through our own producer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.simulation.recorder import Attempt
 from tests.simulation.workloads.client import BROKER, PAUSE_S, Client
 
 ABORT_PROBABILITY = 0.15
-# Maximum number of attempts to find out an unknown outcome.
+# Maximum number of attempts to learn an unknown outcome.
 COMMIT_ATTEMPTS = 4
 
 
 class TransactionalClient(Client):
-    """A transactional client. `fill` adds records to a transaction; everything else is here."""
+    """A transactional client. A subclass implements `fill`, which adds records to a transaction."""
 
     transactional_id: str
 
@@ -56,8 +56,8 @@ class TransactionalClient(Client):
         ticket.add_done_callback(lambda done: _acked(attempt, step, done))
 
     async def transaction(self, producer: Producer) -> bool:
-        """Run one transaction. Return True if the producer can continue. Raises KafkaError if it
-        cannot begin."""
+        """Run one transaction. Return True if the producer can continue. Raises KafkaError if the
+        transaction cannot begin."""
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
         try:
@@ -86,7 +86,8 @@ class TransactionalClient(Client):
                     break
                 continue
             except AbortableError:
-                # Not committed, and no commit is in flight that could change this later.
+                # The transaction is not committed, and no commit is in flight that could still
+                # commit it.
                 attempt.in_doubt = False
                 self.world.sometimes.met("commit refused, abortable")
                 raise
@@ -108,7 +109,7 @@ class TransactionalClient(Client):
             usable = True
             break
         attempt.failed()
-        await asyncio.sleep(PAUSE_S)  # the cause may last for a while
+        await asyncio.sleep(PAUSE_S)  # the cause of the error may last for a while
         await self.after_abort()
         return usable
 

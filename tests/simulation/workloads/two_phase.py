@@ -1,5 +1,5 @@
-"""W7: transactions with an external decision (KIP-939). A database stores the decision, and after a
-crash the next process carries it out."""
+"""W7: transactions with an external decision (KIP-939). A database stores the decision. After a
+crash the next process carries out the stored decision."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COMMIT_PROBABILITY = 0.8
 
 @dataclass(slots=True)
 class Decided:
-    """A prepared transaction with a certain outcome, but perhaps not ended yet."""
+    """A prepared transaction with a known decision. Its end may not be done yet."""
 
     attempt: Attempt
     commits: bool
 
 
 class TwoPhase(TransactionalClient):
-    """A two-phase client. `stored` and `decided` are in the database: they survive every
+    """A two-phase client. `stored` and `decided` are in the database, so they survive every
     process."""
 
     kind = "two-phase"
@@ -38,10 +38,11 @@ class TwoPhase(TransactionalClient):
         self.transactional_id = name
         self.stored = PreparedTxnState()
         self.decided: Decided | None = None
-        # True if a transaction may be open. It has no timeout, so a client must end it.
+        # True if a transaction may be open. The transaction has no timeout, so a client must end
+        # it.
         self.may_be_open = False
-        # A power loss may undo an acknowledged end, so that the transaction is open again. Then a
-        # client looks once more, after the last power loss.
+        # A power loss may undo an acknowledged end and leave the transaction open. A client
+        # therefore checks once more after the last power loss.
         self.must_look = world.options.is_lossy
 
     @property
@@ -72,7 +73,7 @@ class TwoPhase(TransactionalClient):
             await self.close(producer)
 
     async def transaction(self, producer: Producer) -> bool:
-        """Run one transaction. Raises KafkaError if a new producer must find out its outcome."""
+        """Run one transaction. Raises KafkaError if a new producer must find its outcome."""
         attempt = self.world.recorder.begin(self.me, is_transaction=True)
         self.done += 1
         self.may_be_open = True
@@ -86,7 +87,7 @@ class TwoPhase(TransactionalClient):
             self.may_be_open = False
             return True
         except BaseException:
-            # There is no decision: the next process aborts the transaction.
+            # No decision is stored, so the next process aborts the transaction.
             attempt.failed()
             raise
         attempt.outlive()
