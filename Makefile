@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check types layers quick quick-tests test demo demo-client demo-cluster executors-zip demo-failures bench bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
+.PHONY: help setup run check types layers quick quick-tests test demo demo-client demo-cluster executors-zip demo-failures bench bench-compare bench-spark bench-stalls bench-commands torture simulate test-connector test-pyspark image-test mutants mutate explore nightly pins clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -71,8 +71,12 @@ executors-zip: $(READY)  ## dist/oncelog-executors.zip: what Spark's executors n
 demo-failures: $(READY)  ## the purchases through each of the seven ways in which a transaction can fail
 	$(BIN)/python -m tests.deep_dive
 
-bench: $(READY)  ## oncelog beside Apache Kafka, 40 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1
-	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)
+bench: $(READY)  ## oncelog beside Apache Kafka, below 60 min (Java 17, Maven, cc); ROWS="small txn16", QUICK=1, AGAINST=CHECKOUT
+	$(BIN)/python -m benchmarks $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick) \
+	    $(if $(TARGETS),--targets "$(TARGETS)") $(if $(AGAINST),--against $(AGAINST))
+
+bench-compare: $(READY)  ## the worst of several runs of bench: RUNS="a.json b.json c.json"
+	$(BIN)/python -m benchmarks --compare $(RUNS)
 
 bench-spark: $(READY) $(CONNECTOR)  ## our format beside Spark's own Kafka connector, 7 min; QUICK=1
 	$(BIN)/python -m benchmarks.spark $(if $(ROWS),--rows "$(ROWS)") $(if $(QUICK),--quick)

@@ -3,131 +3,142 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
-from benchmarks.lifecycle import GROWTH
-from benchmarks.loads import FULL, LOADS, QUICK
-from benchmarks.rows import ROWS
-from benchmarks.run import MEMORY, PINNED, START, UNPINNED, Measured, Plan, places, run
-from benchmarks.table import HEADINGS, Result, cells, markdown, results
-from benchmarks.targets import KAFKA, MAKERS, ONCELOG
+from benchmarks import compare, document, machine, table
+from benchmarks.arguments import arguments
+from benchmarks.bench import FULL, QUICK
+from benchmarks.checkout import Checkout, commit_of
+from benchmarks.document import Document
+from benchmarks.run import Measured, Plan, places, run
+from benchmarks.targets import AGAINST, KAFKA, ONCELOG, Maker, Makers, kafka, oncelog
 from tests.harness.kafka.jars import KAFKA_VERSION, KafkaUnavailable, classpath
 
-ALL_LOADS = (START, *LOADS, MEMORY, *GROWTH)
 RESULTS = Path(__file__).with_name("results")
+TITLES = {KAFKA: f"Apache Kafka {KAFKA_VERSION}", AGAINST: "another checkout"}
 
 
 def main() -> int:
     """Run the command line. Return 1 if a `must` is missed, 2 if the bench cannot run."""
-    args = arguments()
+    args = arguments(__doc__)
+    try:
+        return compared(args) if args.compare else measured(args)
+    except (
+        KafkaUnavailable,
+        machine.UnfitMachine,
+        compare.UnlikeRuns,
+        document.UnreadableDocument,
+    ) as reason:
+        print(f"the bench cannot run: {reason}", file=sys.stderr)
+        return 2
+
+
+def measured(args: argparse.Namespace) -> int:
+    """Measure, print the tables, write the result. Return the exit code."""
+    machine.require_linux()
+    if KAFKA in args.targets:
+        classpath()
+    with tempfile.TemporaryDirectory(prefix="oncelog-bench-", dir=args.directory) as folder:
+        rounds = run(plan_of(args, makers_of(args)), Path(folder))
+    found = document_of(args, rounds)
+    for place in found.rounds:
+        for baseline in found.baselines:
+            title = f"oncelog / {TITLES[baseline]}, {place}"
+            lines = list(map(table.cells, found.results(place, baseline)))
+            show(title, table.headings(baseline), lines, as_markdown=args.markdown)
+    path = args.json or RESULTS / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    document.write(found, path)
+    print(f"\nwritten to {path}", file=sys.stderr)
+    missed = any(result.reaches(result.row.must) is False for result in found.all_results)
+    return int(missed and not args.quick)
+
+
+def compared(args: argparse.Namespace) -> int:
+    """Compare the files of earlier runs. Return the exit code."""
+    runs = [document.read(path) for path in args.compare]
+    compare.check_alike(runs)
+    for number, found in enumerate(runs, 1):
+        facts = ", ".join(f"{name} {value}" for name, value in found.machine.items())
+        commits = ", ".join(f"{name} {commit}" for name, commit in found.commits.items())
+        print(f"run {number}: {found.when}, {commits}, {facts}")
+    is_missed = False
+    for place in runs[0].rounds:
+        for baseline in runs[0].baselines:
+            rows = compare.compare(runs, place, baseline)
+            title = f"oncelog / {TITLES[baseline]}, {place}"
+            lines = list(map(compare.cells, rows))
+            show(title, compare.headings(len(runs)), lines, as_markdown=args.markdown)
+            is_missed |= bool(compare.missed(rows))
+    return int(is_missed)
+
+
+def makers_of(args: argparse.Namespace) -> Makers:
+    """Return the brokers of the run, in the order of their turns."""
+    every: dict[str, Maker] = {KAFKA: kafka, ONCELOG: oncelog(dict(args.set))}
+    makers = {name: make for name, make in every.items() if name in args.targets}
+    if args.against is not None:
+        checkout = Checkout(args.against)
+        checkout.prepare()
+        makers[AGAINST] = checkout.make
+    return makers
+
+
+def plan_of(args: argparse.Namespace, makers: Makers) -> Plan:
+    """Return the plan that the command line describes."""
     begin = time.monotonic()
 
     def say(text: str) -> None:
         print(f"{time.monotonic() - begin:6.0f} s  {text}", file=sys.stderr, flush=True)
 
-    try:
-        machine.require_linux()
-        if KAFKA in args.targets:
-            classpath()
-        plan = Plan(
-            targets=args.targets,
-            loads=args.rows,
-            places=places(args.places),
-            pace=QUICK if args.quick else FULL,
-            rounds=args.rounds or (1 if args.quick else 3),
-            warm_s=0 if args.quick else args.warm,
-            again_s=0 if args.quick else args.warm / 4,
-            say=say,
-        )
-        with tempfile.TemporaryDirectory(prefix="oncelog-bench-", dir=args.directory) as folder:
-            measured = run(plan, Path(folder))
-    except (KafkaUnavailable, machine.UnfitMachine) as reason:
-        print(f"the bench cannot run: {reason}", file=sys.stderr)
-        return 2
-    tables = {place: results(ROWS, of_place) for place, of_place in measured.items()}
-    for place, found in tables.items():
-        show(place, found, as_markdown=args.markdown)
-    write(args, tables, measured)
-    missed = [found for found in tables.get(PINNED, []) if found.reaches(found.row.must) is False]
-    return int(bool(missed) and not args.quick)
+    return Plan(
+        targets=makers,
+        loads=args.rows,
+        places=places(args.places),
+        pace=QUICK if args.quick else FULL,
+        rounds=args.rounds or (1 if args.quick else 3),
+        warm_s=0 if args.quick else args.warm,
+        again_s=0 if args.quick else args.warm / 4,
+        say=say,
+    )
 
 
-def arguments() -> argparse.Namespace:
-    """Parse the command line. `--rows` are names of loads, or of rows as `load.figure`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rows", type=_loads, default=list(ALL_LOADS), help=", ".join(ALL_LOADS))
-    parser.add_argument("--targets", type=names_of(MAKERS), default=[KAFKA, ONCELOG])
-    parser.add_argument("--places", type=names_of((PINNED, UNPINNED)), default=[PINNED, UNPINNED])
-    parser.add_argument("--quick", action="store_true", help="one short round, nothing warm")
-    parser.add_argument("--rounds", type=int, help="3 unless --quick")
-    parser.add_argument("--warm", type=float, default=60.0, help="the most s for each load")
-    parser.add_argument("--directory", help="the folder of the brokers' data; not on a tmpfs")
-    parser.add_argument("--json", type=Path, help="the file of the result; in results/ by default")
-    parser.add_argument("--markdown", action="store_true", help="print tables for a document")
-    return parser.parse_args()
+def document_of(args: argparse.Namespace, rounds: dict[str, Measured]) -> Document:
+    """Return the result of this run."""
+    commits = {ONCELOG: commit_of(Path(__file__).parent)}
+    if args.against is not None:
+        commits[AGAINST] = commit_of(args.against)
+    return Document(
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        is_quick=args.quick,
+        kafka_version=KAFKA_VERSION,
+        machine=machine.facts(),
+        commits=commits,
+        settings=dict(args.set),
+        rounds=rounds,
+    )
 
 
-def names_of(known: Any) -> Any:
-    """Return a type of argument: some of the known names."""
-
-    def names(text: str) -> list[str]:
-        found = text.replace(",", " ").split()
-        unknown = [name for name in found if name not in known]
-        if unknown:
-            raise argparse.ArgumentTypeError(f"{unknown[0]} is not among {', '.join(known)}")
-        return found
-
-    return names
-
-
-def _loads(text: str) -> list[str]:
-    rows = {row.name: row.load for row in ROWS}
-    found = [rows.get(name, name) for name in text.replace(",", " ").split()]
-    named: list[str] = names_of(ALL_LOADS)(" ".join(found))
-    return [name for name in ALL_LOADS if name in named]
-
-
-def show(place: str, found: list[Result], *, as_markdown: bool) -> None:
+def show(
+    title: str, heads: Sequence[str], lines: Sequence[Sequence[str]], *, as_markdown: bool
+) -> None:
     """Print one table."""
     if as_markdown:
-        print(f"\n{place}\n\n{markdown(found)}")
+        print(f"\n{title}\n\n{table.markdown(heads, lines)}")
         return
-    table = Table(title=f"oncelog / Apache Kafka {KAFKA_VERSION}, {place}", title_justify="left")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading in ("what", "unit") else "right")
-    for result in found:
-        missed = result.reaches(result.row.must) is False
-        table.add_row(*cells(result), style="red" if missed else "")
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
-
-
-def write(
-    args: argparse.Namespace, tables: dict[str, list[Result]], measured: dict[str, Measured]
-) -> None:
-    """Write the result as JSON: medians, and every round behind them."""
-    now = datetime.now(UTC)
-    path = args.json or RESULTS / f"{now:%Y%m%d-%H%M%S}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    document = {
-        "when": now.isoformat(timespec="seconds"),
-        "quick": args.quick,
-        "kafka_version": KAFKA_VERSION,
-        "machine": machine.facts(),
-        "tables": {place: [found.as_json() for found in rows] for place, rows in tables.items()},
-        "rounds": measured,
-    }
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"\nwritten to {path}", file=sys.stderr)
+    shown = Table(title=title, title_justify="left")
+    for heading in heads:
+        shown.add_column(heading, justify="left" if heading in ("what", "unit") else "right")
+    for line in lines:
+        shown.add_row(*line, style="red" if line[-1] == "NO" else "")
+    Console(width=None if sys.stdout.isatty() else 160).print(shown)
 
 
 if __name__ == "__main__":

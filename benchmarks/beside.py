@@ -10,7 +10,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from benchmarks.requests import a_batch, produce
+from benchmarks.batches import a_batch
+from benchmarks.requests import produce
 from oncelog_protocol.apis import ApiKey
 from oncelog_protocol.codecs import encode
 from oncelog_protocol.frames import frame
@@ -41,7 +42,7 @@ class Beside:
     which waits only for the broker's loop."""
 
     def __init__(self, address: str, topic: str) -> None:
-        entry = produce(topic, 0, a_batch(1, 100))
+        entry = produce(topic, {0: a_batch(1, 100)})
         version = 3
         ask = encode(ApiVersionsRequest("bench", "1"), version)
         header = write_request_header(ApiKey.API_VERSIONS, version, 1, "bench")

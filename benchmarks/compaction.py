@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from benchmarks.loads import MB, SMALL_VALUE, Bench, Cores, small_batch
+from benchmarks.bench import MB, SMALL_VALUE, Bench, Cores
 from benchmarks.machine import all_cores
 from benchmarks.requests import Entry, produce
+from benchmarks.rings import SMALL, ring
 from benchmarks.targets import Target, TargetFailed
 from oncelog_protocol.errors import ErrorCode
 from oncelog_protocol.messages.incremental_alter_configs import (
@@ -27,6 +28,7 @@ _BATCHES: Final = 50
 _RUNS: Final = 3
 _SEGMENT_BYTES: Final = 32 * 1024 * 1024
 _TOPIC: Final = 2
+_TURNS: Final = 64
 _SET: Final = 0
 _BEGIN_DEADLINE_S: Final = 60.0
 _SAFE_MS: Final = "3600000"
@@ -46,7 +48,7 @@ def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
         file = bench.requests(_batches(compacted))
         size = bench.pace.max_bytes // 4
         bench.loadgen("repeat", file, all_cores(), connections=4, seconds=60, max_bytes=size)
-        requests = bench.requests([produce(plain, 0, small_batch())])
+        requests = bench.requests(ring(plain, 1, 1, _TURNS, SMALL))
         before = [bench.loadgen("repeat", requests, cores) for _ in range(_RUNS)]
         _configure(target, compacted, {"min.compaction.lag.ms": "0"})
         _wait_for_begin(target, compacted)
@@ -76,7 +78,7 @@ def _batches(topic: str) -> list[Entry]:
             NewRecord(now_ms, b"key-%d" % randomness.randrange(_KEYS), bytes(SMALL_VALUE))
             for _ in range(_RECORDS_OF_A_BATCH)
         ]
-        entries.append(produce(topic, 0, build_batch(records)))
+        entries.append(produce(topic, {0: build_batch(records)}))
     return entries
 
 

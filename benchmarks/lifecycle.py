@@ -16,18 +16,20 @@ import oncelog_client
 import oncelog_protocol
 import oncelog_server
 from benchmarks import machine
+from benchmarks.batches import a_batch
+from benchmarks.bench import MB, SMALL_VALUE, Bench, Cores, Figures, Pace
 from benchmarks.compaction import while_compacting
-from benchmarks.loads import MB, SMALL_VALUE, Bench, Cores, Pace, small_batch
-from benchmarks.requests import Entry, a_batch, produce
-from benchmarks.targets import Target, running, seconds_to_first_answer
+from benchmarks.requests import Entry, produce
+from benchmarks.rings import SMALL, ring
+from benchmarks.targets import Makers, Target, running, seconds_to_first_answer
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 from tests.harness.writing import Identity, init_producer_id
 
 IDLE_S = 3.0
+TURNS = 64
 # Kafka's controller refuses to create more than 10,000 in one request.
 PARTITIONS_PER_TOPIC = 1_000
 
-Figures = dict[str, float]
 Grow = Callable[[Bench, Cores], Figures]
 
 
@@ -41,12 +43,12 @@ def start(target: Target, cores: Cores) -> Figures:
 
 
 def measure_start(
-    names: list[str], folder: Path, cores: Cores, rounds: int
+    makers: Makers, folder: Path, cores: Cores, rounds: int
 ) -> dict[str, list[Figures]]:
     """Start each broker `rounds` times in turn, after a first start that is not counted."""
     compile_packages()
-    found: dict[str, list[Figures]] = {name: [] for name in names}
-    with running(names, folder, cores) as targets:
+    found: dict[str, list[Figures]] = {name: [] for name in makers}
+    with running(makers, folder, cores) as targets:
         for target in targets:
             target.broker.stop()
         for _ in range(rounds):
@@ -81,12 +83,12 @@ def many_partitions(bench: Bench, cores: Cores) -> Figures:
     per_topic = min(count, PARTITIONS_PER_TOPIC)
     with ExitStack() as topics:
         single = topics.enter_context(bench.target.topic(1))
-        small = latency_us(bench, [produce(single, 0, small_batch())], cores)
+        small = latency_us(bench, ring(single, 1, 1, TURNS, SMALL), cores)
         before = machine.resident_bytes(bench.target.pid)
         names = [
             topics.enter_context(bench.target.topic(per_topic)) for _ in range(count // per_topic)
         ]
-        entries = [produce(name, at, small_batch()) for name in names for at in range(per_topic)]
+        entries = [entry for name in names for entry in ring(name, per_topic, 1, 1, SMALL)]
         # The first message of a partition opens its files, which is not measured here.
         bench.loadgen("repeat", bench.requests(entries), cores, settle_ms=0, answers=count)
         figures = {"kb_each": kilobytes_each(bench, before, count)}
@@ -97,7 +99,7 @@ def many_producers(bench: Bench, cores: Cores) -> Figures:
     """Measure one message at a time to a partition with 10,000 idempotent producers."""
     count = bench.pace.producers
     with bench.target.topic(1) as topic:
-        requests = [produce(topic, 0, small_batch())]
+        requests = ring(topic, 1, 1, TURNS, SMALL)
         small = latency_us(bench, requests, cores)
         before = machine.resident_bytes(bench.target.pid)
         file = bench.requests(_first_batches(bench, topic))
@@ -113,7 +115,7 @@ def _first_batches(bench: Bench, topic: str) -> list[Entry]:
         for _ in range(bench.pace.producers):
             given = init_producer_id(wire, None)
             identity = Identity(given.producer_id, given.producer_epoch)
-            entries.append(produce(topic, 0, a_batch(1, SMALL_VALUE, identity), identity))
+            entries.append(produce(topic, {0: a_batch(1, SMALL_VALUE, identity)}, identity))
     return entries
 
 
@@ -122,7 +124,7 @@ def many_connections(bench: Bench, cores: Cores) -> Figures:
     count = bench.pace.connections
     machine.allow_open_files(count + 100)
     with bench.target.topic(1) as topic, ExitStack() as wires:
-        requests = [produce(topic, 0, small_batch())]
+        requests = ring(topic, 1, 1, TURNS, SMALL)
         small = latency_us(bench, requests, cores)
         before = machine.resident_bytes(bench.target.pid)
         for _ in range(count):
@@ -140,15 +142,15 @@ GROWTH: Mapping[str, Grow] = {
 
 
 def measure_growth(
-    name: str, names: list[str], folder: Path, pace: Pace, broker: Cores, load: Cores
+    name: str, makers: Makers, folder: Path, pace: Pace, broker: Cores, load: Cores
 ) -> dict[str, list[Figures]]:
     """Measure the growth of each broker, warm but otherwise fresh."""
     found: dict[str, list[Figures]] = {}
-    for target_name in names:
-        with running([target_name], folder / name, broker) as targets:
+    for target_name, make in makers.items():
+        with running({target_name: make}, folder / name, broker) as targets:
             bench = Bench(targets[0], pace, folder)
             with bench.target.topic(1) as topic:
-                warm = bench.requests([produce(topic, 0, small_batch())])
+                warm = bench.requests(ring(topic, 1, 1, TURNS, SMALL))
                 seconds = pace.seconds * 3
                 bench.loadgen("repeat", warm, load, connections=4, depth=5, seconds=seconds)
             found[target_name] = [GROWTH[name](bench, load)]

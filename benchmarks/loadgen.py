@@ -63,6 +63,12 @@ def run_loadgen(
 
 def run_load(command: list[str], cores: Set[int]) -> dict[str, float]:
     """Run a load process to its end. Return the JSON of its last line. Raise LoadFailed."""
+    measured: dict[str, float] = json.loads(run_program(command, cores).splitlines()[-1])
+    return measured
+
+
+def run_program(command: list[str], cores: Set[int]) -> str:
+    """Run a load process on these cores to its end. Return its output. Raise LoadFailed."""
     with on_cores(cores):
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -75,5 +81,4 @@ def run_load(command: list[str], cores: Set[int]) -> dict[str, float]:
         raise LoadFailed(f"no end after {_RUN_TIMEOUT_S} s: {command}") from None
     if process.returncode or not said.strip():
         raise LoadFailed(f"{' '.join(command)}: {errors.strip()}")
-    measured: dict[str, float] = json.loads(said.splitlines()[-1])
-    return measured
+    return said

@@ -15,8 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import machine
-from benchmarks.loads import FULL, LOADS, Bench
-from benchmarks.run import PINNED, places
+from benchmarks.bench import FULL, Bench
+from benchmarks.loads import LOADS
+from benchmarks.musts import PINNED
+from benchmarks.run import places
 from benchmarks.targets import ONCELOG, SETTINGS, Target
 from tests.harness.broker import Oncelog
 

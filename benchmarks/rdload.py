@@ -7,7 +7,9 @@ of JSON.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import random
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +18,7 @@ from typing import Any
 import confluent_kafka as ck
 
 BATCH = 500
+DIFFERENT_BATCHES = 16
 SETTLE_S = 0.3
 WAIT_S = 60.0
 
@@ -38,8 +41,12 @@ class Sender:
     def __init__(self, args: argparse.Namespace, settings: Mapping[str, Any]) -> None:
         self._topic: str = args.topic
         self._partitions: int = args.partitions
-        value = bytes(i * 31 % 251 for i in range(args.size))
-        self._batch = [{"value": value} for _ in range(BATCH)]
+        self._size: int = args.size
+        randomness = random.Random(1)
+        self._batches = itertools.cycle(
+            [{"value": randomness.randbytes(args.size)} for _ in range(BATCH)]
+            for _ in range(DIFFERENT_BATCHES)
+        )
         self._refused: list[str] = []
         self._turn = 0
         self.sent = 0
@@ -49,11 +56,11 @@ class Sender:
 
     def send_until(self, deadline: float, max_bytes: int = 0) -> None:
         """Send until a time of the monotonic clock, or a number of bytes (0: no limit)."""
-        limit = self.sent + max_bytes // len(self._batch[0]["value"])
+        limit = self.sent + max_bytes // self._size
         while time.monotonic() < deadline and (not max_bytes or self.sent < limit):
             self._turn = (self._turn + 1) % self._partitions
             queued = self.producer.produce_batch(
-                self._topic, self._batch, self._turn, on_delivery=self._on_delivery
+                self._topic, next(self._batches), self._turn, on_delivery=self._on_delivery
             )
             self.sent += queued
             self.producer.poll(0 if queued == BATCH else 0.002)
@@ -116,16 +123,36 @@ def transactions(args: argparse.Namespace) -> dict[str, float]:
         if now >= begin + SETTLE_S:
             took.append(time.monotonic() - now)
         now = time.monotonic()
+    return {"transactions_per_s": len(took) / sum(took)} | percentiles(took)
+
+
+def percentiles(took: list[float]) -> dict[str, float]:
+    """Return p50 and p99 of some times (s)."""
     took.sort()
     return {
-        "transactions_per_s": len(took) / sum(took),
         "p50_us": took[len(took) // 2] * 1e6,
         "p99_us": took[len(took) * 99 // 100] * 1e6,
     }
 
 
+def single(args: argparse.Namespace) -> dict[str, float]:
+    """Produce one message after the other: each waits for the confirmation of the one before."""
+    sender = Sender(args, {})
+    randomness = random.Random(1)
+    values = itertools.cycle([randomness.randbytes(args.size) for _ in range(BATCH)])
+    took: list[float] = []
+    begin = now = time.monotonic()
+    while now < begin + SETTLE_S + args.seconds:
+        sender.producer.produce(args.topic, next(values), partition=0)
+        sender.flush()
+        if now >= begin + SETTLE_S:
+            took.append(time.monotonic() - now)
+        now = time.monotonic()
+    return percentiles(took)
+
+
 def consume(args: argparse.Namespace) -> dict[str, float]:
-    """Read `--messages` messages of a topic from the start."""
+    """Read `--messages` messages of a topic from the start, `--passes` times."""
     consumer = ck.Consumer(
         {
             "bootstrap.servers": args.address,
@@ -133,8 +160,18 @@ def consume(args: argparse.Namespace) -> dict[str, float]:
             "enable.auto.commit": False,
             "queued.min.messages": 1_000_000,
             "queued.max.messages.kbytes": 256 * 1024,
+            # The Fetch at the end of a pass must not hold the next one up.
+            "fetch.wait.max.ms": 10,
         }
     )
+    seconds = sum(_read_from_start(consumer, args) for _ in range(args.passes))
+    consumer.close()
+    count = args.passes * args.messages
+    return {"messages_per_s": count / seconds, "messages": count, "seconds": seconds}
+
+
+def _read_from_start(consumer: ck.Consumer, args: argparse.Namespace) -> float:
+    """Return the seconds from the first messages to the last. Raise Lost."""
     consumer.assign([ck.TopicPartition(args.topic, at, 0) for at in range(args.partitions)])
     count, begin, deadline = 0, 0.0, time.monotonic() + WAIT_S
     while count < args.messages:
@@ -144,13 +181,12 @@ def consume(args: argparse.Namespace) -> dict[str, float]:
         if found and not begin:
             begin = time.monotonic()
         count += len(found)
-    seconds = time.monotonic() - begin
-    consumer.close()
-    return {"messages_per_s": count / seconds, "messages": count, "seconds": seconds}
+    return time.monotonic() - begin
 
 
 MODES: Mapping[str, Callable[[argparse.Namespace], dict[str, float]]] = {
     "produce": produce,
+    "single": single,
     "transactions": transactions,
     "consume": consume,
 }
@@ -167,9 +203,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--max-bytes", type=int, default=0)
     parser.add_argument("--messages", type=int, default=0)
+    parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--commit-ms", type=int, default=0)
     parser.add_argument("--idempotent", action="store_true")
-    parser.add_argument("--linger-ms", type=float, default=5.0)
+    parser.add_argument("--linger-ms", type=float, default=50.0)
     args = parser.parse_args()
     json.dump(MODES[args.mode](args), sys.stdout)
     print()

@@ -1,18 +1,18 @@
-"""Requests for the load generator: bytes that it sends unchanged, and positions in the responses.
+"""Requests for the load generator: bytes that it sends, and positions in them and in the responses.
 
-An entry has the position of the error code in the response. It is found by encoding a response with
-and without an error, so that the layout of a message is not written here a second time.
+An entry has the positions of the error codes in the response. They are found by encoding a response
+with and without an error, so that the layout of a message is not written here a second time.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
+from benchmarks.batches import NO_IDENTITY, Batches
 from oncelog_protocol.apis import ApiKey, api_of
 from oncelog_protocol.codecs import encode
 from oncelog_protocol.frames import frame
@@ -41,8 +41,6 @@ from oncelog_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from oncelog_protocol.records.batch import build_batch
-from oncelog_protocol.records.record import NewRecord
 from tests.harness.writing import Identity
 
 CLIENT_ID = "bench"
@@ -60,79 +58,72 @@ ADDING_PRODUCE_VERSION = 12
 RENEWING_END_TXN_VERSION = 5
 
 _ENTRY = Struct(">IIIII")
+_POSITION = Struct(">I")
 _IDENTITY = Struct(">qh")
-_IDENTITY_IN_BATCH = 43
 _AN_ERROR = 0x5A5A
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One request; positions as in native/requests.h, 0 where there is nothing to patch."""
+    """One request; positions as in native/requests.h, 0 or none where there is nothing to patch."""
 
     request: bytes
-    error_at: int
-    batch_at: int = 0
+    errors_at: tuple[int, ...]
+    batches_at: tuple[int, ...] = ()
     identity_at: int = 0
     renewed_at: int = 0
-
-
-NO_IDENTITY = Identity(-1, -1)
-"""The identity of a producer without a producer id."""
 
 
 def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
     """Write the file of requests that loadgen reads."""
     with path.open("wb") as file:
         for entry in entries:
-            places = entry.error_at, entry.batch_at, entry.identity_at, entry.renewed_at
-            file.write(_ENTRY.pack(*places, len(entry.request)) + entry.request)
+            counts = len(entry.errors_at), len(entry.batches_at), len(entry.request)
+            file.write(_ENTRY.pack(entry.identity_at, entry.renewed_at, *counts))
+            for position in (*entry.errors_at, *entry.batches_at):
+                file.write(_POSITION.pack(position))
+            file.write(entry.request)
     return path
-
-
-def a_batch(count: int, value_bytes: int, producer: Identity = NO_IDENTITY) -> bytearray:
-    """Return a batch of `count` records of `value_bytes` each, uncompressed, with the current
-    time."""
-    now_ms = int(time.time() * 1000)
-    value = bytes(i * 31 % 251 for i in range(value_bytes))
-    return build_batch(
-        [NewRecord(now_ms, None, value)] * count,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        base_sequence=-1 if producer.producer_id < 0 else 0,
-        is_transactional=producer.transactional_id is not None,
-    )
 
 
 def produce(
     topic: str,
-    partition: int,
-    batch: bytearray,
+    batches: Batches,
     producer: Identity = NO_IDENTITY,
     *,
     version: int = PRODUCE_VERSION,
 ) -> Entry:
-    """Return a Produce request for one batch, acks=all."""
+    """Return a Produce request for one batch of each partition, acks=all."""
     request = ProduceRequest(
         transactional_id=producer.transactional_id,
         acks=ALL_REPLICAS,
         timeout_ms=TIMEOUT_MS,
         topic_data=[TopicProduceData(name=topic, partition_data=[])],
     )
-    request.topic_data[0].partition_data.append(PartitionProduceData(partition, batch))
+    for partition, batch in batches.items():
+        request.topic_data[0].partition_data.append(PartitionProduceData(partition, batch))
     entry = _entry(
-        request,
-        version,
-        lambda error: ProduceResponse(
-            responses=[
-                TopicProduceResponse(
-                    name=topic, partition_responses=[PartitionProduceResponse(partition, error)]
-                )
-            ]
-        ),
+        request, version, lambda *errors: _produced(topic, batches, errors), len(batches)
     )
     if producer.producer_id < 0:
         return entry
-    return replace(entry, batch_at=entry.request.index(bytes(batch)))
+    return replace(entry, batches_at=_positions(entry.request, batches.values()))
+
+
+def _produced(topic: str, partitions: Iterable[int], errors: Sequence[int]) -> ProduceResponse:
+    responses = [
+        PartitionProduceResponse(partition, error)
+        for partition, error in zip(partitions, errors, strict=True)
+    ]
+    return ProduceResponse([TopicProduceResponse(name=topic, partition_responses=responses)])
+
+
+def _positions(request: bytes, batches: Iterable[bytearray]) -> tuple[int, ...]:
+    found, end = [], 0
+    for batch in batches:
+        found.append(request.index(batch, end))
+        end = found[-1] + len(batch)
+    return tuple(found)
 
 
 def fetch(topic: str, partition: int, max_bytes: int) -> Entry:
@@ -155,63 +146,46 @@ def fetch(topic: str, partition: int, max_bytes: int) -> Entry:
     )
 
 
-def transaction(topic: str, partition: int, producer: Identity, value_bytes: int) -> list[Entry]:
-    """Return the three requests of a transaction with one record."""
+def transaction(topic: str, batches: Batches, producer: Identity) -> list[Entry]:
+    """Return the three requests of a transaction of version 1: add the partitions, produce, end."""
     add = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id or "",
         v3_and_below_producer_id=producer.producer_id,
         v3_and_below_producer_epoch=producer.producer_epoch,
-        v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [partition])],
+        v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [*batches])],
     )
-    end = EndTxnRequest(
-        transactional_id=producer.transactional_id or "",
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        committed=True,
+    added = _entry(
+        add, ADD_PARTITIONS_VERSION, lambda *errors: _added(topic, batches, errors), len(batches)
     )
     return [
-        _entry(
-            add,
-            ADD_PARTITIONS_VERSION,
-            lambda error: AddPartitionsToTxnResponse(
-                results_by_topic_v3_and_below=[
-                    AddPartitionsToTxnTopicResult(
-                        topic, [AddPartitionsToTxnPartitionResult(partition, error)]
-                    )
-                ]
-            ),
-        ),
-        produce(topic, partition, a_batch(1, value_bytes, producer), producer),
-        _entry(end, END_TXN_VERSION, lambda error: EndTxnResponse(error_code=error)),
+        added,
+        produce(topic, batches, producer),
+        _entry(_commit(producer), END_TXN_VERSION, _ended),
     ]
 
 
-def transaction_v2(topic: str, partition: int, producer: Identity, value_bytes: int) -> list[Entry]:
-    """Return the two requests of a transaction of version 2 with one record."""
-    written = produce(
-        topic,
-        partition,
-        a_batch(1, value_bytes, producer),
-        producer,
-        version=ADDING_PRODUCE_VERSION,
+def _added(
+    topic: str, partitions: Iterable[int], errors: Sequence[int]
+) -> AddPartitionsToTxnResponse:
+    results = [
+        AddPartitionsToTxnPartitionResult(partition, error)
+        for partition, error in zip(partitions, errors, strict=True)
+    ]
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[AddPartitionsToTxnTopicResult(topic, results)]
     )
+
+
+def transaction_v2(topic: str, batches: Batches, producer: Identity) -> list[Entry]:
+    """Return the two requests of a transaction of version 2: produce, end."""
     version = RENEWING_END_TXN_VERSION
-    end = _entry(
-        EndTxnRequest(
-            transactional_id=producer.transactional_id or "",
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            committed=True,
-        ),
-        version,
-        lambda error: EndTxnResponse(error_code=error),
-    )
+    end = _entry(_commit(producer), version, _ended)
     identity = _IDENTITY.pack(producer.producer_id, producer.producer_epoch)
     renewed = [
         _answer(ApiKey.END_TXN, version, EndTxnResponse(producer_id=id_)) for id_ in (0, -1 << 63)
     ]
     return [
-        replace(written, identity_at=written.batch_at + _IDENTITY_IN_BATCH),
+        produce(topic, batches, producer, version=ADDING_PRODUCE_VERSION),
         replace(
             end,
             identity_at=end.request.rindex(identity),
@@ -220,11 +194,29 @@ def transaction_v2(topic: str, partition: int, producer: Identity, value_bytes: 
     ]
 
 
-def _entry(request: Any, version: int, answer: Callable[[int], Any]) -> Entry:
+def _commit(producer: Identity) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=producer.transactional_id or "",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=True,
+    )
+
+
+def _ended(error: int) -> EndTxnResponse:
+    return EndTxnResponse(error_code=error)
+
+
+def _entry(request: Any, version: int, answer: Callable[..., Any], codes: int = 1) -> Entry:
+    """Return the entry of a request. `answer` makes a response from `codes` error codes."""
     api = api_of(type(request))
     body = write_request_header(api.key, version, 0, CLIENT_ID) + encode(request, version)
-    answers = [_answer(api.key, version, answer(error)) for error in (0, _AN_ERROR)]
-    return Entry(body, _first_difference(*answers))
+    plain = _answer(api.key, version, answer(*[0] * codes))
+    errors_at = []
+    for number in range(codes):
+        errors = [_AN_ERROR if at == number else 0 for at in range(codes)]
+        errors_at.append(_first_difference(plain, _answer(api.key, version, answer(*errors))))
+    return Entry(body, tuple(errors_at))
 
 
 def _answer(key: ApiKey, version: int, message: Any) -> bytes:

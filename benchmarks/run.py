@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import machine
-from benchmarks.lifecycle import GROWTH, Figures, measure_growth, measure_start
-from benchmarks.loads import LOADS, MB, Bench, Cores, Pace, Round
+from benchmarks.bench import MB, Bench, Cores, Figures, Pace, Round
+from benchmarks.lifecycle import GROWTH, measure_growth, measure_start
+from benchmarks.loads import LOADS
+from benchmarks.musts import PINNED, UNPINNED
 from benchmarks.table import agree
-from benchmarks.targets import Target, running
+from benchmarks.targets import Makers, Target, running
 
-PINNED = "pinned"
-UNPINNED = "unpinned"
 START = "start"
 MEMORY = "memory"
 
@@ -37,7 +37,7 @@ class Plan:
     """The plan of a run. `warm_s`: the most time to warm a broker by one load in the first place,
     and `again_s` in each further place, unless three rounds agree before."""
 
-    targets: list[str]
+    targets: Makers
     loads: list[str]
     places: list[Place]
     pace: Pace
@@ -106,8 +106,9 @@ def _run_load(
                 machine.pin(target.pid, place.broker)
                 _warm(plan, f"{place.name}: {name}: {target.name}", turn, place.load, limit_s)
             found: dict[str, list[Figures]] = {target.name: [] for target in targets}
-            for _ in range(plan.rounds):
-                for target, turn in turns:
+            for number in range(plan.rounds):
+                # The first in one round is the last in the next: a drift of the machine hits all.
+                for target, turn in turns if number % 2 == 0 else reversed(turns):
                     found[target.name].append(turn(place.load))
             measured[place.name][name] = found
             for target in targets:

@@ -24,8 +24,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.batches import a_batch
 from benchmarks.beside import ANSWER_TIMEOUT_S, Beside, Latencies, receive
-from benchmarks.requests import a_batch
 from oncelog_protocol.apis import api_of
 from oncelog_protocol.codecs import decode, encode
 from oncelog_protocol.frames import frame

@@ -48,18 +48,25 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row with its medians; a broker that was not measured has None."""
+    """A row with its medians; a broker that was not measured has None. `spreads` are those of the
+    rounds of both."""
 
     row: Row
     oncelog: float | None
-    kafka: float | None
+    baseline: float | None
+    spreads: tuple[float | None, float | None] = (None, None)
 
     @property
     def ratio(self) -> float | None:
-        """oncelog / Apache Kafka; None if one is missing, or Kafka's figure is 0."""
-        if self.oncelog is None or not self.kafka:
+        """oncelog / baseline; None if one is missing, or the baseline's figure is 0."""
+        if self.oncelog is None or not self.baseline:
             return None
-        return self.oncelog / self.kafka
+        return self.oncelog / self.baseline
+
+    @property
+    def spread(self) -> float | None:
+        """Return the larger spread of both."""
+        return max((spread for spread in self.spreads if spread is not None), default=None)
 
     @property
     def judged(self) -> float | None:
@@ -76,8 +83,9 @@ class Result:
         row |= {"better": self.row.better.value, "judged": self.row.judged.value}
         return row | {
             "oncelog": self.oncelog,
-            "kafka": self.kafka,
+            "baseline": self.baseline,
             "ratio": self.ratio,
+            "spreads": self.spreads,
             "met": self.reaches(self.row.must),
             "aim_met": self.reaches(self.row.aim),
         }
@@ -94,20 +102,40 @@ def medians(rounds: Sequence[Figures]) -> dict[str, float]:
     return {name: statistics.median(figures.get(name, 0.0) for figures in rounds) for name in names}
 
 
+def spread(rounds: Sequence[Figures], name: str) -> float | None:
+    """Return the range of a figure over the rounds as a share of its median. None if there are
+    fewer than two rounds, or the median is 0."""
+    values = [figures.get(name, 0.0) for figures in rounds]
+    if len(values) < 2 or not statistics.median(values):
+        return None
+    return (max(values) - min(values)) / abs(statistics.median(values))
+
+
 def agree(values: Sequence[float]) -> bool:
     """Return whether the last three rounds differ by at most 5 %, as those of a warm broker."""
     last = values[-ROUNDS_THAT_AGREE:]
     return len(last) == ROUNDS_THAT_AGREE and max(last) - min(last) <= AGREEMENT * max(last)
 
 
-def results(rows: Sequence[Row], measured: Mapping[str, Rounds]) -> list[Result]:
-    """Return the rows of the measured loads, in the order of `rows`."""
+def results(
+    rows: Sequence[Row], measured: Mapping[str, Rounds], baseline: str = KAFKA
+) -> list[Result]:
+    """Return the rows of the measured loads, in the order of `rows`, beside the broker with the
+    name `baseline`."""
     found = []
     for row in rows:
         if row.load in measured:
             rounds = measured[row.load]
             figures = {name: medians(of_one).get(row.figure) for name, of_one in rounds.items()}
-            found.append(Result(row, figures.get(ONCELOG), figures.get(KAFKA)))
+            spreads = {name: spread(of_one, row.figure) for name, of_one in rounds.items()}
+            found.append(
+                Result(
+                    row,
+                    figures.get(ONCELOG),
+                    figures.get(baseline),
+                    (spreads.get(ONCELOG), spreads.get(baseline)),
+                )
+            )
     return found
 
 
@@ -121,19 +149,30 @@ def shown(value: float | None) -> str:
 
 
 def cells(result: Result) -> list[str]:
-    """Return a line of the table as text: what, unit, oncelog, Kafka, ratio, must, aim, met."""
+    """Return a line of the table as text, as `headings` names its columns."""
     row = result.row
     met = {True: "yes", False: "NO", None: ""}[result.reaches(row.must)]
+    figures = [shown(result.oncelog), shown(result.baseline), shown(result.ratio)]
+    spreads = " / ".join(map(percent, result.spreads)) if result.spread is not None else ""
+    return [row.title, row.unit, *figures, spreads, *goals(row), met]
+
+
+def goals(row: Row) -> list[str]:
+    """Return must and aim as text, empty if there is none."""
     sign = "≥" if row.better is Better.HIGHER else "≤"
-    goals = [f"{sign} {shown(goal)}" if goal is not None else "" for goal in (row.must, row.aim)]
-    figures = [shown(result.oncelog), shown(result.kafka), shown(result.ratio)]
-    return [row.title, row.unit, *figures, *goals, met]
+    return [f"{sign} {shown(goal)}" if goal is not None else "" for goal in (row.must, row.aim)]
 
 
-HEADINGS = ("what", "unit", "oncelog", "Kafka", "ratio", "must", "aim", "met")
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
 
 
-def markdown(found: Sequence[Result]) -> str:
-    """Return the table in the form of docs/performance.md."""
-    lines = [HEADINGS, ["---"] * len(HEADINGS), *map(cells, found)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def headings(baseline: str) -> tuple[str, ...]:
+    """Return the headings of a table beside this broker; `spread` is that of the rounds of both."""
+    return ("what", "unit", "oncelog", baseline, "ratio", "spread", "must", "aim", "met")
+
+
+def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table in the form of docs/performance.md."""
+    every = [heads, ["---"] * len(heads), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in every)

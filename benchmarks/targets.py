@@ -1,10 +1,10 @@
-"""The two brokers side by side, both with their defaults and in folders of the same disk."""
+"""The brokers side by side, all with their defaults and in folders of the same disk."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,8 @@ from tests.harness.wire import Closed, Wire
 
 ONCELOG: Final = "oncelog"
 KAFKA: Final = "kafka"
+AGAINST: Final = "against"
+"""The oncelog of another checkout."""
 
 # A heap of 1 GiB; the other options are those of Kafka's own start script.
 JVM_OPTIONS = (
@@ -51,7 +53,7 @@ class TargetFailed(Exception):
 
 @dataclass(slots=True)
 class Target:
-    """One of the two brokers, running or not."""
+    """One of the brokers, running or not."""
 
     name: str
     broker: Oncelog | Kafka
@@ -89,9 +91,17 @@ class Target:
             wire.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=60_000))
 
 
-def oncelog(directory: Path) -> Target:
-    """Return oncelog, not started."""
-    return Target(ONCELOG, Oncelog(directory / ONCELOG, SETTINGS))
+Maker = Callable[[Path], Target]
+"""Returns a broker with its data in this folder, not started."""
+
+
+def oncelog(settings: Mapping[str, str]) -> Maker:
+    """Return the maker of this checkout's oncelog with further settings."""
+
+    def make(directory: Path) -> Target:
+        return Target(ONCELOG, Oncelog(directory / ONCELOG, SETTINGS | dict(settings)))
+
+    return make
 
 
 def kafka(directory: Path) -> Target:
@@ -99,14 +109,16 @@ def kafka(directory: Path) -> Target:
     return Target(KAFKA, Kafka(directory / KAFKA, SETTINGS, JVM_OPTIONS))
 
 
-MAKERS: dict[str, Callable[[Path], Target]] = {ONCELOG: oncelog, KAFKA: kafka}
+NAMES: Final = (KAFKA, ONCELOG)
+
+Makers = Mapping[str, Maker]
+"""The brokers of a run, by name, in the order of the turns."""
 
 
 @contextmanager
-def running(names: list[str], directory: Path, cores: Set[int]) -> Iterator[list[Target]]:
-    """Start the brokers of these names on these cores; stop them and delete their data
-    afterwards."""
-    targets = [MAKERS[name](directory) for name in names]
+def running(makers: Makers, directory: Path, cores: Set[int]) -> Iterator[list[Target]]:
+    """Start these brokers on these cores; stop them afterwards."""
+    targets = [make(directory) for make in makers.values()]
     try:
         with machine.on_cores(cores):
             for target in targets:

@@ -1,8 +1,9 @@
 // A closed-loop load generator for brokers: ready-made requests, sent as fast as answers allow.
 //
-//   loadgen repeat PORT FILE ...   every connection cycles through all requests of FILE, pipelined
-//   loadgen steps  PORT FILE ...   connection i takes --steps requests from i * steps on, one after
-//                                  the other in lock step: one round of them is one transaction
+//   loadgen repeat    PORT FILE ...   every connection cycles through all requests of FILE, pipelined
+//   loadgen producers PORT FILE ...   connection i is a producer with an id: it cycles through --steps
+//                                     requests from i * steps on, pipelined, with ascending sequences
+//   loadgen steps     PORT FILE ...   the same in lock step: each --unit requests are one transaction
 //
 // requests.h says what is in FILE. Prints one line of JSON. Exit code 1 and a line on stderr at the first error a broker answers.
 
@@ -28,7 +29,7 @@
 enum {
     CONCURRENT_TRANSACTIONS = 51,
     MAX_IN_FLIGHT = 1024,
-    ANSWER_HEAD = 512,            // the error code stands within so many bytes of an answer
+    ANSWER_HEAD = 1024,           // the error codes stand within so many bytes of an answer
     READ_SIZE = 1 << 18,
     DISCARD_FROM = 1 << 15,       // answers with so much left to come are not even copied
     EVENTS = 256,
@@ -45,14 +46,15 @@ struct connection {
     uint64_t started[MAX_IN_FLIGHT];
     size_t answer_size, answer_got;
     unsigned char answer[ANSWER_HEAD];
-    struct entry *steps;          // steps: its own requests, where it is, when to try again
+    struct entry *steps;          // producers, steps: its own requests, where it is, when to try again
     int step, idle;
     int32_t sequence, correlation_id;
     uint64_t again_at;
 };
 
 static struct {
-    int port, connections, depth, steps, is_steps;
+    int port, connections, depth, steps, unit;
+    enum { REPEAT, PRODUCERS, STEPS } mode;
     double seconds;
     uint64_t settle_ns, pause_ns, max_bytes, answers;
     const char *file;
@@ -62,7 +64,7 @@ static struct connection *connections;
 static int poller, measuring, draining, waiting;
 static uint32_t *histogram;
 static uint64_t all_started, answers, all_answers, sent_bytes, all_bytes, received_bytes, retries, slowest;
-static unsigned char read_buffer[READ_SIZE];
+static unsigned char read_buffer[READ_SIZE], write_buffer[READ_SIZE];
 
 static uint64_t now_ns(void) {
     struct timespec time;
@@ -127,14 +129,42 @@ static void pump(struct connection *c) {
     want_write(c, 0);
 }
 
+static void send_whole(struct connection *c, const unsigned char *bytes, size_t size) {
+    if (send(c->fd, bytes, size, MSG_NOSIGNAL) != (ssize_t)size)
+        fail("send: %s", errno ? strerror(errno) : "the socket is full");
+    count_sent(size);
+}
+
 static void send_step(struct connection *c) {
     struct entry *entry = &c->steps[c->step];
     patch(entry, ++c->correlation_id, c->sequence);
-    if (c->step == 0 && !c->in_flight)
+    if (c->step % option.unit == 0 && !c->in_flight)
         started(c, now_ns());
-    if (send(c->fd, entry->bytes, entry->size, MSG_NOSIGNAL) != (ssize_t)entry->size)
-        fail("send: %s", strerror(errno));
-    count_sent(entry->size);
+    send_whole(c, entry->bytes, entry->size);
+}
+
+// Sends as many requests of a producer as may be in flight, in one write.
+static void pump_producer(struct connection *c) {
+    size_t filled = 0;
+    for (; !draining && c->in_flight < (unsigned)option.depth; c->step = (c->step + 1) % option.steps) {
+        struct entry *entry = &c->steps[c->step];
+        if (filled + entry->size > sizeof write_buffer)
+            fail("%d requests of %zu bytes do not fit into one write", option.depth, entry->size);
+        patch(entry, ++c->correlation_id, c->sequence);
+        c->sequence += records_in(entry);
+        memcpy(write_buffer + filled, entry->bytes, entry->size);
+        filled += entry->size;
+        started(c, now_ns());
+    }
+    if (filled)
+        send_whole(c, write_buffer, filled);
+}
+
+static void send_more(struct connection *c) {
+    if (option.mode == REPEAT)
+        pump(c);
+    else if (option.mode == PRODUCERS)
+        pump_producer(c);
 }
 
 // ── What comes back ──────────────────────────────────────────────────────────────────────────────
@@ -150,17 +180,23 @@ static void finished(struct connection *c, uint64_t now) {
     histogram[took / TICK_NS < TICKS ? took / TICK_NS : TICKS - 1]++;
 }
 
+// The first error code that is not 0: those behind it may stand elsewhere, after its message.
 static int error_in(struct connection *c, struct entry *entry) {
-    if (entry->error_at + 2 > c->answer_size || entry->error_at + 2 > ANSWER_HEAD)
-        fail("an answer of %zu bytes has no error code at %u", c->answer_size, entry->error_at);
-    return (int16_t)(c->answer[entry->error_at] << 8 | c->answer[entry->error_at + 1]);
+    for (uint32_t i = 0; i < entry->error_count; i++) {
+        uint32_t at = entry->error_at[i];
+        if (at + 2 > c->answer_size || at + 2 > ANSWER_HEAD)
+            fail("an answer of %zu bytes has no error code at %u", c->answer_size, at);
+        int error = (int16_t)(c->answer[at] << 8 | c->answer[at + 1]);
+        if (error)
+            return error;
+    }
+    return 0;
 }
 
 // The next transaction has another epoch, and its sequence begins anew.
 static void renew(struct connection *c, const unsigned char *identity) {
     for (int i = 0; i < option.steps; i++)
-        if (c->steps[i].identity_at)
-            memcpy(c->steps[i].bytes + REQUEST_SIZE_FIELD + c->steps[i].identity_at, identity, IDENTITY_SIZE);
+        set_identity(&c->steps[i], identity);
     c->sequence = 0;
 }
 
@@ -177,22 +213,24 @@ static void step_answered(struct connection *c, uint64_t now) {
     }
     if (error)
         fail("error %d in step %d of a transaction", error, c->step);
-    c->sequence += entry->batch_at != 0;
+    c->sequence += records_in(entry);
     if (entry->renewed_at)
         renew(c, c->answer + entry->renewed_at);
     c->step = (c->step + 1) % option.steps;
-    if (c->step == 0)
+    if (c->step % option.unit == 0) {
         finished(c, now);
-    if (c->step == 0 && draining)
-        return;
+        if (draining)
+            return;
+    }
     send_step(c);
 }
 
 static void answered(struct connection *c, uint64_t now) {
-    if (option.is_steps) {
+    if (option.mode == STEPS) {
         step_answered(c, now);
         return;
     }
+    // All requests of these modes have the same layout, and so have their responses.
     int error = error_in(c, &entries[0]);
     if (error)
         fail("error %d", error);
@@ -257,13 +295,13 @@ static void open_all(void) {
         struct connection *c = &connections[i];
         c->fd = open_socket();
         fcntl(c->fd, F_SETFL, O_NONBLOCK);
-        if (option.is_steps)
+        if (option.mode != REPEAT)
             c->steps = &entries[i * option.steps];
         else
             c->next = (size_t)i * frame_count / (size_t)option.connections;
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
         epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event);
-        option.is_steps ? send_step(c) : pump(c);
+        option.mode == STEPS ? send_step(c) : send_more(c);
     }
 }
 
@@ -295,8 +333,7 @@ static double run(void) {
             struct connection *c = events[i].data.ptr;
             if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
                 receive(c);
-            if (!option.is_steps)
-                pump(c);
+            send_more(c);
         }
         uint64_t now = now_ns();
         try_again(now);
@@ -331,7 +368,8 @@ static void read_options(int count, char **words) {
     static const struct option names[] = {
         {"connections", 1, 0, 'c'}, {"depth", 1, 0, 'd'},     {"seconds", 1, 0, 's'},
         {"answers", 1, 0, 'a'},     {"steps", 1, 0, 'n'},     {"max-bytes", 1, 0, 'b'},
-        {"settle-ms", 1, 0, 'w'},   {"pause-ms", 1, 0, 'p'},  {0, 0, 0, 0}};
+        {"settle-ms", 1, 0, 'w'},   {"pause-ms", 1, 0, 'p'},  {"unit", 1, 0, 'u'},
+        {0, 0, 0, 0}};
     for (int name; (name = getopt_long(count, words, "", names, NULL)) != -1;)
         switch (name) {
         case 'c': option.connections = atoi(optarg); break;
@@ -341,12 +379,17 @@ static void read_options(int count, char **words) {
         case 'n': option.steps = atoi(optarg); break;
         case 'b': option.max_bytes = strtoull(optarg, NULL, 10); break;
         case 'w': option.settle_ns = strtoull(optarg, NULL, 10) * 1000000; break;
+        case 'u': option.unit = atoi(optarg); break;
         case 'p': option.pause_ns = strtoull(optarg, NULL, 10) * 1000000; break;
         default: exit(2);
         }
     if (count - optind != 3 || option.depth < 1 || option.depth > MAX_IN_FLIGHT)
-        fail("usage: loadgen repeat|steps PORT FILE [--connections N] [--depth N] ...");
-    option.is_steps = !strcmp(words[optind], "steps");
+        fail("usage: loadgen repeat|producers|steps PORT FILE [--connections N] [--depth N] ...");
+    const char *mode = words[optind];
+    option.mode = !strcmp(mode, "steps") ? STEPS : !strcmp(mode, "producers") ? PRODUCERS : REPEAT;
+    option.unit = option.unit ? option.unit : option.steps;
+    if (option.mode != REPEAT && option.steps < 1)
+        fail("%s: --steps is missing", mode);
     option.port = atoi(words[optind + 1]);
     option.file = words[optind + 2];
 }
@@ -354,10 +397,10 @@ static void read_options(int count, char **words) {
 int main(int count, char **words) {
     read_options(count, words);
     read_entries(option.file);
-    size_t needed = option.is_steps ? (size_t)option.connections * (size_t)option.steps : 1;
+    size_t needed = option.mode == REPEAT ? 1 : (size_t)option.connections * (size_t)option.steps;
     if (entry_count < needed)
         fail("%zu requests where %zu are needed", entry_count, needed);
-    if (!option.is_steps)
+    if (option.mode == REPEAT)
         make_tape();
     histogram = calloc(TICKS, sizeof *histogram);
     open_all();

@@ -1,11 +1,14 @@
 // The requests that the load generator sends, ready-made by the program that calls it.
 //
 // A file is a sequence of entries, integers big-endian:
-//   uint32  where the int16 error code stands in the answer, counted from its size field
-//   uint32  where a record batch stands in the request, or 0: its sequence can be kept going
-//   uint32  where a producer id and its epoch stand in the request, or 0: they are kept current
-//   uint32  where the next ones stand in the answer, counted from its size field, or 0
-//   uint32  size, and so many bytes: the request, without its own size field
+//   uint32  position of a producer id and its epoch outside of batches in the request, or 0
+//   uint32  position of the next id and epoch in the response, counted from its size field, or 0
+//   uint32  number of error codes (int16) in the response, at least 1
+//   uint32  number of record batches with a sequence in the request, all with as many records
+//   uint32  size of the request
+//   uint32  position of each error code, counted from the size field of the response
+//   uint32  position of each batch in the request
+//   the request, without its own size field
 
 #include <endian.h>
 #include <errno.h>
@@ -22,13 +25,15 @@ enum {
     BATCH_LENGTH_AT = 8,
     BATCH_CRC_AT = 17,
     BATCH_ATTRIBUTES_AT = 21,
+    BATCH_LAST_DELTA_AT = 23,
+    BATCH_IDENTITY_AT = 43,
     BATCH_SEQUENCE_AT = 53,
     IDENTITY_SIZE = 10,           // producer id and epoch
     BATCH_OVERHEAD = 12,          // what the length of a batch does not count
 };
 
 struct entry {
-    uint32_t error_at, batch_at, identity_at, renewed_at;
+    uint32_t identity_at, renewed_at, error_count, batch_count, *error_at, *batch_at;
     size_t size;
     unsigned char *bytes;         // with the size field before it
 };
@@ -71,15 +76,40 @@ static uint32_t crc32c(const unsigned char *at, size_t size) {
     return ~crc;
 }
 
-// Gives a request its correlation id and, if it carries a batch, that one its sequence and CRC.
+static unsigned char *batch_of(struct entry *entry, uint32_t number) {
+    return entry->bytes + REQUEST_SIZE_FIELD + entry->batch_at[number];
+}
+
+// Gives a request its correlation id, and each of its batches the sequence and the CRC.
 static void patch(struct entry *entry, int32_t correlation_id, int32_t sequence) {
     put32(entry->bytes + CORRELATION_AT, (uint32_t)correlation_id);
-    if (!entry->batch_at)
-        return;
-    unsigned char *batch = entry->bytes + REQUEST_SIZE_FIELD + entry->batch_at;
-    size_t size = get32(batch + BATCH_LENGTH_AT) + BATCH_OVERHEAD - BATCH_ATTRIBUTES_AT;
-    put32(batch + BATCH_SEQUENCE_AT, (uint32_t)sequence);
-    put32(batch + BATCH_CRC_AT, crc32c(batch + BATCH_ATTRIBUTES_AT, size));
+    for (uint32_t i = 0; i < entry->batch_count; i++) {
+        unsigned char *batch = batch_of(entry, i);
+        size_t size = get32(batch + BATCH_LENGTH_AT) + BATCH_OVERHEAD - BATCH_ATTRIBUTES_AT;
+        put32(batch + BATCH_SEQUENCE_AT, (uint32_t)sequence);
+        put32(batch + BATCH_CRC_AT, crc32c(batch + BATCH_ATTRIBUTES_AT, size));
+    }
+}
+
+// By so much a request advances the sequence of each partition that it writes to.
+static int32_t records_in(struct entry *entry) {
+    return entry->batch_count ? (int32_t)get32(batch_of(entry, 0) + BATCH_LAST_DELTA_AT) + 1 : 0;
+}
+
+static void set_identity(struct entry *entry, const unsigned char *identity) {
+    for (uint32_t i = 0; i < entry->batch_count; i++)
+        memcpy(batch_of(entry, i) + BATCH_IDENTITY_AT, identity, IDENTITY_SIZE);
+    if (entry->identity_at)
+        memcpy(entry->bytes + REQUEST_SIZE_FIELD + entry->identity_at, identity, IDENTITY_SIZE);
+}
+
+static uint32_t *read_positions(FILE *file, uint32_t count) {
+    uint32_t *positions = malloc((count + 1) * sizeof *positions);
+    if (!positions || fread(positions, sizeof *positions, count, file) != count)
+        fail("the file of requests is cut off");
+    for (uint32_t i = 0; i < count; i++)
+        positions[i] = be32toh(positions[i]);
+    return positions;
 }
 
 static void read_entries(const char *path) {
@@ -90,13 +120,17 @@ static void read_entries(const char *path) {
     for (size_t room = 0; fread(head, 1, sizeof head, file) == sizeof head; entry_count++) {
         if (entry_count == room && !(entries = realloc(entries, (room = room * 2 + 16) * sizeof *entries)))
             fail("out of memory");
+        struct entry entry = {.identity_at = get32(head), .renewed_at = get32(head + 4),
+                              .error_count = get32(head + 8), .batch_count = get32(head + 12)};
         size_t size = get32(head + 16);
-        unsigned char *bytes = malloc(size + REQUEST_SIZE_FIELD);
-        if (!bytes || fread(bytes + REQUEST_SIZE_FIELD, 1, size, file) != size)
+        entry.error_at = read_positions(file, entry.error_count);
+        entry.batch_at = read_positions(file, entry.batch_count);
+        entry.size = size + REQUEST_SIZE_FIELD;
+        entry.bytes = malloc(entry.size);
+        if (!entry.bytes || fread(entry.bytes + REQUEST_SIZE_FIELD, 1, size, file) != size)
             fail("%s is cut off", path);
-        put32(bytes, (uint32_t)size);
-        entries[entry_count] = (struct entry){get32(head),      get32(head + 4), get32(head + 8),
-                                              get32(head + 12), size + REQUEST_SIZE_FIELD, bytes};
+        put32(entry.bytes, (uint32_t)size);
+        entries[entry_count] = entry;
     }
     fclose(file);
 }
@@ -115,6 +149,7 @@ static void make_tape(void) {
         struct entry *entry = &entries[i % entry_count];
         frame_at[frame_count++] = position;
         memcpy(tape + position, entry->bytes, entry->size);
+        put32(tape + position + CORRELATION_AT, (uint32_t)i);
         position += entry->size;
     }
     frame_at[frame_count] = position;

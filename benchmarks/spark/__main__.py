@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from benchmarks.__main__ import RESULTS, names_of
+from benchmarks.__main__ import RESULTS
+from benchmarks.arguments import names_of
 from benchmarks.spark.loads import FULL, KB, LOADS, QUICK, Bench
 from benchmarks.spark.parties import NAMES, running
 from benchmarks.spark.parts import (
@@ -30,11 +31,12 @@ from benchmarks.spark.parts import (
 )
 from benchmarks.spark.rows import MS_FIGURE, ROWS
 from benchmarks.table import Figures, Result, cells, results
+from benchmarks.table import headings as headings_beside
 from tests.harness.broker import Oncelog
 from tests.harness.kafka.kafka import free_ports
 from tests.spark.connector.official import SPARK_VERSION, ConnectorUnavailable
 
-HEADINGS = ("what", "unit", "oncelog", "connector", "ratio", "must", "aim", "met")
+HEADINGS = headings_beside("connector")
 TOPICS = {100: "bench-100", KB: "bench-1000"}
 METRICS_PORT = "oncelog.metrics.port"
 SETTINGS = {"num.partitions": "2", "oncelog.metrics.host": "127.0.0.1"}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.batches import NO_IDENTITY, a_batch
 from benchmarks.requests import (
     PRODUCE_VERSION,
     Entry,
-    a_batch,
     fetch,
     produce,
     transaction,
@@ -33,12 +33,17 @@ from tests.harness.writing import Identity
 PRODUCER = Identity(7, 3, "producer")
 
 
+def batches(producer: Identity) -> dict[int, bytearray]:
+    return {partition: a_batch(1, 100, producer) for partition in (2, 5)}
+
+
 def entries() -> list[Entry]:
     return [
-        produce("t", 2, a_batch(3, 100)),
+        produce("t", {2: a_batch(3, 100)}),
         fetch("t", 2, 1000),
-        *transaction("t", 2, PRODUCER, 100),
-        *transaction_v2("t", 2, PRODUCER, 100),
+        produce("t", batches(NO_IDENTITY)),
+        *transaction("t", batches(PRODUCER), PRODUCER),
+        *transaction_v2("t", batches(PRODUCER), PRODUCER),
     ]
 
 
@@ -51,37 +56,43 @@ def test_a_request_can_be_decoded(entry: Entry) -> None:
     assert encode(request, header.api_version) == body
 
 
-def test_the_error_code_of_an_answer_stands_where_the_entry_says() -> None:
-    entry = produce("some-topic", 5, a_batch(1, 10))
-    answer = ProduceResponse(
-        [TopicProduceResponse("some-topic", partition_responses=[PartitionProduceResponse(5, 87)])]
-    )
+@pytest.mark.parametrize("errors", [(87, 0), (0, 45)])
+def test_the_error_codes_of_a_response_stand_where_the_entry_says(errors: tuple[int, int]) -> None:
+    entry = produce("some-topic", batches(NO_IDENTITY))
+    partitions = [
+        PartitionProduceResponse(at, error) for at, error in zip((2, 5), errors, strict=True)
+    ]
+    response = ProduceResponse([TopicProduceResponse("some-topic", partition_responses=partitions)])
     head = response_header(0, PRODUCE_VERSION, 0)
-    answered = b"".join(frame([head, encode(answer, PRODUCE_VERSION)]))
-    assert struct.unpack_from(">h", answered, entry.error_at) == (87,)
+    sent = b"".join(frame([head, encode(response, PRODUCE_VERSION)]))
+    assert tuple(struct.unpack_from(">h", sent, at)[0] for at in entry.errors_at) == errors
 
 
-def test_only_the_batch_of_a_producer_with_an_id_is_patched() -> None:
-    assert produce("t", 0, a_batch(1, 10)).batch_at == 0
-    _, written, _ = transaction("t", 0, PRODUCER, 10)
-    header = read_header(written.request, written.batch_at)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
-    assert header.is_transactional
-    assert header.crc == compute_crc(written.request, written.batch_at, header.size)
+def test_only_the_batches_of_a_producer_with_an_id_are_patched() -> None:
+    assert produce("t", {0: a_batch(1, 10)}).batches_at == ()
+    _, written, _ = transaction("t", batches(PRODUCER), PRODUCER)
+    assert len(written.batches_at) == 2
+    for position in written.batches_at:
+        header = read_header(written.request, position)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
+        assert header.is_transactional
+        assert header.crc == compute_crc(written.request, position, header.size)
 
 
-def test_the_producer_stands_where_the_entry_says() -> None:
-    """So does the next epoch in the response to EndTxn."""
+def test_the_next_epoch_stands_where_the_entry_says() -> None:
+    """So do the producer id and the epoch in EndTxn."""
     identity = struct.pack(">qh", PRODUCER.producer_id, PRODUCER.producer_epoch)
-    written, ended = transaction_v2("t", 0, PRODUCER, 10)
-    for entry in (written, ended):
-        assert entry.request[entry.identity_at :][: len(identity)] == identity
-    answer = encode(EndTxnResponse(producer_id=77, producer_epoch=5), 5)
-    answered = b"".join(frame([response_header(26, 5, 0), answer]))
-    assert struct.unpack_from(">qh", answered, ended.renewed_at) == (77, 5)
+    _, ended = transaction_v2("t", batches(PRODUCER), PRODUCER)
+    assert ended.request[ended.identity_at :][: len(identity)] == identity
+    response = encode(EndTxnResponse(producer_id=77, producer_epoch=5), 5)
+    sent = b"".join(frame([response_header(26, 5, 0), response]))
+    assert struct.unpack_from(">qh", sent, ended.renewed_at) == (77, 5)
 
 
 def test_a_file_holds_each_request_behind_its_positions(tmp_path: Path) -> None:
-    entry = Entry(b"request", 17, 4)
+    entry = Entry(b"request", (17, 18), (4,), 5, 6)
     data = write_entries(tmp_path / "file", [entry, entry]).read_bytes()
-    assert data == struct.pack(">IIIII", 17, 4, 0, 0, 7) + b"request" + data[: len(data) // 2]
+    assert (
+        data
+        == struct.pack(">IIIIIIII", 5, 6, 2, 1, 7, 17, 18, 4) + b"request" + data[: len(data) // 2]
+    )

@@ -10,36 +10,109 @@ from pathlib import Path
 import pytest
 
 from benchmarks import machine
+from benchmarks.batches import a_batch
 from benchmarks.loadgen import LoadFailed, run_loadgen
-from benchmarks.requests import a_batch, produce, write_entries
+from benchmarks.requests import produce, write_entries
+from benchmarks.rings import Content, producer_ring
+from benchmarks.targets import AGAINST, Target
+from oncelog_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tests.harness.broker import Oncelog
 from tests.harness.repository import ROOT
+from tests.harness.wire import Wire
+from tests.harness.writing import new_identity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the bench needs Linux")
 
 
-def test_a_quick_run_measures_raw_requests_transactions_and_librdkafka(tmp_path: Path) -> None:
+def test_a_quick_run_measures_requests_transactions_and_librdkafka(tmp_path: Path) -> None:
     written = tmp_path / "result.json"
     command = [sys.executable, "-m", "benchmarks", "--quick", "--targets", "oncelog"]
-    command += ["--places", "unpinned", "--rows", "small txn1 rd1k memory", "--json", str(written)]
+    command += [
+        "--against",
+        str(ROOT),
+        "--places",
+        "unpinned",
+        "--rows",
+        "small8 idem8 txn16p8 rd1k memory",
+        "--json",
+        str(written),
+    ]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
-    assert "transactions, 1 producer" in outcome.stdout
+    assert "transactions over 8 partitions" in outcome.stdout
     rows = {
         f"{row['load']}.{row['figure']}": row
-        for row in json.loads(written.read_text())["tables"]["unpinned"]
+        for row in json.loads(written.read_text())["tables"]["unpinned"][AGAINST]
     }
-    assert rows["txn1.retries"]["oncelog"] == 0
-    for name in ("small.per_s", "txn1.per_s", "rd1k.per_s", "memory.loaded_mb"):
+    for name in ("small8.per_s", "idem8.cpu_us", "txn16p8.per_s", "rd1k.per_s", "memory.loaded_mb"):
         assert rows[name]["oncelog"] > 0
-        assert rows[name]["kafka"] is None
+        assert rows[name]["baseline"] > 0
 
 
 def test_a_load_fails_at_the_first_error_a_broker_answers(tmp_path: Path) -> None:
     with Oncelog(tmp_path, {"auto.create.topics.enable": "false"}) as broker:
-        requests = write_entries(tmp_path / "requests", [produce("none", 0, a_batch(1, 10))])
+        requests = write_entries(
+            tmp_path / "requests", [produce("none", {0: a_batch(1, 10), 1: a_batch(1, 10)})]
+        )
         with pytest.raises(LoadFailed, match="error 3"):
             run_loadgen("repeat", broker.port, requests, machine.all_cores(), {"seconds": 0.1})
+
+
+def test_a_load_fails_at_an_error_of_a_later_partition(tmp_path: Path) -> None:
+    with Oncelog(tmp_path) as broker, Target("oncelog", broker).topic(1) as topic:
+        entry = produce(topic, {0: a_batch(1, 10), 1: a_batch(1, 10)})
+        requests = write_entries(tmp_path / "requests", [entry])
+        with pytest.raises(LoadFailed, match="error 3"):
+            run_loadgen("repeat", broker.port, requests, machine.all_cores(), {"seconds": 0.1})
+
+
+def test_each_request_of_a_producer_with_an_id_is_appended(tmp_path: Path) -> None:
+    """A broker confirms a duplicate without an append: wrong sequences would look fast."""
+    with Oncelog(tmp_path) as broker, Target("oncelog", broker).topic(4) as topic:
+        with Wire(broker.address) as wire:
+            identities = [new_identity(wire) for _ in range(2)]
+        entries = [
+            entry
+            for at, identity in enumerate(identities)
+            for entry in producer_ring(
+                topic, range(at * 2, at * 2 + 2), 3, identity, Content(2, 10)
+            )
+        ]
+        requests = write_entries(tmp_path / "requests", entries)
+        options = {"seconds": 0.2, "connections": 2, "depth": 4, "steps": 3}
+        found = run_loadgen("producers", broker.port, requests, machine.all_cores(), options)
+        with Wire(broker.address) as wire:
+            written = sum(end_offset(wire, topic, at) for at in range(4))
+    assert written == found["all_answers"] * 2 * 2 > 0
+
+
+def end_offset(wire: Wire, topic: str, partition: int) -> int:
+    place = ListOffsetsPartition(partition_index=partition, timestamp=-1)
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=[place])])
+    return int(wire.call(request, 6).topics[0].partitions[0].offset)
+
+
+def test_the_cpu_time_of_a_process_includes_its_threads(tmp_path: Path) -> None:
+    """Also those that have ended: /proc/PID/task does not have them any more."""
+    code = (
+        "import threading, time\n"
+        "def work():\n"
+        "    while time.thread_time() < 0.2: pass\n"
+        "for _ in range(2):\n"
+        "    thread = threading.Thread(target=work)\n"
+        "    thread.start(); thread.join()\n"
+        "print('done', flush=True); input()\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert 0.4 <= machine.cpu_seconds(process.pid) < 2
+        process.communicate(b"\n")
 
 
 def test_the_processor_time_of_commands_is_measured(tmp_path: Path) -> None:

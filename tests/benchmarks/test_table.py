@@ -6,22 +6,24 @@ import pytest
 
 from benchmarks.lifecycle import GROWTH
 from benchmarks.loads import LOADS
+from benchmarks.musts import MUSTS, PINNED, UNPINNED, rows_of
 from benchmarks.rows import ROWS
 from benchmarks.run import MEMORY, START
 from benchmarks.table import (
-    HEADINGS,
     Better,
     Judged,
     Result,
     Row,
     agree,
     cells,
+    headings,
     markdown,
     medians,
     results,
     shown,
+    spread,
 )
-from benchmarks.targets import KAFKA, ONCELOG
+from benchmarks.targets import AGAINST, KAFKA, ONCELOG
 
 RATE = Row("load", "per_s", "rate", "/s", Better.HIGHER, must=1.0, aim=1.5)
 TIME = Row("load", "p99_us", "time", "µs", Better.LOWER, must=1.0, aim=0.7)
@@ -88,11 +90,26 @@ def test_figures_are_shown_with_three_digits(value: float | None, expected: str)
     assert shown(value) == expected
 
 
+def test_a_result_has_the_spread_of_the_rounds_of_both() -> None:
+    rounds = {ONCELOG: [{"per_s": at} for at in (9.0, 10.0, 12.0)], KAFKA: [{"per_s": 2.0}]}
+    (found,) = results([RATE], {"load": rounds})
+    assert found.spread == pytest.approx(0.3)
+    assert found.spreads[1] is None
+    assert "30% / -" in cells(found)
+    assert spread([{"per_s": 0.0}, {"per_s": 0.0}], "per_s") is None
+
+
+def test_a_row_is_compared_with_the_broker_that_is_named() -> None:
+    rounds = {name: [{"per_s": at}] for name, at in ((ONCELOG, 3.0), (KAFKA, 2.0), (AGAINST, 4.0))}
+    (found,) = results([RATE], {"load": rounds}, AGAINST)
+    assert (found.baseline, found.ratio) == (4.0, 0.75)
+
+
 def test_a_missed_must_is_said_in_the_table() -> None:
     line = cells(Result(RATE, 50, 100))
-    assert len(line) == len(HEADINGS)
+    assert len(line) == len(headings(KAFKA))
     assert line[-1] == "NO"
-    assert markdown([Result(RATE, 50, 100)]).splitlines()[-1].endswith("| NO |")
+    assert markdown(headings(KAFKA), [line]).splitlines()[-1].endswith("| NO |")
 
 
 def test_every_row_is_of_a_load_that_exists_and_every_load_has_a_row() -> None:
@@ -101,8 +118,32 @@ def test_every_row_is_of_a_load_that_exists_and_every_load_has_a_row() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS)
 
 
-def test_an_aim_is_beyond_its_must() -> None:
-    for row in ROWS:
+def test_every_must_is_of_a_row() -> None:
+    assert set(MUSTS) <= {row.name for row in ROWS}
+
+
+@pytest.mark.parametrize("place", [PINNED, UNPINNED])
+@pytest.mark.parametrize("baseline", [KAFKA, AGAINST])
+def test_an_aim_is_beyond_its_must(place: str, baseline: str) -> None:
+    for row in rows_of(place, baseline):
         if row.must is not None and row.aim is not None:
             ahead = row.aim >= row.must if row.better is Better.HIGHER else row.aim <= row.must
             assert ahead, row.name
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "baseline", "must"),
+    [
+        ("small.per_s", PINNED, KAFKA, 1.4),
+        ("small.per_s", UNPINNED, KAFKA, 0.95),
+        ("produce16k.mb_per_s", UNPINNED, KAFKA, None),
+        ("rdtxn.p99_us", PINNED, KAFKA, None),
+        ("small.per_s", UNPINNED, AGAINST, 0.97),
+        ("rdtxn.p99_us", PINNED, AGAINST, 1.03),
+        ("idle.slower", PINNED, AGAINST, 1.5),
+    ],
+)
+def test_a_row_has_the_must_of_its_placement_and_baseline(
+    name: str, place: str, baseline: str, must: float | None
+) -> None:
+    assert {row.name: row.must for row in rows_of(place, baseline)}[name] == must

@@ -1,0 +1,91 @@
+"""The context of a load: a broker, the length of a round, and the programs that make the load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Set
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks import machine
+from benchmarks.loadgen import run_load, run_loadgen
+from benchmarks.requests import Entry, write_entries
+from benchmarks.targets import Target
+
+MB: Final = 1_000_000
+SMALL_VALUE: Final = 100
+KB_VALUE: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The length of a round: a time, and for large data also a limit of bytes.
+
+    `max_bytes` limits the data that a round writes, and the data that a load of reading finds.
+    `consumed_bytes` is what a round of reading reads at least. `records` is the length of a round
+    of Java's producer, which counts records and no time.
+    """
+
+    seconds: float
+    max_bytes: int
+    consumed_bytes: int
+    records: int
+    partitions: int = 10_000
+    producers: int = 10_000
+    connections: int = 5_000
+
+
+FULL: Final = Pace(3.0, max_bytes=2_000 * MB, consumed_bytes=4_000 * MB, records=2_000_000)
+QUICK: Final = Pace(
+    1.0,
+    max_bytes=200 * MB,
+    consumed_bytes=200 * MB,
+    records=100_000,
+    partitions=100,
+    producers=100,
+    connections=100,
+)
+
+Cores = Set[int]
+Figures = dict[str, float]
+Round = Callable[[Cores], Figures]
+"""Runs the load on these cores. Returns the figures by name; the first is the pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The context of a load: the broker, the length of a round, a folder for files."""
+
+    target: Target
+    pace: Pace
+    folder: Path
+
+    def requests(self, entries: list[Entry]) -> Path:
+        """Write these requests to a file for the load generator."""
+        return write_entries(self.folder / f"{self.target.name}.requests", entries)
+
+    def loadgen(self, mode: str, requests: Path, cores: Cores, **options: float) -> Figures:
+        """Run the load generator; add the broker's CPU time to its figures."""
+        words = {name.replace("_", "-"): value for name, value in options.items()}
+        words = {"seconds": self.pace.seconds} | words
+        return self.with_cpu(
+            lambda: run_loadgen(mode, self.target.port, requests, cores, words),
+        )
+
+    def librdkafka(self, mode: str, topic: str, cores: Cores, *words: str) -> Figures:
+        """Run librdkafka; add the broker's CPU time to its figures."""
+        command = [sys.executable, "-m", "benchmarks.rdload", mode, self.target.address, topic]
+        command += [f"--seconds={self.pace.seconds}", *words]
+        return self.with_cpu(lambda: run_load(command, cores))
+
+    def with_cpu(self, run: Callable[[], Figures]) -> Figures:
+        """Run a load; add the broker's CPU time to its figures."""
+        before = machine.cpu_seconds(self.target.pid)
+        found = run()
+        return found | {"broker_cpu_s": machine.cpu_seconds(self.target.pid) - before}
+
+
+Load = Callable[[Bench], AbstractContextManager[Round]]
+"""A load makes what its rounds share, and returns the function of one round."""

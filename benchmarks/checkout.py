@@ -1,0 +1,61 @@
+"""Another checkout of oncelog, measured in the same run as this one."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.machine import UnfitMachine
+from benchmarks.targets import AGAINST, SETTINGS, Target
+from tests.harness.broker import Oncelog
+
+_SOURCES: Final = ("protocol", "server", "client")
+_ORIGIN: Final = "import oncelog_server; print(oncelog_server.__file__)"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """The folder of a checkout. Its sources run with the interpreter and the packages of this
+    process, so that only oncelog differs."""
+
+    root: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables with which its sources are found before the installed ones."""
+        return {"PYTHONPATH": os.pathsep.join(str(self.root / name) for name in _SOURCES)}
+
+    def prepare(self) -> None:
+        """Compile the sources. Raise UnfitMachine if a process would not run those."""
+        for name in _SOURCES:
+            compileall.compile_dir(self.root / name, quiet=1)
+        outcome = subprocess.run(
+            [sys.executable, "-c", _ORIGIN],
+            env=os.environ | self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        origin = outcome.stdout.strip() or outcome.stderr
+        if not origin.startswith(str(self.root)):
+            raise UnfitMachine(f"{self.root} is no checkout of oncelog: {origin}")
+
+    def make(self, directory: Path) -> Target:
+        """Return its broker, not started."""
+        broker = Oncelog(directory / AGAINST, SETTINGS, self.environment)
+        return Target(AGAINST, broker)
+
+
+def commit_of(root: Path) -> str:
+    """Return the commit of a checkout, with `-dirty` after changes; "unknown" without git."""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "unknown"
+    return outcome.stdout.strip() or "unknown"

@@ -1,0 +1,114 @@
+"""Several runs beside each other: a must counts only where the worst of three runs meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.document import Document
+from benchmarks.table import Better, Result, Row, goals, percent, shown
+
+RUNS_THAT_COUNT: Final = 3
+
+
+class UnlikeRuns(Exception):
+    """These runs cannot be compared; the message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A row in several runs; a run that did not measure it has None."""
+
+    row: Row
+    found: tuple[Result | None, ...]
+
+    @property
+    def judged(self) -> list[float | None]:
+        """Return what each run compares with the goals: the ratio, or oncelog's own figure."""
+        return [None if result is None else result.judged for result in self.found]
+
+    @property
+    def worst(self) -> float | None:
+        """Return the worst run. None if no run measured the row."""
+        known = [value for value in self.judged if value is not None]
+        choose = min if self.row.better is Better.HIGHER else max
+        return choose(known, default=None)
+
+    @property
+    def spread(self) -> float | None:
+        """Return the largest spread of the rounds of a run."""
+        spreads = [None if result is None else result.spread for result in self.found]
+        return max((spread for spread in spreads if spread is not None), default=None)
+
+    def meets(self, goal: float | None) -> bool | None:
+        """Return whether a goal is met. None if there is none, or if it is met so far, but by fewer
+        than three runs."""
+        if goal is None or self.worst is None:
+            return None
+        is_met = self.worst >= goal if self.row.better is Better.HIGHER else self.worst <= goal
+        measured = sum(value is not None for value in self.judged)
+        return None if is_met and measured < RUNS_THAT_COUNT else is_met
+
+    @property
+    def verdict(self) -> str:
+        """Return "NO", "yes", "aim" if the aim is met as well, or what is missing to say so."""
+        if self.row.must is None and self.row.aim is None:
+            return ""
+        if self.meets(self.row.must) is False:
+            return "NO"
+        if self.meets(self.row.aim):
+            return "aim"
+        if self.row.must is None:
+            return ""
+        return "yes" if self.meets(self.row.must) else f"needs {RUNS_THAT_COUNT} runs"
+
+
+def check_alike(runs: Sequence[Document]) -> None:
+    """Raise UnlikeRuns if the runs are of different machines, code, settings or Kafkas, or quick
+    ones."""
+    quick = [run.when for run in runs if run.is_quick]
+    if quick:
+        raise UnlikeRuns(f"the run of {quick[0]} is a quick one: it measures nothing")
+    for name in ("machine", "commits", "settings", "kafka_version"):
+        values = [getattr(run, name) for run in runs]
+        if any(value != values[0] for value in values):
+            raise UnlikeRuns(f"the runs differ in {name}: {values}")
+
+
+def compare(runs: Sequence[Document], place: str, baseline: str) -> list[Compared]:
+    """Return the rows of all runs in a placement beside one broker, in the order of the table."""
+    tables = [
+        {result.row.name: result for result in run.results(place, baseline)}
+        if place in run.rounds
+        else {}
+        for run in runs
+    ]
+    rows = {name: result.row for table in tables for name, result in table.items()}
+    return [Compared(row, tuple(table.get(name) for table in tables)) for name, row in rows.items()]
+
+
+def headings(runs: int) -> tuple[str, ...]:
+    """Return the headings; `spread` is the largest of the rounds of a run."""
+    numbers = (f"run {number}" for number in range(1, runs + 1))
+    return ("what", "unit", *numbers, "worst", "spread", "must", "aim", "met")
+
+
+def cells(compared: Compared) -> list[str]:
+    """Return a line of the table as text. A ratio is without the unit of its figures."""
+    row = compared.row
+    return [
+        row.title,
+        row.unit,
+        *map(shown, compared.judged),
+        shown(compared.worst),
+        percent(compared.spread),
+        *goals(row),
+        compared.verdict,
+    ]
+
+
+def missed(compared: Sequence[Compared]) -> list[Compared]:
+    """Return the rows with a must that is not shown to be met by three runs."""
+    with_must = [found for found in compared if found.row.must is not None]
+    return [found for found in with_must if not found.meets(found.row.must)]

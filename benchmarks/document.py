@@ -1,0 +1,100 @@
+"""The result file of a run: every round, with the date, the machine and the code that ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench import Figures
+from benchmarks.musts import rows_of
+from benchmarks.table import Result, results
+from benchmarks.targets import AGAINST, KAFKA
+
+Measured = Mapping[str, Mapping[str, list[Figures]]]
+"""The figures of each round, by load and broker."""
+
+
+class UnreadableDocument(Exception):
+    """A file is no result of the bench; the message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One run. `commits` are those of oncelog, by the broker's name; `settings` those of its
+    `--set`."""
+
+    when: str
+    is_quick: bool
+    kafka_version: str
+    machine: Mapping[str, str | int]
+    commits: Mapping[str, str]
+    settings: Mapping[str, str]
+    rounds: Mapping[str, Measured]
+    """By placement."""
+
+    @property
+    def baselines(self) -> list[str]:
+        """Return the brokers that oncelog is compared with: Kafka, unless only another checkout
+        ran beside it."""
+        loads = [load for of_place in self.rounds.values() for load in of_place.values()]
+        ran = {name for load in loads for name in load}
+        return [name for name in (KAFKA, AGAINST) if name in ran] or [KAFKA]
+
+    def results(self, place: str, baseline: str) -> list[Result]:
+        """Return the rows of a placement beside one broker."""
+        return results(rows_of(place, baseline), self.rounds[place], baseline)
+
+    @property
+    def all_results(self) -> list[Result]:
+        """Return the rows of every placement and broker."""
+        return [
+            result
+            for place in self.rounds
+            for baseline in self.baselines
+            for result in self.results(place, baseline)
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "when": self.when,
+            "quick": self.is_quick,
+            "kafka_version": self.kafka_version,
+            "machine": dict(self.machine),
+            "commits": dict(self.commits),
+            "settings": dict(self.settings),
+            "tables": {
+                place: {
+                    baseline: [found.as_json() for found in self.results(place, baseline)]
+                    for baseline in self.baselines
+                }
+                for place in self.rounds
+            },
+            "rounds": self.rounds,
+        }
+
+
+def write(document: Document, path: Path) -> None:
+    """Write a run: medians, and every round behind them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document.as_json(), indent=1) + "\n")
+
+
+def read(path: Path) -> Document:
+    """Return a run from its file. The tables in the file are not read: they follow from the
+    rounds. Raise UnreadableDocument."""
+    try:
+        found = json.loads(path.read_text())
+        return Document(
+            found["when"],
+            found["quick"],
+            found["kafka_version"],
+            found["machine"],
+            found["commits"],
+            found["settings"],
+            found["rounds"],
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnreadableDocument(f"{path} is no result of the bench: {error!r}") from None

@@ -1,0 +1,83 @@
+"""The limits that the project sets for itself: for each row, in each placement.
+
+A must counts only where the worst of three runs meets it: `python -m benchmarks --compare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from benchmarks.rows import ROWS
+from benchmarks.table import Better, Judged, Row
+from benchmarks.targets import AGAINST, KAFKA
+
+PINNED: Final = "pinned"
+UNPINNED: Final = "unpinned"
+
+
+class Must(NamedTuple):
+    """The limits of a row: the broker pinned to one core, and all cores free for all."""
+
+    pinned: float | None = None
+    unpinned: float | None = None
+
+
+MUSTS: Mapping[str, Must] = {
+    "start.first_answer_ms": Must(1 / 10),
+    "start.idle_mb": Must(1 / 6),
+    "memory.loaded_mb": Must(1 / 10),
+    "small.per_s": Must(1.4, 0.95),
+    "small8.per_s": Must(1.4, 0.95),
+    "single.p50_us": Must(0.85, 0.95),
+    "single.p99_us": Must(1.0),
+    "produce16k.mb_per_s": Must(1.5),
+    "produce1m.mb_per_s": Must(1.4),
+    "fetch1m.mb_per_s": Must(1.0, 0.9),
+    "rd100.per_s": Must(1.0),
+    "rd1k.per_s": Must(1.0),
+    "rd1k.cpu_s_per_gb": Must(0.9),
+    "consume1k.cpu_s_per_gb": Must(0.8, 0.8),
+    "javaconsume1k.cpu_s_per_gb": Must(0.8, 0.8),
+    "rdtxn.per_s": Must(1.15),
+    "txn1.per_s": Must(1.15),
+    "txn1.retries": Must(0, 0),
+    "txn16.per_s": Must(4.0, 4.0),
+    "txn16.p99_us": Must(0.13, 0.13),
+    "txn16.cpu_us": Must(0.33, 0.33),
+    "txn1v1.per_s": Must(1.15),
+    "lost.at_100_ms": Must(5),
+    "lost.at_10_ms": Must(25),
+    "partitions.slower": Must(1.5),
+    "producers.slower": Must(1.5),
+    "idle.slower": Must(1.5),
+    "compaction.slower": Must(2.0),
+}
+"""Beside Apache Kafka: oncelog / Kafka, or oncelog's own figure where the row says so."""
+
+NO_WORSE: Final = 0.03
+"""Beside another checkout: the most by which a row may be worse."""
+
+AIMS_AGAINST: Mapping[str, float] = {"small8.cpu_us": 0.7}
+"""Beside the checkout from before the general path was made shorter."""
+
+
+def rows_of(place: str, baseline: str) -> list[Row]:
+    """Return the rows with their limits in this placement, beside this broker."""
+    return [_LIMITS[baseline](row, place) for row in ROWS]
+
+
+def _beside_kafka(row: Row, place: str) -> Row:
+    must = MUSTS.get(row.name, Must())
+    return replace(row, must=must._asdict()[place])
+
+
+def _beside_checkout(row: Row, place: str) -> Row:
+    if row.judged is Judged.OWN:
+        return _beside_kafka(row, place)
+    no_worse = 1 - NO_WORSE if row.better is Better.HIGHER else 1 + NO_WORSE
+    return replace(row, must=no_worse, aim=AIMS_AGAINST.get(row.name))
+
+
+_LIMITS = {KAFKA: _beside_kafka, AGAINST: _beside_checkout}
