@@ -1,1 +1,1 @@
-"""oncelog beside Apache Kafka on the same machine: `python -m benchmarks`; docs/performance.md."""
+"""oncelog beside Apache Kafka on the same computer: `python -m benchmarks`, docs/performance.md."""

@@ -18,7 +18,7 @@ from oncelog_protocol.frames import frame
 from oncelog_protocol.headers import write_request_header
 from oncelog_protocol.messages.api_versions import ApiVersionsRequest
 
-# The interval of each of the two processes: together they notice a stall of a few ms.
+# The interval of each of the two processes. Together they notice a stall of a few ms.
 PACE_S = 0.005
 ANSWER_TIMEOUT_S = 120.0
 _SIZE = struct.Struct(">i")
@@ -28,7 +28,7 @@ Sample = tuple[float, float]
 
 
 class Latencies(NamedTuple):
-    """The latencies of a produce of one message (s), and the longest time without a response."""
+    """The latencies of a Produce of one message (s), and the longest time without a response."""
 
     messages: int
     p50: float
@@ -38,8 +38,8 @@ class Latencies(NamedTuple):
 
 
 class Beside:
-    """A context manager: two processes beside the load. One produces. The other sends ApiVersions,
-    which waits only for the broker's loop."""
+    """A context manager for two processes beside the load. One produces. The other sends
+    ApiVersions, which waits only for the broker's event loop."""
 
     def __init__(self, address: str, topic: str) -> None:
         entry = produce(topic, {0: a_batch(1, 100)})
@@ -59,7 +59,7 @@ class Beside:
             process.stop()
 
     def during(self, load: Callable[[], object]) -> tuple[float, Latencies]:
-        """Run `load`. Return how long it took, and what was measured beside it."""
+        """Run `load`. Return its duration, and the latencies during the load."""
         began = time.monotonic()
         load()
         ended = time.monotonic()
@@ -69,7 +69,7 @@ class Beside:
 
 
 def latencies(produced: list[float], asked: list[float]) -> Latencies:
-    """Return the latencies of the samples (s), which may be in any order."""
+    """Return the latencies of the samples (s). The samples may be in any order."""
     took = sorted(produced)
     at = len(took) - 1
     return Latencies(
@@ -86,7 +86,7 @@ class _Paced:
         self._pipe.recv()
 
     def samples(self, began: float, ended: float) -> list[float]:
-        """Return the latencies of the requests in flight in that time."""
+        """Return the latencies of the requests that were in flight in this interval."""
         self._pipe.send("samples")
         found: list[Sample] = self._pipe.recv()
         return [took for sent, took in found if sent + took >= began and sent <= ended]
@@ -116,7 +116,7 @@ def _ask_on(pipe: Connection, address: str, request: bytes) -> None:
 
 
 def receive(broker: socket.socket) -> bytes:
-    """Read one response, without its size. Raise ConnectionError."""
+    """Read one response, without its size. Raises ConnectionError."""
     (size,) = _SIZE.unpack(_exactly(broker, _SIZE.size))
     return _exactly(broker, size)
 

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.commands`: the processor time of short commands, beside Python's own.
+"""`python -m benchmarks.commands`: the processor time of short commands, beside that of Python.
 
 Each command runs in its own process against a broker with a few topics and a group. The system
 reports the user and system time of the ended process. The commands of a round run in turn, so that
-a slow moment of the machine affects all of them.
+a slow moment of the computer affects all of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMPLETING: Final = {
     "COMP_WORDS": "oncelog topic describe or",
     "COMP_CWORD": "3",
 }
-# The cost of Python alone.
+# The processor time of Python alone.
 PYTHONS: Final = {"python -c pass": "pass", "import asyncio": "import asyncio"}
 
 MUST_MS: Final = 130.0
@@ -54,7 +54,7 @@ LIMITED: Final = "topic list"
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """The processor time of the runs of one command, user and system, in ms."""
+    """The processor times of the runs of one command, user and system, in ms."""
 
     name: str
     median_ms: float
@@ -64,7 +64,7 @@ class Used:
 
 
 def main() -> int:
-    """Print the table. Return 1 if `topic list` misses its must."""
+    """Print the table. Return 1 if `topic list` misses its goal."""
     args = arguments()
     compile_packages()
     with (
@@ -103,7 +103,7 @@ def fill(program: str, address: str) -> None:
 
 
 def measure(programs: Sequence[str], address: str, runs: int) -> dict[str, list[Used]]:
-    """Return the processor times of every command of each program, without a first run."""
+    """Return the processor times of every command of each program. The first run does not count."""
     environment = {**os.environ, "ONCELOG_BOOTSTRAP_SERVER": address}
     lines: dict[tuple[str, str], tuple[list[str], Mapping[str, str]]] = {}
     for program in programs:
@@ -130,8 +130,8 @@ def measure(programs: Sequence[str], address: str, runs: int) -> dict[str, list[
 
 
 def used_ms(line: Sequence[str], environment: Mapping[str, str]) -> float:
-    """Return the processor time of a process, of all its threads, in ms. Raise CalledProcessError
-    if it fails."""
+    """Return the processor time of a process, with all its threads, in ms. Raises
+    CalledProcessError if the process fails."""
     with subprocess.Popen(
         line, env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:

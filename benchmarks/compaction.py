@@ -1,4 +1,4 @@
-"""Compaction at full speed, and its cost for a producer at the same time."""
+"""Compaction at full speed, and its effect on a producer at the same time."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SAFE_MS: Final = "3600000"
 
 
 def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
-    """The p99 of one message at a time while a log of 100-byte records is compacted, against the
-    p99 before. Compaction starts only after all records are written."""
+    """Return the p99 of one message at a time during the compaction of a log of 100-byte records,
+    against the p99 before. Compaction starts after all records are written."""
     target = bench.target
     with target.topic(1) as plain, target.topic(1) as compacted:
         _configure(target, compacted, {
@@ -56,7 +56,7 @@ def while_compacting(bench: Bench, cores: Cores) -> dict[str, float]:
         for _ in range(_RUNS):
             found = bench.loadgen("repeat", requests, cores)
             if _is_compacted(target, compacted):
-                break  # the rest of that run was without compaction
+                break  # the rest of the load ran without compaction
             meanwhile.append(found)
         if not meanwhile:
             raise TargetFailed(f"{target.name} compacts {size / MB:.0f} MB too fast to be measured")

@@ -1,6 +1,6 @@
 """Start and growth, measured on fresh brokers.
 
-Growth compares the latency of one message at a time before and after the broker holds many items.
+Growth compares the latency of one message at a time before and after the broker holds many objects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Grow = Callable[[Bench, Cores], Figures]
 
 
 def start(target: Target, cores: Cores) -> Figures:
-    """Return the time from exec to the first response, and the memory a while later."""
+    """Return the time from exec to the first response, and the memory after a while."""
     seconds = seconds_to_first_answer(target, cores)
     time.sleep(IDLE_S)
     memory = machine.resident_bytes(target.pid)
@@ -45,7 +45,7 @@ def start(target: Target, cores: Cores) -> Figures:
 def measure_start(
     makers: Makers, folder: Path, cores: Cores, rounds: int
 ) -> dict[str, list[Figures]]:
-    """Start each broker `rounds` times in turn, after a first start that is not counted."""
+    """Start each broker `rounds` times in turn. A start before these does not count."""
     compile_packages()
     found: dict[str, list[Figures]] = {name: [] for name in makers}
     with running(makers, folder, cores) as targets:
@@ -58,7 +58,7 @@ def measure_start(
 
 
 def compile_packages() -> None:
-    """Compile the packages, as pip does: a checkout has no byte code yet, and gets none if
+    """Compile the packages, as pip does. A checkout has no byte code, and gets none if
     PYTHONDONTWRITEBYTECODE is set."""
     for package in (oncelog_protocol, oncelog_server, oncelog_client):
         for folder in package.__path__:
@@ -66,19 +66,19 @@ def compile_packages() -> None:
 
 
 def latency_us(bench: Bench, entries: list[Entry], cores: Cores) -> float:
-    """Return the median latency of one message at a time, in the middle run of three."""
+    """Return the median latency of one message at a time, in the middle of three runs."""
     file = bench.requests(entries)
     runs = [bench.loadgen("repeat", file, cores)["p50_us"] for _ in range(3)]
     return statistics.median(runs)
 
 
 def kilobytes_each(bench: Bench, before: int, items: int) -> float:
-    """Return the resident memory of the broker for each item."""
+    """Return the resident memory of the broker per object."""
     return (machine.resident_bytes(bench.target.pid) - before) / 1000 / items
 
 
 def many_partitions(bench: Bench, cores: Cores) -> Figures:
-    """Measure one message at a time to each of 10,000 partitions in turn, against one partition."""
+    """Measure one message at a time to each of 10,000 partitions in turn, and to one partition."""
     count = bench.pace.partitions
     per_topic = min(count, PARTITIONS_PER_TOPIC)
     with ExitStack() as topics:

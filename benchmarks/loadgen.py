@@ -1,4 +1,5 @@
-"""The load generator in C: compiled at first use, kept in the user's cache, run as a process."""
+"""The load generator in C. It is compiled at first use, kept in the user's cache, and run as a
+process."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class LoadFailed(Exception):
 
 
 def program() -> Path:
-    """Return the compiled load generator. Raise UnfitMachine without a C compiler."""
+    """Return the compiled load generator. Raises UnfitMachine without a C compiler."""
     content = b"".join(path.read_bytes() for path in sorted(_SOURCES.glob("*.[ch]")))
     digest = hashlib.sha256(content + " ".join(_FLAGS).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog" / "bench"
@@ -52,9 +53,9 @@ def _compile(target: Path) -> None:
 def run_loadgen(
     mode: str, port: int, requests: Path, cores: Set[int], options: Mapping[str, float]
 ) -> dict[str, float]:
-    """Run the load on these cores, with options of loadgen.c. Return what it measured.
+    """Run the load on these cores, with options of loadgen.c. Return its measurements.
 
-    Raise LoadFailed at the first error of the broker.
+    Raises LoadFailed at the first error of the broker.
     """
     words = [f"--{name}={value}" for name, value in options.items()]
     command = [str(program()), mode, str(port), str(requests), *words]

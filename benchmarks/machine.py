@@ -1,4 +1,4 @@
-"""The machine: its description, the resources of a process, and the cores of a process."""
+"""The computer: its description, the resources of a process, and the cores of a process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _KB: Final = 1024
 
 
 class UnfitMachine(Exception):
-    """The bench cannot run here; the message has the reason."""
+    """The bench cannot run here. The message has the reason."""
 
 
 def require_linux() -> None:
-    """Raise UnfitMachine without /proc and affinity, with which the bench measures and pins."""
+    """Raise UnfitMachine if the system lacks /proc or CPU affinity. The bench measures and pins
+    with them."""
     if not Path("/proc/self/stat").exists() or not hasattr(os, "sched_setaffinity"):
         raise UnfitMachine("the bench reads /proc and pins processes: it needs Linux")
 
@@ -52,7 +53,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def pin(pid: int, cores: Set[int]) -> None:
-    """Pin all threads of a process to these cores; its later threads inherit that."""
+    """Pin all threads of a process to these cores. Its later threads inherit the cores."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             os.sched_setaffinity(int(task.name), cores)
@@ -61,7 +62,7 @@ def pin(pid: int, cores: Set[int]) -> None:
 
 
 def allow_open_files(count: int) -> None:
-    """Raise the limit of open files of this process and its later children. Raise UnfitMachine if
+    """Raise the limit of open files of this process and its later children. Raises UnfitMachine if
     the system refuses."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
@@ -71,7 +72,7 @@ def allow_open_files(count: int) -> None:
 
 @contextmanager
 def on_cores(cores: Set[int]) -> Iterator[None]:
-    """Pin what this thread starts inside the block to these cores."""
+    """Pin all processes that this thread starts inside the block to these cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -81,7 +82,7 @@ def on_cores(cores: Set[int]) -> Iterator[None]:
 
 
 def facts() -> dict[str, str | int]:
-    """Return the facts of the machine that the figures depend on."""
+    """Return the facts about the computer on which the figures depend."""
     return {
         "cpu": _line_of("/proc/cpuinfo", "model name"),
         "cores": len(all_cores()),

@@ -1,8 +1,8 @@
-"""The functions that take the broker's time under a load.
+"""The functions of the broker that take the most time under a load.
 
     python -m benchmarks.profile_broker small txn16
 
-cProfile adds to the cost of calls and does not see C code: trust the order, not the sums.
+cProfile adds a cost to each call and does not see C code. Trust the order, not the sums.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.harness.broker import Oncelog
 
 
 class Profiled(Oncelog):
-    """A broker under cProfile, which writes its figures when the broker stops."""
+    """A broker under cProfile. It writes its figures when it stops."""
 
     @property
     def figures(self) -> Path:
@@ -51,7 +51,7 @@ def profile(load: str, seconds: float, sort: str, lines: int) -> None:
 
 
 def main() -> None:
-    """One profile for each load named."""
+    """Print one profile for each named load."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile_broker")
     parser.add_argument("loads", nargs="+", choices=sorted(LOADS))
     parser.add_argument("--seconds", type=float, default=5.0)

@@ -1,7 +1,7 @@
-"""Load from librdkafka, in a process of its own: `python -m benchmarks.rdload MODE ADDRESS ...`.
+"""Load from librdkafka, in its own process: `python -m benchmarks.rdload MODE ADDRESS ...`.
 
-Messages go in and out in big batches, so that the interpreter is not measured. It prints one line
-of JSON.
+The program sends and reads messages in big batches, so that the interpreter is not measured. It
+prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PRODUCER = {
 
 
 class Lost(Exception):
-    """The broker holds fewer messages than it confirmed, or refused some."""
+    """The broker has fewer messages than it confirmed, or refused some messages."""
 
 
 class Sender:
-    """Sends messages of one size round the partitions of a topic, as fast as the client takes
-    them."""
+    """Sends messages of one size to the partitions of a topic in turn, as fast as the client
+    accepts them."""
 
     def __init__(self, args: argparse.Namespace, settings: Mapping[str, Any]) -> None:
         self._topic: str = args.topic
@@ -66,7 +66,7 @@ class Sender:
             self.producer.poll(0 if queued == BATCH else 0.002)
 
     def flush(self) -> None:
-        """Wait until the broker has confirmed everything. Raise Lost."""
+        """Wait until the broker has confirmed all messages. Raises Lost."""
         left = self.producer.flush(WAIT_S)
         if left or self._refused:
             raise Lost(f"{left} messages without a response, refused: {self._refused[:3]}")
@@ -77,7 +77,7 @@ class Sender:
 
 
 def produce(args: argparse.Namespace) -> dict[str, float]:
-    """Produce, idempotently or not, at full speed; with --commit-ms in transactions."""
+    """Produce at full speed, idempotently or not. With --commit-ms, produce in transactions."""
     settings: dict[str, Any] = {}
     if args.commit_ms or args.idempotent:
         settings["enable.idempotence"] = True
@@ -109,7 +109,7 @@ def _send_in_transactions(sender: Sender, args: argparse.Namespace, seconds: flo
 
 
 def transactions(args: argparse.Namespace) -> dict[str, float]:
-    """Commit transactions of one message, one after the other."""
+    """Commit transactions of one message, one after another."""
     name = f"{args.topic}-{time.time_ns()}"
     sender = Sender(args, {"transactional.id": name})
     producer, value = sender.producer, bytes(args.size)
@@ -193,7 +193,7 @@ MODES: Mapping[str, Callable[[argparse.Namespace], dict[str, float]]] = {
 
 
 def main() -> None:
-    """Parse, run, print."""
+    """Parse the command line, run the load, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rdload")
     parser.add_argument("mode", choices=sorted(MODES))
     parser.add_argument("address")

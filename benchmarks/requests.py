@@ -47,13 +47,13 @@ CLIENT_ID = "bench"
 ALL_REPLICAS = -1
 TIMEOUT_MS = 30_000
 
-# The versions of librdkafka. Transactions are of version 1: a request adds each partition.
+# The versions of librdkafka. In transactions of version 1, a request adds each partition.
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 ADD_PARTITIONS_VERSION = 3
 END_TXN_VERSION = 3
-# Transactions of version 2 (KIP-890), as from the Java client and franz-go: Produce adds its
-# partition, EndTxn returns the next epoch.
+# Transactions of version 2 (KIP-890), as from the Java client and franz-go. Produce adds its
+# partition, and EndTxn returns the next epoch.
 ADDING_PRODUCE_VERSION = 12
 RENEWING_END_TXN_VERSION = 5
 
@@ -75,7 +75,7 @@ class Entry:
 
 
 def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
-    """Write the file of requests that loadgen reads."""
+    """Write the file of requests for loadgen."""
     with path.open("wb") as file:
         for entry in entries:
             counts = len(entry.errors_at), len(entry.batches_at), len(entry.request)

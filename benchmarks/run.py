@@ -1,4 +1,5 @@
-"""Rounds: both brokers warm up on each load, then take turns, pinned to one core and free."""
+"""The rounds. Both brokers warm up on each load, then take turns, first pinned to a core and then
+free."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ Measured = dict[str, dict[str, list[Figures]]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The cores of the broker, and those of the load."""
+    """The cores of the broker and of the load."""
 
     name: str
     broker: Cores
@@ -34,8 +35,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a run. `warm_s`: the most time to warm a broker by one load in the first place,
-    and `again_s` in each further place, unless three rounds agree before."""
+    """The plan of a run. `warm_s`: the maximum warm-up of a broker by one load in the first place.
+    `again_s`: the same in each further place. A warm-up ends earlier if three rounds agree."""
 
     targets: Makers
     loads: list[str]
@@ -48,8 +49,8 @@ class Plan:
 
 
 def places(names: Sequence[str]) -> list[Place]:
-    """Return the pinned place: broker on the first core, load on the second. Raise UnfitMachine on
-    one core."""
+    """Return the pinned place: the broker on the first core, the load on the second. Raises
+    UnfitMachine on a computer with one core."""
     cores = sorted(machine.all_cores())
     if PINNED in names and len(cores) < 2:
         raise machine.UnfitMachine("two cores are needed: one for a broker, one for the load")
@@ -61,7 +62,8 @@ def places(names: Sequence[str]) -> list[Place]:
 
 
 def run(plan: Plan, folder: Path) -> dict[str, Measured]:
-    """Run all loads of the plan in all its places, growth in the first; the figures by place."""
+    """Run all loads of the plan in all its places, and growth in the first. Return the figures by
+    place."""
     measured: dict[str, Measured] = {place.name: {} for place in plan.places}
     for place in plan.places:
         if START in plan.loads:
@@ -116,7 +118,7 @@ def _run_load(
 
 
 def _warm(plan: Plan, what: str, turn: Round, cores: Cores, limit_s: float) -> None:
-    """Repeat the load until three rounds agree, or `limit_s` are over."""
+    """Repeat the load until three rounds agree, or until `limit_s` has passed."""
     values: list[float] = []
     spent = 0.0
     while spent < limit_s and not agree(values):

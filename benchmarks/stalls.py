@@ -1,9 +1,9 @@
-"""`python -m benchmarks.stalls`: the cost of large requests for a producer of one message at a
+"""`python -m benchmarks.stalls`: the effect of large requests on a producer of one message at a
 time.
 
-Each row is a load within the limits of one broker. Beside it a message is produced every 5 ms, and
-another connection sends ApiVersions every 5 ms. The slowest response to ApiVersions is the longest
-stall of the broker's loop.
+Each row is a load within the limits of one broker. Beside the load, one connection produces a
+message every 5 ms, and another sends ApiVersions every 5 ms. The slowest response to ApiVersions is
+the longest stall of the broker's event loop.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ PACED: Final = "paced"
 TRANSACTIONAL_ID: Final = "stalls"
 OFFSETS_GROUP: Final = "stalls-offsets"
 
-# The limits of a produce beside any load, and of the loop's longest stall.
+# Limits for the p99 of a Produce beside any load, and for the longest stall of the loop.
 MUST_P99_MS: Final = 50.0
 MUST_STALL_MS: Final = 100.0
 MUST_DELETE_S: Final = 10.0
@@ -93,7 +93,7 @@ MUST_STOP_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A row: the duration of the load, and what was measured beside it, in ms."""
+    """A row: the duration of the load, and the latencies beside it, in ms."""
 
     load: str
     seconds: float
@@ -106,7 +106,7 @@ class Measured:
 
     @property
     def misses(self) -> list[str]:
-        """Return the musts that the row misses."""
+        """Return the goals that the row misses."""
         found = [self.failure] if self.failure else []
         if self.must_seconds is not None and self.seconds > self.must_seconds:
             found.append(f"{self.must_seconds:.0f} s")
@@ -122,7 +122,7 @@ class Failed(Exception):
 
 
 class Client:
-    """One connection. Responses are read whole, and decoded after the measurement."""
+    """One connection. Responses are read whole and decoded after the measurement."""
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
@@ -135,7 +135,7 @@ class Client:
         self._socket.close()
 
     def ask(self, prepared: bytes) -> bytes:
-        """Return the undecoded response."""
+        """Send the request. Return the undecoded response."""
         self._socket.sendall(prepared)
         return receive(self._socket)
 
@@ -154,7 +154,7 @@ def read(request: type, version: int, answer: bytes) -> Any:
 
 
 class Stalls:
-    """The loads on one broker, in their order."""
+    """The loads on one broker, in the order of their runs."""
 
     def __init__(self, broker: Oncelog, metrics_port: int, say: Callable[[str], None]) -> None:
         self._broker = broker
@@ -163,7 +163,8 @@ class Stalls:
         self._names = [f"topic-{number:05}" for number in range(TOPICS)]
 
     def measure(self, only: Sequence[str]) -> Iterator[Measured]:
-        """Yield a row for each load with one of `only` in its name; for all if `only` is empty."""
+        """Yield a row for each load with one of `only` in its name. Empty `only` means all
+        loads."""
         self._create([CreatableTopic(PACED, 1, 1)])
         with Beside(self._broker.address, PACED) as beside:
             for name, must_seconds, load, is_always_run in self._loads():
@@ -177,7 +178,7 @@ class Stalls:
         yield from self._stop_and_start()
 
     def _try(self, load: Callable[[], object], failures: list[str]) -> None:
-        """Run a load. If it fails, note that and go on with the others."""
+        """Run a load. If it fails, note the failure and continue with the next load."""
         try:
             load()
         except (Failed, OSError) as failure:
@@ -197,7 +198,7 @@ class Stalls:
         return Measured(name, seconds, must_seconds, p50, p99, longest, stall, failure)
 
     def _loads(self) -> Iterator[tuple[str, float | None, Callable[[], object], bool]]:
-        """Yield name, limit (s), the load, and whether later loads need it."""
+        """Yield the name, the limit (s), the load, and True if later loads need it."""
         yield "nothing", None, lambda: time.sleep(3), False
         yield f"create {WIDE} partitions and, meanwhile, one more topic", None, self._wide, True
         yield f"delete {WIDE} partitions", None, lambda: self._delete(["wide", "more"]), True
@@ -230,7 +231,7 @@ class Stalls:
         yield f"delete {DELETED} topics", MUST_DELETE_S, lambda: self._delete(deleted), False
 
     def _questions(self) -> Iterator[tuple[str, Any, int, int]]:
-        """Yield name, request, version, and the number of requests."""
+        """Yield the name, the request, the version, and the number of requests."""
         configs = [DescribeConfigsResource(2, name, None) for name in self._names]
         yield f"Metadata of {TOPICS} topics", MetadataRequest(topics=None), 12, 3
         yield f"DescribeConfigs of {TOPICS} topics", DescribeConfigsRequest(configs), 4, 1
@@ -273,7 +274,7 @@ class Stalls:
         _check(topic.error_code for topic in answer.topics)
 
     def _wide(self) -> None:
-        """Create a topic of many partitions, and a second later a small one, twice."""
+        """Create a topic of many partitions, and a second later a small topic. Do this twice."""
         wide = prepared(CreateTopicsRequest([CreatableTopic("wide", WIDE, 1)]), 7)
         with Client(self._broker.address) as client:
             client._socket.sendall(wide)
@@ -350,7 +351,7 @@ class Stalls:
         _check(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
     def _join(self) -> None:
-        """Join all groups: each has one member, and an assignment."""
+        """Join all groups. Each group has one member and an assignment."""
         with Wire(self._broker.address) as wire:
             find_coordinator(wire, "group-0", 0)
             wait_until(lambda: _join(wire, "group-0") is not None, "the coordinator")
@@ -393,7 +394,7 @@ class Stalls:
 
 
 def _join(wire: Wire, group: str) -> str | None:
-    """Return the member once it has its assignment, None while there is no coordinator."""
+    """Return the member with its assignment, or None while there is no coordinator."""
     protocols = [JoinGroupRequestProtocol("range", b"subscription")]
     joined = wire.call(
         JoinGroupRequest(group, 300_000, 300_000, "", None, "consumer", protocols), 3
@@ -419,7 +420,7 @@ def _check(codes: Any) -> None:
 
 
 def show(rows: Sequence[Measured], *, as_markdown: bool) -> None:
-    """Print the table, with the limits in the headings and missed limits in the last column."""
+    """Print the table. The headings have the limits, and the last column the missed limits."""
     headings = [
         "load", "s", "p50 ms", f"p99 ms (must {MUST_P99_MS:.0f})", "max ms",
         f"stall ms (must {MUST_STALL_MS:.0f})", "must s", "misses",
@@ -453,7 +454,7 @@ def _in_ms(value: float | None) -> str:
 
 
 def main() -> int:
-    """Run the loads. Return 1 if a must is missed."""
+    """Run the loads. Return 1 if a row misses a goal."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
     parser.add_argument("--rows", nargs="*", default=[], help="words of the loads to measure")
     parser.add_argument("--directory", help="the folder of the broker's data; not on a tmpfs")

@@ -1,4 +1,4 @@
-"""The table, from the figures of many rounds: medians, ratios, verdicts."""
+"""The table of a run: medians, ratios and verdicts, from the figures of its rounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Better(Enum):
 
 
 class Judged(Enum):
-    """The figure to compare with `must` and `aim`: oncelog / Kafka, or oncelog's own."""
+    """The figure that `must` and `aim` limit: oncelog / Kafka, or oncelog's own."""
 
     RATIO = "ratio"
     OWN = "own"
@@ -73,7 +73,7 @@ class Result:
         return self.ratio if self.row.judged is Judged.RATIO else self.oncelog
 
     def reaches(self, goal: float | None) -> bool | None:
-        """Return whether `must` or `aim` is met, None if there is no goal."""
+        """Return True if `must` or `aim` is met, or None without a goal."""
         if goal is None or self.judged is None:
             return None
         return self.judged >= goal if self.row.better is Better.HIGHER else self.judged <= goal
@@ -97,7 +97,7 @@ Rounds = Mapping[str, Sequence[Figures]]
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float]:
-    """Return the median of each figure over the rounds; a missing figure counts as 0."""
+    """Return the median of each figure over the rounds. A missing figure counts as 0."""
     names = dict.fromkeys(name for figures in rounds for name in figures)
     return {name: statistics.median(figures.get(name, 0.0) for figures in rounds) for name in names}
 
@@ -112,7 +112,7 @@ def spread(rounds: Sequence[Figures], name: str) -> float | None:
 
 
 def agree(values: Sequence[float]) -> bool:
-    """Return whether the last three rounds differ by at most 5 %, as those of a warm broker."""
+    """Return True if the last three rounds differ by at most 5 %, as with a warm broker."""
     last = values[-ROUNDS_THAT_AGREE:]
     return len(last) == ROUNDS_THAT_AGREE and max(last) - min(last) <= AGREEMENT * max(last)
 

@@ -29,7 +29,7 @@ KAFKA: Final = "kafka"
 AGAINST: Final = "against"
 """The oncelog of another checkout."""
 
-# A heap of 1 GiB; the other options are those of Kafka's own start script.
+# A heap of 1 GiB. The other options are those of Kafka's own start script.
 JVM_OPTIONS = (
     "-Xms1g",
     "-Xmx1g",
@@ -40,7 +40,7 @@ JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
 )
 
-# Each round has its own topics: those of the last round leave disk and page cache soon.
+# Each round has its own topics. The topics of the previous round soon leave disk and page cache.
 SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 
 _LIST_OFFSETS_VERSION = 6
@@ -48,7 +48,7 @@ _TOPIC_DEADLINE_S = 180.0
 
 
 class TargetFailed(Exception):
-    """A broker failed the bench; the message has the reason."""
+    """A broker failed the bench. The message has the reason."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Target:
 
     @property
     def address(self) -> str:
-        """`host:port` for clients."""
+        """Return `host:port` for clients."""
         return self.broker.address
 
     @property
@@ -78,7 +78,8 @@ class Target:
 
     @contextmanager
     def topic(self, partitions: int) -> Iterator[str]:
-        """Create a topic and wait until every partition has a leader. Delete it on exit."""
+        """Create a topic and wait until every partition has a leader. Delete the topic at the
+        end."""
         self._topics += 1
         name = f"bench-{self._topics:05}"
         with self.wire() as wire:
@@ -105,7 +106,7 @@ def oncelog(settings: Mapping[str, str]) -> Maker:
 
 
 def kafka(directory: Path) -> Target:
-    """Return Apache Kafka, not started. Raise KafkaUnavailable without Java or its jars."""
+    """Return Apache Kafka. It is not started. Raises KafkaUnavailable without Java or its jars."""
     return Target(KAFKA, Kafka(directory / KAFKA, SETTINGS, JVM_OPTIONS))
 
 
@@ -130,7 +131,7 @@ def running(makers: Makers, directory: Path, cores: Set[int]) -> Iterator[list[T
 
 
 def seconds_to_first_answer(target: Target, cores: Set[int]) -> float:
-    """Return the time from exec to the response to ApiVersions, on data of an earlier run."""
+    """Return the time from exec to the response to ApiVersions, on the data of an earlier run."""
     starter = threading.Thread(target=_start_on, args=(target, cores))
     begin = time.monotonic()
     starter.start()
@@ -166,7 +167,7 @@ def _create(wire: Wire, name: str, partitions: int) -> None:
 
 
 def _wait_for_leaders(wire: Wire, name: str, partitions: int) -> None:
-    """Wait until each partition responds: Kafka's metadata name a leader before it is ready."""
+    """Wait until each partition responds. Kafka's metadata name a leader before it is ready."""
     places = [ListOffsetsPartition(partition_index=at, timestamp=-1) for at in range(partitions)]
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=places)])
     deadline = time.monotonic() + _TOPIC_DEADLINE_S

@@ -1,1 +1,1 @@
-"""Programs that are built on oncelog."""
+"""Example programs that use oncelog."""

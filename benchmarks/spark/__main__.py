@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """Parse the command line; `--rows` are names of loads."""
+    """Parse the command line. `--rows` takes names of loads."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     parser.add_argument("--rows", type=names_of(LOADS), default=list(LOADS), help=", ".join(LOADS))
     parser.add_argument("--formats", type=names_of(NAMES), default=list(NAMES))

@@ -29,8 +29,8 @@ _names = count(1)
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The amount of work in one turn: the rows of a batch read, and for each size of a micro-batch
-    the number of warm-up batches and of measured ones. Together they read fewer rows than a topic
-    has."""
+    the number of warm-up batches and of measured batches. All of them together read fewer rows than
+    a topic has."""
 
     rows: int
     micro_batches: Mapping[int, tuple[int, int]]
@@ -42,7 +42,7 @@ QUICK = Pace(400_000, {100: (2, 5), 10_000: (2, 5), 100_000: (1, 2)})
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One party at one broker. `topics`: full topics by the size of their values in bytes."""
+    """One format at one broker. `topics`: full topics by the size of their values in bytes."""
 
     name: str
     party: SparkProcess
@@ -59,11 +59,12 @@ class Bench:
         return options | {"kafka.isolation.level": "read_committed"}
 
     def sink(self) -> dict[str, str]:
-        """Write to the topic that all loads write to."""
+        """Return options to write to the topic that all loads write to."""
         return {"kafka.bootstrap.servers": self.broker.address, "topic": "bench-written"}
 
     def stream_sink(self) -> dict[str, str]:
-        """Write to the same topic by a query; each query of ours is a sink of its own."""
+        """Return options to write to the same topic by a query. With our format, each query has its
+        own sink."""
         return self.sink() | ({"sinkId": f"bench-{next(_names)}"} if self.name == ONCELOG else {})
 
 
@@ -83,18 +84,19 @@ def write(bench: Bench, size: int) -> Figures:
 
 
 def source(bench: Bench, rows: int) -> Figures:
-    """Micro-batches of a source, with the rows dropped."""
+    """Micro-batches of a source. The rows are dropped."""
     return _micro_batches(bench, rows, "read_stream", options=bench.source(KB))
 
 
 def sink(bench: Bench, rows: int, keys: bool = True) -> Figures:
-    """Micro-batches of new rows, written."""
+    """Micro-batches that write new rows."""
     options = bench.stream_sink()
     return _micro_batches(bench, rows, "write_stream", bytes=KB, keys=keys, options=options)
 
 
 def noop(bench: Bench, rows: int) -> Figures:
-    """Micro-batches of new rows, dropped: the difference between the two Sparks themselves."""
+    """Micro-batches that drop new rows. They show the difference between the two Sparks
+    themselves."""
     return _micro_batches(bench, rows, "no_stream", bytes=KB)
 
 

@@ -1,4 +1,4 @@
-"""The two formats, each in its own Spark, on one broker and the same topics."""
+"""The two formats, each in its own Spark, at one broker with the same topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES: Final = (KAFKA, ONCELOG)
 
 _MODULE = "benchmarks.spark.program"
 
-# On the path of Python workers; the official connector has none.
+# A folder on the path of our format's Python workers. The official connector has no such workers.
 _TELLING = {"PYTHONPATH": str(Path(__file__).with_name("workers"))}
 
 Parties = dict[str, SparkProcess]

@@ -1,4 +1,4 @@
-"""The parts of a micro-batch's time: Spark's own, and the broker's requests."""
+"""The parts of a micro-batch's time, as Spark and the broker's requests show them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SELDOM = 0.2
 
 
 def parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
-    """Return a line for each load of micro-batches and each party: the medians of its parts in
-    ms."""
+    """Return a line for each load of micro-batches and each format, with the medians of its parts
+    in ms."""
     lines = []
     for load, of_load in measured.items():
         for party, rounds in of_load.items():
@@ -31,7 +31,7 @@ def parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
 
 
 def sink_parts(measured: Mapping[str, Rounds]) -> list[list[str]]:
-    """Return a line for each load of our sink: the shares of its driver and its tasks in
+    """Return a line for each load of our sink, with the times of its driver and its tasks in
     `addBatch`."""
     lines = []
     for load, of_load in measured.items():
@@ -50,8 +50,8 @@ def headings() -> list[str]:
 
 
 def requests(measured: Mapping[str, Rounds]) -> list[list[str]]:
-    """Return a line for each load of micro-batches and each party: its mean number of requests per
-    micro-batch. A name that begins with a capital is an API's."""
+    """Return a line for each load of micro-batches and each format, with its mean number of
+    requests per micro-batch. A name that begins with a capital letter is an API."""
     lines = []
     for load, of_load in measured.items():
         for party, rounds in of_load.items():

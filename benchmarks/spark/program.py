@@ -1,4 +1,4 @@
-"""A program for either PySpark: batch reads and writes and micro-batches, timed by Spark's own
+"""A program for either PySpark: batch reads, batch writes and micro-batches, timed by Spark's own
 clocks.
 
 Arguments: the format's name, jars (may be empty) and a folder for Spark's files.
@@ -25,8 +25,7 @@ POLL_S = 0.1
 STREAM_DEADLINE_S = 120.0
 NUMBER_BYTES = 6
 
-# Nothing here makes one of the two faster: defaults, and the settings of a program without a
-# screen.
+# No setting here favors one format: they are defaults, and settings of a program without a screen.
 SETTINGS = {
     "spark.app.name": "bench",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -41,7 +40,7 @@ SETTINGS = {
 
 
 class Program:
-    """The operations; `bytes` is the size of a value, keys are the row's number."""
+    """The operations. `bytes` is the size of a value, and the key is the row's number."""
 
     def __init__(self, spark: SparkSession, kind: str, folder: Path) -> None:
         self._spark = spark
@@ -53,7 +52,7 @@ class Program:
         return str(self._spark.version)
 
     def batch_read(self, options: Options) -> float:
-        """Return the seconds to read everything and to drop it."""
+        """Return the seconds to read all rows and drop them."""
         frame = self._spark.read.format(self._format).options(**options).load()
         begin = time.monotonic()
         frame.write.format("noop").mode("overwrite").save()
@@ -67,7 +66,7 @@ class Program:
         return time.monotonic() - begin
 
     def read_stream(self, options: Options, rows: int, batches: int) -> list[dict[str, Any]]:
-        """Return the progress of micro-batches of this number of rows each, read and dropped."""
+        """Return the progress of micro-batches that read and drop this number of rows each."""
         limited = options | {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(rows)}
         frame = self._spark.readStream.format(self._format).options(**limited).load()
         return self._run(frame, "noop", {}, rows, batches)
@@ -75,12 +74,12 @@ class Program:
     def write_stream(
         self, options: Options, rows: int, bytes: int, keys: bool, batches: int
     ) -> list[dict[str, Any]]:
-        """Return the progress of micro-batches of this number of new rows each, written."""
+        """Return the progress of micro-batches that write this number of new rows each."""
         frame = _records(self._generated(rows), bytes)
         return self._run(frame if keys else frame.drop("key"), self._format, options, rows, batches)
 
     def no_stream(self, rows: int, bytes: int, batches: int) -> list[dict[str, Any]]:
-        """Return the progress of micro-batches of new rows that are dropped: Spark's own share."""
+        """Return the progress of micro-batches that drop new rows: Spark's own part of the time."""
         return self._run(_records(self._generated(rows), bytes), "noop", {}, rows, batches)
 
     def _generated(self, rows: int) -> DataFrame:
@@ -101,14 +100,14 @@ class Program:
             query.stop()
             shutil.rmtree(checkpoint, ignore_errors=True)
         found = [json.loads(progress.json) for progress in query.recentProgress]
-        # A share of a limit is rounded for each partition, so a batch may lack a row or two.
+        # Spark rounds the share of each partition, so a batch may have one or two rows less.
         full = [progress for progress in found if progress["numInputRows"] >= rows - 2]
         return full[:batches]
 
 
 def _records(frame: DataFrame, bytes: int) -> DataFrame:
-    """Return rows. `value` is the row's number: it is the key and the end of the value, which has
-    about this size. Making the rows must take no time."""
+    """Return rows. The row's number is the key and the end of the value, which has about this size.
+    Making the rows must take almost no time."""
     number = col("value").cast("string")
     filling = lit("x" * (bytes - NUMBER_BYTES))
     return frame.select(number.alias("key"), concat(filling, number).alias("value"))
@@ -116,7 +115,7 @@ def _records(frame: DataFrame, bytes: int) -> DataFrame:
 
 def _wait(query: StreamingQuery, batches: int) -> None:
     """Wait until this number of batches is done. Raises the exception that ended the query
-    before."""
+    early."""
     deadline = time.monotonic() + STREAM_DEADLINE_S
     while time.monotonic() < deadline:
         progress = query.lastProgress

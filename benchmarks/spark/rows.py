@@ -1,4 +1,4 @@
-"""The rows of the table and their goals; the names of loads are those of `loads.py`."""
+"""The rows of the table and their goals. The names of loads are those of `loads.py`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The log of our sink for each micro-batch (`workers/sitecustomize.py`): the time and round trips
-of its driver, and its tasks."""
+"""Reads the log of our sink for each micro-batch (`workers/sitecustomize.py`): the time and round
+trips of its driver, and its tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIGURES: Final = (
 
 
 def sink_figures(log: str, counted: int) -> dict[str, float]:
-    """Return medians over the last `counted` micro-batches of the log; empty if it has none."""
+    """Return medians over the last `counted` micro-batches of the log, or nothing without any."""
     planned = list(_PLANNED.finditer(log))[-counted:]
     committed = list(_COMMITTED.finditer(log))[-counted:]
     if not planned or not committed:

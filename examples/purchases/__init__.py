@@ -1,2 +1,2 @@
-"""The running example: every purchase gets one invoice and one shipment, exactly once, even if
+"""The running example. Every purchase gets one invoice and one shipment, exactly once, even if
 processes are killed."""

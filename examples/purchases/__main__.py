@@ -1,8 +1,8 @@
-"""`make demo`: the purchases go through a pipeline of transactions that is killed on the way.
+"""`make demo`: a pipeline of transactions processes the purchases, although processes are killed.
 
-Starts a broker on an empty folder, loads all purchases, lets three workers bill them (one
-transaction in twenty is aborted on purpose), kills a worker and then the broker with SIGKILL,
-starts them again, and counts.
+The demo starts a broker on an empty folder, loads all purchases, and lets three workers bill them.
+The workers abort one transaction in twenty on purpose. The demo kills a worker and then the broker
+with SIGKILL, starts them again, and counts the results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from oncelog_client import Admin, NewTopic, Producer
 
 WORKERS = 3
 DEADLINE_S = 180
-# The times of the kills, as shares of all purchases.
+# The moments of the kills, as shares of the billed purchases.
 KILL_WORKER_AT = 0.25
 KILL_BROKER_AT = 0.55
 
@@ -35,7 +35,7 @@ console = Console()
 
 
 async def load(servers: str, all_purchases: list[Purchase]) -> None:
-    """Write all purchases to their topic, each customer's to one partition."""
+    """Write all purchases to their topic. The purchases of a customer are in one partition."""
     async with Admin(servers) as admin:
         await admin.create_topics(
             [NewTopic(name, PARTITIONS, 1) for name in (PURCHASES, INVOICES, SHIPMENTS)]
@@ -51,8 +51,8 @@ async def load(servers: str, all_purchases: list[Purchase]) -> None:
 
 
 async def run(broker: Broker, workers: list[Worker], total: int) -> Counter[str]:
-    """Wait until every purchase is billed, and kill on the way. Return what was killed. Raise
-    TimeoutError."""
+    """Wait until every purchase is billed. Kill processes meanwhile, and return the number of
+    kills. Raises TimeoutError."""
     kills: Counter[str] = Counter()
     deadline = time.monotonic() + DEADLINE_S
     columns = (TextColumn("billing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -136,7 +136,7 @@ async def demo(folder: Path, module: str) -> bool:
     help="The client that the workers use.",
 )
 def main(client: str) -> None:
-    """Bill 69,659 purchases exactly once, with kill -9 of a worker and of the broker on the way."""
+    """Bill 69,659 purchases exactly once, although kill -9 ends a worker and the broker."""
     module = {"oncelog": "worker", "confluent": "worker_confluent"}[client]
     with tempfile.TemporaryDirectory(prefix="oncelog-demo-") as folder:
         try:

@@ -1,4 +1,4 @@
-"""The count at the end: one invoice and one shipment for every purchase, with the right amounts."""
+"""The count at the end: every purchase has one invoice and one shipment, with the right amounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A = TypeVar("A")
 
 @dataclass(slots=True)
 class Audit:
-    """The counts, of which all but `results` must be 0. `wrong`: results with another amount."""
+    """The counts. All but `results` must be 0. `wrong`: results with another amount."""
 
     results: int = 0
     duplicates: int = 0
@@ -31,7 +31,7 @@ class Audit:
         return not (self.duplicates or self.losses or self.wrong)
 
     def check(self, topic: str, amounts: Mapping[K, A], found: list[tuple[K, A]]) -> None:
-        """Count one topic. `amounts`: the expected amount of each id; `found`: every (id, amount)
+        """Count one topic. `amounts`: the expected amount of each id. `found`: every (id, amount)
         in the topic."""
         times = Counter(what for what, _ in found)
         missing = [what for what in amounts if what not in times]
@@ -46,7 +46,8 @@ class Audit:
 
 
 async def billed(servers: str) -> int:
-    """Return the number of purchases that the group has committed, 0 while the broker is down."""
+    """Return the number of purchases that the group has committed, or 0 while the broker is
+    down."""
     try:
         async with Admin(servers, request_timeout_ms=2_000) as admin:
             return sum(

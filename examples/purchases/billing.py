@@ -1,4 +1,4 @@
-"""The work on a purchase: an invoice and a shipment. It is the same for every client."""
+"""The work on a purchase: an invoice and a shipment. The work is the same for every client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INVOICES: Final = "invoices"
 SHIPMENTS: Final = "shipments"
 PARTITIONS: Final = 6
 GROUP: Final = "billing"
-# One transaction in this many is aborted on purpose, and its purchases are billed again.
+# The worker aborts one transaction in this many on purpose, and bills its purchases again.
 ABORT_EVERY: Final = 20
 BATCH: Final = 500
 

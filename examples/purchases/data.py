@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """One purchase. `id`: its line in the data set; `date`: yyyymmdd; `cents`: the price paid."""
+    """One purchase. `id`: its line in the data set. `date`: yyyymmdd. `cents`: the price paid."""
 
     id: int
     customer: str
@@ -28,7 +28,7 @@ class Purchase:
 
 
 def purchases() -> Iterator[Purchase]:
-    """Return all purchases in the order of the file. Raise FileNotFoundError if the package is not
+    """Return all purchases in the order of the file. Raises FileNotFoundError if the package is not
     installed."""
     spec = find_spec("lifetimes")
     if spec is None or not spec.submodule_search_locations:

@@ -1,4 +1,4 @@
-"""The job of docker/compose.yaml: load the purchases once, and bill them.
+"""The job of docker/compose.yaml. It loads the purchases once and bills them.
 
 python -m examples.purchases.job BOOTSTRAP_SERVERS
 """
@@ -19,7 +19,8 @@ LOADING = "loading"
 
 async def load_once(servers: str) -> None:
     """Write all purchases in one transaction, with an offset that marks them as loaded. A job that
-    is killed before the commit loads them again; one that is started again later does not."""
+    is killed before the commit loads them again at its next start. Any later start finds the
+    offset."""
     async with Admin(servers) as admin:
         existing = await admin.list_topics()
         wanted = (PURCHASES, INVOICES, SHIPMENTS)
@@ -41,7 +42,8 @@ async def load_once(servers: str) -> None:
 
 
 async def main(servers: str) -> None:
-    """Run the job. Wait for a broker that is not up yet, and go on after a broker was down."""
+    """Run the job. Wait for a broker that is not up yet, and continue after an outage of the
+    broker."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     while not stopping.is_set():

@@ -1,4 +1,4 @@
-"""The processes of the demo: one broker and some workers, which can be killed."""
+"""The processes of the demo, one broker and some workers. The demo can kill them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class Broker:
-    """`oncelog serve` on a folder, on the same port after every start."""
+    """`oncelog serve` on a folder, with the same port after every start."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -26,7 +26,8 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it and wait until it responds. Raise RuntimeError if it does not."""
+        """Start the broker and wait until it responds. Raises RuntimeError if it does not
+        respond."""
         if not self.port:
             self.port = _free_port()
         self._process = subprocess.Popen(
@@ -43,7 +44,7 @@ class Broker:
             raise RuntimeError(f"the broker did not start, see {self._log.name}")
 
     def kill(self) -> None:
-        """SIGKILL the broker: it cannot clean up."""
+        """Send SIGKILL to the broker, so that it cannot clean up."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -93,7 +94,7 @@ class Worker:
         self._ended()
 
     def suspend(self) -> None:
-        """SIGSTOP the worker, like a long pause of its machine."""
+        """Send SIGSTOP to the worker, like a long pause of its computer."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 

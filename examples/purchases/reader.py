@@ -1,8 +1,9 @@
-"""The reader of docker/compose.yaml: wait until all purchases are billed, then count the results.
+"""The reader of docker/compose.yaml. It waits until all purchases are billed and counts the
+results.
 
     python -m examples.purchases.reader BOOTSTRAP_SERVERS
 
-Exit code 1 if any invoice or shipment is lost, doubled or wrong.
+The exit code is 1 if any invoice or shipment is lost, doubled or wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from examples.purchases.data import purchases
 
 
 async def main(servers: str) -> int:
-    """Wait, count, and return the exit code."""
+    """Wait, count the results, and return the exit code."""
     all_purchases = list(purchases())
     while (done := await billed(servers)) < len(all_purchases):
         print(f"billed {done} of {len(all_purchases)}", flush=True)

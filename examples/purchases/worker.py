@@ -1,10 +1,10 @@
-"""One worker of the job: read purchases, write invoices and shipments with the offsets, in one
-transaction.
+"""A worker of the job. In one transaction, it reads purchases, and writes invoices, shipments and
+offsets.
 
     python -m examples.purchases.worker BOOTSTRAP_SERVERS NUMBER
 
-It prints a line for every transaction, `committed N` or `aborted N`. It ends on SIGTERM, and when a
-newer instance of the same number has taken over.
+The worker prints a line for every transaction, `committed N` or `aborted N`. It ends on SIGTERM,
+and when a newer instance with the same number has taken over.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from oncelog_client import (
 
 
 class OnPurpose(Exception):
-    """The reason of an abort on purpose."""
+    """The cause of an abort on purpose."""
 
 
 def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets to go on from after these records."""
+    """Return the offsets after these records."""
     return {
         TopicPartition(record.topic, record.partition): OffsetAndMetadata(record.offset + 1)
         for record in records
@@ -50,7 +50,7 @@ def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, OffsetAn
 async def bill(
     producer: Producer, consumer: Consumer, records: list[ConsumerRecord], *, spoil: bool
 ) -> None:
-    """Bill the records in one transaction: all or none."""
+    """Bill the records in one transaction, all or none."""
     async with producer.transaction():
         for record in records:
             assert record.value is not None
@@ -95,15 +95,15 @@ async def work(servers: str, number: int, stopping: asyncio.Event) -> None:
 
 
 async def main(servers: str, number: int) -> None:
-    """Bill until SIGTERM. After an error a new producer with the same id ends what the last one
-    left open."""
+    """Bill until SIGTERM. After an error, a new producer with the same id aborts the open
+    transaction of its predecessor."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     while not stopping.is_set():
         try:
             await work(servers, number, stopping)
         except ProducerFencedError:
-            # A newer instance of this worker does its work.
+            # A newer instance of this worker does the work now.
             print("fenced", flush=True)
             return
         except KafkaError as error:

@@ -1,4 +1,4 @@
-"""The same worker with confluent-kafka. The code is the same as against Apache Kafka.
+"""The same worker with confluent-kafka. The code also works with Apache Kafka, without a change.
 
 python -m examples.purchases.worker_confluent BOOTSTRAP_SERVERS NUMBER
 """
@@ -35,9 +35,9 @@ def next_offsets(messages: list[Message]) -> list[TopicPartition]:
 
 
 def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """Return the offsets to go on from: the committed ones, else 0. The 0 is explicit: if
-    librdkafka 2.16 looks the earliest offset up, a response that comes after a rebalance moves it
-    there."""
+    """Return the committed offsets, or 0 for a partition without one. The 0 is explicit: if
+    librdkafka 2.16 looks up the earliest offset, a response after a rebalance moves the position to
+    that offset."""
     while True:
         found = consumer.committed(partitions, timeout=30)
         errors = [place.error for place in found if place.error is not None]
@@ -46,14 +46,14 @@ def committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[Topi
                 TopicPartition(partition.topic, partition.partition, max(partition.offset, 0))
                 for partition in found
             ]
-        # Another worker's transaction is being ended: the offset will be stable soon.
+        # The transaction of another worker is ending, so the offset will be stable soon.
         if any(error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT for error in errors):
             raise KafkaException(errors[0])
 
 
 def next_messages(consumer: Consumer) -> list[Message]:
-    """Return the records of 0.2 s. All errors of a consumer are transient but one: the offset to go
-    on from was deleted from the log."""
+    """Return the records of 0.2 s. All errors of a consumer are transient, except that the next
+    offset was deleted from the log."""
     polled = consumer.consume(BATCH, 0.2)
     for message in polled:
         error = message.error()
@@ -73,8 +73,9 @@ def assigned(consumer: Consumer, partitions: list[TopicPartition]) -> None:
 
 
 def revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-    """The callbacks of a rebalance. With them a rebalance happens in `consume`. Without them it may
-    happen while a batch is billed, whose offsets would be committed in the next generation."""
+    """Return the callbacks of a rebalance. With them a rebalance happens in `consume`. Without them
+    it may happen while a batch is billed, and the offsets of the batch would be committed in the
+    next generation."""
     consumer.unassign()
 
 
@@ -106,8 +107,8 @@ def main(servers: str, number: int) -> None:
         stopping = True
 
     signal.signal(signal.SIGTERM, stop)
-    # A single broker that comes back at its address needs no new bootstrap (KIP-899), and
-    # librdkafka 2.16 loses connections by it that it still waits for.
+    # A single broker restarts at its old address, so clients need no new bootstrap (KIP-899). With
+    # a new bootstrap, librdkafka 2.16 loses connections that it still needs.
     common = {"bootstrap.servers": servers, "metadata.recovery.strategy": "none"}
     consumer = Consumer(
         {
@@ -131,7 +132,7 @@ def main(servers: str, number: int) -> None:
         try:
             bill(producer, consumer, messages, spoil=done % ABORT_EVERY == 0)
         except KafkaException as error:
-            # `produce` reports only _STATE if the transaction has failed meanwhile.
+            # `produce` reports only _STATE if the transaction has already failed.
             reason = error.args[0]
             if not reason.txn_requires_abort() and reason.code() != KafkaError._STATE:
                 raise

@@ -1,8 +1,8 @@
-"""`make demo`: the Spark job on all purchases, killed on the way, and counted.
+"""`make demo`: the Spark job on all purchases, with kills of its processes and a count at the end.
 
-Starts a broker on an empty folder, lets the shop's purchases stream in, and runs the job beside it.
-A Python worker of the executor, the driver and the broker are killed with SIGKILL; the driver and
-the broker are started again, on the same checkpoints and the same files.
+The demo starts a broker on an empty folder, streams the shop's purchases into it, and runs the job
+beside it. It kills a Python worker of the executor, the driver and the broker with SIGKILL. It
+starts the driver and the broker again, on the same checkpoints and files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ console = Console()
 
 
 async def demo(folder: Path, pictures: Path, place: Place) -> bool:
-    """Run the demo. Return whether every result is there once, with the right amounts. Raise
+    """Run the demo. Return True if every result exists once, with the right amounts. Raises
     JobFailed."""
     all_purchases = list(purchases())
     broker = Broker(folder / "data")
@@ -78,7 +78,7 @@ async def demo(folder: Path, pictures: Path, place: Place) -> bool:
     help="The folder of the picture.",
 )
 def main(cluster: bool, pictures: Path) -> None:
-    """Bill 69,659 purchases with Spark, exactly once, with kill -9 of what runs on the way."""
+    """Bill 69,659 purchases with Spark, exactly once, although kill -9 ends running processes."""
     try:
         check_java()
     except MissingJava as missing:

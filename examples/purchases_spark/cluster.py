@@ -1,4 +1,4 @@
-"""The place of the job: the driver itself, or a standalone cluster of two workers."""
+"""The place where the job runs: the driver itself, or a standalone cluster of two workers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from oncelog_client.spark.executors_zip import write_executors_zip
 
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 START_TIMEOUT_S: Final = 60.0
-# Two hosts for Spark.
+# Two addresses, which Spark takes for two hosts.
 HOSTS: Final = ("127.0.0.1", "127.0.0.2") if sys.platform == "linux" else ("127.0.0.1",) * 2
 
 
 class Place(NamedTuple):
-    """The place of the job. `python`: of Spark's Python workers. `executors`: the parent processes
-    of the task workers, None for the driver itself."""
+    """The place of the job. `python`: the interpreter of Spark's Python workers. `executors`: the
+    parent processes of the task workers, or None for the driver itself."""
 
     master: str
     settings: Mapping[str, str]
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     executors: Sequence[int] | None = None
 
 
-# Only the first compiler stage, for a JVM that lives for a minute on two cores.
+# Only the first compiler stage, for a JVM that runs for a minute on two cores.
 BRIEF: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 DRIVER: Final = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": BRIEF}
 EXECUTORS: Final = {
@@ -44,13 +44,13 @@ EXECUTORS: Final = {
     "spark.cores.max": "2",
 }
 
-# Two tasks at once in the driver's JVM, four attempts for each.
+# The driver's JVM runs two tasks at once, with four attempts for each task.
 LOCAL: Final = Place("local[2,4]", DRIVER)
 
 
 class Standalone:
     """A master and two workers, from the installed PySpark. Their Python has PyArrow but no
-    oncelog, which they get as a zip. Raises ClusterFailed."""
+    oncelog. They get oncelog as a zip. Raises ClusterFailed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -117,7 +117,7 @@ def python_with(folder: Path, *packages: ModuleType) -> Path:
 
 
 class ClusterFailed(Exception):
-    """A process of the cluster does not start; the message holds its output."""
+    """A process of the cluster does not start. The message has its output."""
 
 
 def _wait_for(log: Path, line: re.Pattern[str]) -> str:

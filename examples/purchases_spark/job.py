@@ -1,9 +1,10 @@
-"""The purchases as a Spark job: an invoice and a shipment for each, and the revenue of each day.
+"""The purchases as a Spark job. It writes an invoice and a shipment for each, and the revenue of
+each day.
 
     spark-submit examples/purchases_spark/job.py BOOTSTRAP_SERVERS CHECKPOINTS
 
-If a process dies, start the job again: it goes on from its checkpoints, and every result is written
-exactly once.
+If a process dies, start the job again. The job continues from its checkpoints and writes every
+result exactly once.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def read_purchases(spark: SparkSession, servers: str) -> DataFrame:
 
 
 def bills(purchases: DataFrame) -> DataFrame:
-    """Return both rows of a purchase. They come from one task, so a reader sees both or none."""
+    """Return both rows of a purchase. One task writes them, so a reader sees both or none."""
     invoice = f.to_json(f.struct(f.col("id").alias("purchase"), "cents"))
     shipment = f.to_json(f.struct(f.col("id").alias("purchase"), "cds"))
     rows = f.array(
@@ -44,7 +45,8 @@ def bills(purchases: DataFrame) -> DataFrame:
 
 
 def revenue(purchases: DataFrame) -> DataFrame:
-    """Return the revenue of each day. A day is written once a purchase 30 days later has come."""
+    """Return the revenue of each day. A day is written after a purchase 30 days later has
+    arrived."""
     days = (
         purchases.withColumn("bought", f.to_timestamp("date", "yyyyMMdd"))
         .withWatermark("bought", "30 days")

@@ -1,4 +1,5 @@
-"""The demo as a picture: revenue per day as Spark wrote it; micro-batches and kills."""
+"""A picture of the demo: the revenue of each day as Spark wrote it, the micro-batches and the
+kills."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LIGHT_BLUE: Final = "#7d9cc9"
 ORANGE: Final = "#d9782d"
 RED: Final = "#c0392b"
 GREY: Final = "#6b7280"
-# The most time between a commit and its notice.
+# The maximum time between a commit and its observation.
 NOTICED_S: Final = 0.3
 SINK_COLOURS: Final = {"bills": BLUE, "revenue": ORANGE}
 
@@ -31,7 +32,7 @@ def draw(
     watch: Watch,
     kills: Sequence[Kill],
 ) -> list[Path]:
-    """Write `purchases.png` and `purchases.html`, a page without other files."""
+    """Write `purchases.png` and `purchases.html`. The page needs no other files."""
     chart = (
         alt.vconcat(_revenue(written, expected), _run(watch, kills), spacing=36)
         .resolve_legend(color="independent")
@@ -158,7 +159,7 @@ def _killed(kills: Sequence[Kill], batches: Sequence[Batch], second: alt.X) -> l
 
 
 def _next(kill: Kill, batches: Sequence[Batch]) -> float:
-    """Return when the next micro-batch was committed. One that is seen at once may be older."""
+    """Return the time of the next micro-batch. A batch that is seen at once may be older."""
     later = (batch.seconds for batch in batches[kill.batches :])
     return min((at for at in later if at > kill.seconds + NOTICED_S), default=kill.seconds)
 

@@ -1,5 +1,5 @@
-"""The processes of the job: the driver and the Python workers of its executors. They can be
-killed."""
+"""The processes of the job: the driver and the Python workers of its executors. The demo can kill
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from examples.purchases_spark.cluster import SPARK_HOME, Place
 
 JOB: Final = Path(__file__).with_name("job.py")
-# A daemon forks the workers, which keep its command line. Other daemons plan and commit.
+# A daemon forks the workers, and they keep its command line. Other daemons plan and commit.
 TASK_WORKER: Final = "-m pyspark.daemon pyspark.worker"
 TASK_LOST: Final = "Lost task "
 
@@ -61,7 +61,7 @@ class Driver:
             )
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment for this Spark, without settings of another one."""
+        """Return the environment for this Spark, without the settings of another Spark."""
         pythons = {
             "PYSPARK_PYTHON": str(self._place.python),
             "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -82,7 +82,7 @@ class Driver:
         return self._process.pid
 
     def kill(self) -> None:
-        """SIGKILL the JVM. Its Python processes end without it."""
+        """Send SIGKILL to the JVM. Its Python processes then end by themselves."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -97,11 +97,12 @@ class Driver:
             self.kill()
 
     def lost_tasks(self) -> int:
-        """Return the number of failed attempts that were repeated, in all starts of the driver."""
+        """Return the number of failed attempts that Spark has repeated, over all starts of the
+        driver."""
         return self.log.read_text(errors="replace").count(TASK_LOST)
 
     def wait_for_lost_task(self, so_far: int, timeout_s: float) -> bool:
-        """Return whether another attempt fails within that time."""
+        """Return True if another attempt fails within this time."""
         deadline = time.monotonic() + timeout_s
         while (more := self.lost_tasks() > so_far) is False and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -112,7 +113,8 @@ class Driver:
 
 
 def kill_task_worker(ancestor: int) -> bool:
-    """SIGKILL one Python worker below the process `ancestor`. Return whether there was one."""
+    """Send SIGKILL to one Python worker below the process `ancestor`. Return False without a
+    worker."""
     workers = [
         descendant.pid for descendant in descendants(ancestor) if TASK_WORKER in descendant.command
     ]

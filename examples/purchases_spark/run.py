@@ -1,4 +1,4 @@
-"""The run of the job: when processes are killed, when they are started again, when it is done."""
+"""The run of the job: the moments of the kills, of the restarts, and of the end."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from examples.purchases_spark.processes import Driver, kill_task_worker
 from examples.purchases_spark.watch import Kill, Watch
 
 DEADLINE_S: Final = 600.0
-# One restart is planned; a kill may end a query, too.
+# The demo plans one restart, and a kill may end a query, too.
 MAX_RESTARTS: Final = 4
-# The processes to be killed, and at which share of the billed purchases.
+# The processes to kill, each at its share of the billed purchases.
 WORKER, DRIVER, BROKER = "Python worker", "driver", "broker"
 PLAN: Final = ((0.15, WORKER), (0.4, DRIVER), (0.7, BROKER))
-# The kill of an idle worker has no effect: kill until a task fails.
+# The kill of an idle worker has no effect, so the demo kills workers until a task fails.
 KILLS_OF_WORKERS: Final = 5
 
 
 class JobFailed(Exception):
-    """The job does not end in time; the message says how far it is."""
+    """The job does not end in time. The message has its progress."""
 
 
 @dataclass(slots=True)
 class Run:
-    """A run: the number of purchases and days to do, and the events on the way."""
+    """A run: the number of purchases and days to process, and the events meanwhile."""
 
     broker: Broker
     driver: Driver
@@ -42,7 +42,7 @@ class Run:
     restarts: int = 0
 
     async def to_its_end(self) -> None:
-        """Wait until every purchase is billed and every day has its revenue. Raise JobFailed."""
+        """Wait until every purchase is billed and every day has its revenue. Raises JobFailed."""
         plan = [*PLAN]
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=self.console) as progress:
@@ -74,7 +74,7 @@ class Run:
         await asyncio.to_thread(_KILLS[what], self)
 
     def _look_after_driver(self) -> None:
-        """Start the job again, from its checkpoints, if a query has failed. Raise JobFailed."""
+        """Start the job again from its checkpoints, if a query has failed. Raises JobFailed."""
         if not self.driver.is_running:
             self.restarts += 1
             if self.restarts > MAX_RESTARTS:

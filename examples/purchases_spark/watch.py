@@ -1,5 +1,5 @@
-"""The watch over the broker while the job runs and is killed: what a reader of committed records
-sees, and which micro-batches the sinks have committed."""
+"""Observes the broker while the job runs and is killed: the records of a read_committed reader, and
+the micro-batches that the sinks have committed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOK_EVERY_S: Final = 0.1
 
 
 class Batch(NamedTuple):
-    """A micro-batch that was committed `seconds` after the start, and the number of purchases that
+    """A micro-batch that was committed `seconds` after the start, with the number of purchases that
     the query had read by then. `generation` counts the drivers that have taken over the sink."""
 
     seconds: float
@@ -31,8 +31,8 @@ class Batch(NamedTuple):
 
 
 class Kill(NamedTuple):
-    """A kill, in seconds after the start, and the number of micro-batches known to be committed at
-    that time."""
+    """A kill, in seconds after the start, with the number of micro-batches that are known to be
+    committed then."""
 
     seconds: float
     what: str
@@ -40,7 +40,7 @@ class Kill(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A count, with the seconds after the start."""
+    """A count, and the seconds after the start."""
 
     seconds: float
     purchases: int
@@ -48,9 +48,9 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Watch:
-    """The watch. `clock` returns seconds since the start. `came`: purchases into the shop;
-    `billed`: those whose invoice can be read; `counts`: the keys of results by topic, each with its
-    count."""
+    """The observations. `clock` returns seconds since the start. `came`: purchases that entered the
+    shop. `billed`: purchases with a visible invoice. `counts`: for each topic, the keys of its
+    results with their counts."""
 
     servers: str
     clock: Callable[[], float]
@@ -66,7 +66,7 @@ class Watch:
         self.came.append(Seen(self.clock(), purchases))
 
     async def results(self) -> None:
-        """Read without end; after an outage of the broker go on from the last position."""
+        """Read without end. After an outage of the broker, continue at the last position."""
         while True:
             try:
                 await self._read()
@@ -94,7 +94,8 @@ class Watch:
                 self.billed.append(Seen(self.clock(), len(self.counts[INVOICES])))
 
     async def commits(self) -> None:
-        """Note every micro-batch that takes longer than the interval of the look-ups."""
+        """Note every micro-batch. Micro-batches shorter than the interval between look-ups may be
+        missed."""
         last: dict[str, int] = dict.fromkeys(SINKS, 0)
         while True:
             try:

@@ -1,1 +1,1 @@
-"""What tests import: brokers, a proxy, requests by hand, waiting. It imports no test."""
+"""Brokers, a proxy, raw requests and waiting, for all tests. The harness imports no test."""

@@ -1,4 +1,4 @@
-"""The contents of a partition, byte by byte, as a read_uncommitted reader gets them."""
+"""The bytes of a partition, as a read_uncommitted reader gets them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.harness.wire import Wire
 
 
 def raw(wire: Wire, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:
-    """Return the batches from this offset to the end, in the pieces of each fetch. The last batch
-    of a response may be cut off; the next response has all of it."""
+    """Return the batches from this offset to the end, as the bytes of each Fetch. The last batch of
+    a response may be cut off. The next response then has the whole batch."""
     while True:
         data = fetch(wire, topic, offset, partition=partition)
         assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)

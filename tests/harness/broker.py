@@ -1,4 +1,5 @@
-"""The real oncelog process under test: started, killed and started again on the same data."""
+"""The real oncelog process under test. A test can start it, kill it, and start it again on the same
+data."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ _START_LINE = re.compile(
 
 
 class BrokerFailed(Exception):
-    """The process did not start or stop properly; the message has its output."""
+    """The process did not start or stop properly. The message has its output."""
 
 
 class Oncelog:
-    """Start with `start()` or as a context manager; `address` is what clients connect to.
+    """Start with `start()` or as a context manager. `address` is the address for clients.
 
-    The first start picks the port, and every later start keeps it: no other process gets it
+    The first start picks the port, and every later start keeps it. No other process gets the port
     while the broker is down.
     """
 
@@ -58,7 +59,7 @@ class Oncelog:
 
     @property
     def address(self) -> str:
-        """Return `host:port`, known after the first start."""
+        """Return `host:port`. The port is known after the first start."""
         return f"{self.host}:{self.port}"
 
     @property
@@ -68,7 +69,7 @@ class Oncelog:
 
     @property
     def is_running(self) -> bool:
-        """True if the process was started and has not ended, by `stop` or otherwise."""
+        """Return True if the process was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def command(self) -> list[str]:
@@ -78,8 +79,8 @@ class Oncelog:
         return [sys.executable, "-m", "oncelog_server", "serve", *place, *sets, *self._arguments]
 
     def fail_at(self, point: str | None) -> None:
-        """Make the processes that start from now on kill themselves at `name[:n]`, one of the
-        broker's fail points; None for nowhere."""
+        """Make later processes kill themselves at `name[:n]`, a fail point of the broker. None
+        removes the fail point."""
         self._environment.pop("ONCELOG_FAIL_AT", None)
         if point is not None:
             self._environment["ONCELOG_FAIL_AT"] = point
@@ -87,9 +88,9 @@ class Oncelog:
                 self._arguments.append("--allow-faults")
 
     def wait_for_death(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """Wait until the process ends by itself, and return its exit code, -9 after a SIGKILL.
+        """Wait until the process ends by itself. Return its exit code: -9 after a SIGKILL.
 
-        Raises BrokerFailed if it does not end.
+        Raises BrokerFailed if the process does not end.
         """
         try:
             return self._running().wait(timeout_s)
@@ -110,9 +111,9 @@ class Oncelog:
         return self._process
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start and return once the process says where it listens.
+        """Start the process. Return when it has printed its address.
 
-        Raises BrokerFailed when it ends before that or says nothing for `timeout_s`.
+        Raises BrokerFailed if it ends before that, or prints nothing for `timeout_s`.
         """
         self.port = self.port or reserve_port(self)
         process = self.spawn()
@@ -126,7 +127,8 @@ class Oncelog:
         self.version = said["version"]
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """Send SIGTERM, and return the exit code. Raises BrokerFailed if it has to be killed."""
+        """Send SIGTERM and return the exit code. Raises BrokerFailed after a kill at the
+        timeout."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
         try:
@@ -139,7 +141,7 @@ class Oncelog:
             self.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL: nothing is flushed or said. `start` then recovers on the same data."""
+        """Send SIGKILL. The process flushes and prints nothing more. `start` then recovers."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -151,7 +153,7 @@ class Oncelog:
         return "\n".join(file.read_text(errors="replace")[-4000:] for file in files)
 
     def connect(self, timeout_s: float = 10.0) -> socket.socket:
-        """A plain connection to the broker."""
+        """Return a plain connection to the broker."""
         return socket.create_connection((self.host, self.port), timeout=timeout_s)
 
     def __enter__(self) -> Oncelog:
@@ -178,6 +180,6 @@ def _set(name: str, value: str) -> tuple[str, str]:
 
 
 def _plain_environment() -> dict[str, str]:
-    """Return the environment without the variables that the broker reads settings from."""
+    """Return the environment without the variables that configure a broker."""
     ours = ("KAFKA_", "ONCELOG_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}

@@ -1,4 +1,4 @@
-"""Archives of the classes that a Java program has loaded. A JVM with an archive starts in a third
+"""Archives of the classes that a Java program has loaded. With an archive, a JVM starts in a third
 of the time (application class data sharing, JEP 350)."""
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from pathlib import Path
 
 
 class ClassArchive:
-    """An archive in `folder` for this `java` and for programs with a class path that begins with
-    the jars in the folder `jars`. Other jars have another archive."""
+    """An archive in `folder` for this `java` and one set of jars. It suits programs with a class
+    path that begins with the jars in the folder `jars`."""
 
     def __init__(self, folder: Path, java: str, jars: Path) -> None:
         self._path = folder / f"classes-{_fingerprint(java, jars)}.jsa"
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Return the options of a JVM that starts from it, none if there is no archive (yet)."""
+        """Return the options of a JVM that uses the archive. Without an archive, return none."""
         if not self._path.exists() or not self._path.stat().st_size:
             return ()
-        # A JVM with another class path cannot use the archive, and must not warn about it.
+        # A JVM with another class path cannot use the archive. The options suppress its warning.
         return f"-XX:SharedArchiveFile={self._path}", "-Xlog:cds=off", "-Xlog:class+path=off"
 
     def make(self, run: Callable[[Sequence[str]], None]) -> None:
-        """Create the archive, once. `run` gets options for a JVM, which must end by itself.
+        """Create the archive once. `run` gets the options of a JVM, and that JVM must end by
+        itself.
 
-        While one process creates the archive, others continue without it. If a JVM creates none, no
-        process tries again.
+        While one process creates the archive, other processes continue without it. If a JVM creates
+        no archive, no process tries again.
         """
         if self._path.exists():
             return
@@ -48,7 +49,8 @@ class ClassArchive:
 
 
 def _fingerprint(java: str, jars: Path) -> str:
-    """Return a name for java and jars: a JVM refuses an archive of other jars or of another JVM."""
+    """Return a name for java and the jars. A JVM refuses an archive of other jars or another
+    JVM."""
     files = [Path(java).resolve(), *sorted(jars.glob("*.jar"))]
     known = [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Reading with a deadline: what the tests of the client share."""
+"""Reads with a deadline, for the client's tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEADLINE_S = 20.0
 
 
 async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
-    """Return once the condition holds: the effect of a response may come a moment later."""
+    """Return once the condition holds. The effect of a response may come a moment later."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
             if await condition():
@@ -31,7 +31,7 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
 
 
 async def read_values(bootstrap: str, topic: str, *, committed: bool) -> list[bytes | None]:
-    """Return all values of a topic that can be read now, partition by partition."""
+    """Return all values of a topic that a reader gets now, partition by partition."""
     level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
     async with Consumer(bootstrap, isolation_level=level) as consumer:
         partitions = await partitions_of(consumer, topic)
@@ -46,8 +46,8 @@ async def read_values(bootstrap: str, topic: str, *, committed: bool) -> list[by
 
 
 async def read_decided(bootstrap: str, topic: str) -> list[bytes | None]:
-    """Return the committed values of a topic once no transaction is open in it. Kafka responds to a
-    commit before its markers are in the partitions."""
+    """Return the committed values of a topic once the topic has no open transaction. Kafka responds
+    to a commit before the partitions have its markers."""
     async with Producer(bootstrap) as client:
         places = await partitions_of(client, topic)
     async with Admin(bootstrap) as admin:

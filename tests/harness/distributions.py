@@ -1,4 +1,4 @@
-"""Both distributions as users install them: built from a clone, in an empty environment."""
+"""Both distributions as users install them: built from a clone, in a new environment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.harness.repository import ROOT, tracked
 
 WHOLE: Final = "oncelog"
 THIN: Final = "oncelog-client"
-# name -> the folder of its pyproject.toml, and the pinned versions of its dependencies
+# For each name, the folder of its pyproject.toml and the pinned versions of its dependencies.
 FOLDERS: Final = {WHOLE: Path("."), THIN: Path("client")}
 PINS: Final = {WHOLE: "server.txt", THIN: "client.txt"}
 BUILD_TIMEOUT_S: Final = 150
 
 
 def clone(folder: Path) -> Path:
-    """Copy the files that git tracks, with local changes, and no others."""
+    """Copy the files that git tracks, with local changes. Copy no other files."""
     for file in tracked():
         place = folder / file.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def clone(folder: Path) -> Path:
 
 
 def build(project: Path, target: str, folder: Path) -> Path:
-    """Build the `wheel` or the `sdist` of a project; return its file."""
+    """Build the `wheel` or the `sdist` of a project. Return its file."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", target]
     subprocess.run(
         [*command, "--directory", str(folder)],
@@ -43,7 +43,7 @@ def build(project: Path, target: str, folder: Path) -> Path:
 
 
 def unpacked(sdist: Path, folder: Path) -> Path:
-    """Unpack an sdist; return its only folder."""
+    """Unpack an sdist. Return its only folder."""
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     (top,) = folder.iterdir()

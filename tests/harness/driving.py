@@ -1,5 +1,5 @@
-"""Helpers of the fault tests: topics by raw requests, everything that clients see of a topic, and
-the resources of a process."""
+"""Parts of the fault tests: topics by raw requests, all that clients can see of a topic, and the
+resources of a process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from oncelog_protocol.records.batch import read_records, split_batches
 from tests.harness.broker import Oncelog
 from tests.harness.wire import Wire
 
-# Shorter than Kafka's defaults, to save time.
+# Shorter than Kafka's defaults, so that tests take less time.
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
@@ -44,7 +44,7 @@ LARGE = 1 << 20
 
 
 def create(wire: Wire, *names: str, partitions: int = 1, **config: object) -> None:
-    """Create topics. Names of their settings have `_` for `.`."""
+    """Create topics. A setting's name has `_` in place of `.`."""
     codes = created(wire, *names, partitions=partitions, **config)
     assert codes == [ErrorCode.NONE] * len(names), codes
 
@@ -83,7 +83,7 @@ def fetch(
 
 
 def list_offset(wire: Wire, topic: str, timestamp: int, partition: int = 0) -> tuple[int, int, int]:
-    """Return error code, timestamp and offset of one ListOffsets."""
+    """Return the error code, timestamp and offset of one ListOffsets."""
     asked = ListOffsetsPartition(partition, timestamp=timestamp)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [asked])])
     found = wire.call(request, 7).topics[0].partitions[0]
@@ -98,13 +98,13 @@ def end_offset(wire: Wire, topic: str, partition: int = 0) -> int:
 
 
 def last_stable_offset(wire: Wire, topic: str, partition: int = 0) -> int:
-    """Return the last stable offset and the high watermark of a read_committed Fetch at the end."""
+    """Return the last stable offset and the high watermark, from a read_committed Fetch."""
     end = end_offset(wire, topic, partition)
     return fetch(wire, topic, end, committed=True, partition=partition).last_stable_offset
 
 
 def values(wire: Wire, topic: str, *, partition: int = 0, committed: bool = True) -> list[bytes]:
-    """Return the values that a reader gets; a read_committed reader skips aborted records."""
+    """Return the values that a reader gets. A read_committed reader skips aborted records."""
     return list(_values(wire, topic, partition, committed))
 
 
@@ -136,7 +136,7 @@ def _values(wire: Wire, topic: str, partition: int, committed: bool) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything that clients can see of a partition: damage must not change it."""
+    """The state of a partition as clients see it. Damage must not change it."""
 
     start: tuple[int, int, int]
     end: tuple[int, int, int]
@@ -147,7 +147,7 @@ class View:
 
 
 def view(wire: Wire, topic: str, times: Iterator[int] | range = range(0)) -> View:
-    """Return the current view; `times` are timestamps to look up as well."""
+    """Return the current view. `times`: further timestamps to look up."""
     return View(
         list_offset(wire, topic, EARLIEST),
         list_offset(wire, topic, -1),
@@ -159,13 +159,13 @@ def view(wire: Wire, topic: str, times: Iterator[int] | range = range(0)) -> Vie
 
 
 def answers(broker: Oncelog) -> bool:
-    """Return True if a new client is served."""
+    """Return True if the broker serves a new client."""
     with Wire(broker.address) as wire:
         return bool(wire.call(ApiVersionsRequest("faults", "1"), 3).api_keys)
 
 
 def events(broker: Oncelog) -> list[dict[str, Any]]:
-    """Return the broker's log; tracebacks fail the test."""
+    """Return the broker's log events. A traceback in the log fails the test."""
     lines = broker.log.read_text().splitlines()
     assert not any(line.startswith("Traceback") for line in lines), broker.said()
     found = [json.loads(line) for line in lines if line.startswith("{")]
@@ -174,7 +174,7 @@ def events(broker: Oncelog) -> list[dict[str, Any]]:
 
 
 def refusal(broker: Oncelog) -> str:
-    """Return the output of a process that must not start: one line, with exit code 1."""
+    """Return the output of a process that must not start: one line and exit code 1."""
     process = broker.spawn()
     assert process.wait(20) == 1, broker.said()
     said = broker.log.read_text()
@@ -183,7 +183,7 @@ def refusal(broker: Oncelog) -> str:
 
 
 def damage(path: Path, position: int = -1, flip: int = 0x55) -> None:
-    """Change one byte, by default the one in the middle."""
+    """Change one byte, by default the middle byte."""
     data = bytearray(path.read_bytes())
     assert data, f"{path} is empty"
     data[len(data) // 2 if position == -1 else position] ^= flip
@@ -191,7 +191,7 @@ def damage(path: Path, position: int = -1, flip: int = 0x55) -> None:
 
 
 def offsets_of(path: Path) -> dict[tuple[str, int], int]:
-    """Return the offsets of a checkpoint; none if the file does not exist yet."""
+    """Return the offsets of a checkpoint file, or none if the file does not exist."""
     if not path.exists():
         return {}
     rows = (line.split() for line in path.read_text().splitlines()[2:])
@@ -217,10 +217,10 @@ def taken(pid: int) -> Taken:
 
 
 def state(pid: int) -> str:
-    """Return the state of a process, from /proc: T if it is stopped."""
+    """Return the state of a process from /proc. T means stopped."""
     return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def merged(*settings: Mapping[str, str]) -> dict[str, str]:
-    """Merge settings; later ones win."""
+    """Merge settings. Later settings have precedence."""
     return {name: value for setting in settings for name, value in setting.items()}

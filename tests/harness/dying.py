@@ -1,5 +1,5 @@
-"""A broker that dies at a fail point, and a client that does what all clients do then: it connects
-again and retries."""
+"""A broker that dies at a fail point, and a client that reconnects and retries, as all clients
+do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Dying:
-    """A context manager. `broker` is not started yet; `deaths` are the points at which it died."""
+    """A context manager. `broker` is not started yet. `deaths`: the points at which it has died."""
 
     def __init__(self, broker: Oncelog, point: str) -> None:
         self.broker = broker
@@ -23,7 +23,7 @@ class Dying:
         broker.fail_at(point)
 
     def insist(self, ask: Callable[[Wire], T]) -> T:
-        """Return the response. While the broker dies, start it again and repeat the request."""
+        """Return the response. If the broker dies, start it again and repeat the request."""
         while True:
             try:
                 return ask(self.wire)
@@ -31,7 +31,7 @@ class Dying:
                 self.revive()
 
     def revive(self) -> None:
-        """Start a broker again after its death, without a fail point."""
+        """Start a dead broker again, without a fail point."""
         self.wire.socket.close()
         assert self.broker.wait_for_death() == -9, self.broker.said()
         self.deaths.append(last_death(self.broker))

@@ -1,4 +1,5 @@
-"""Hanging transactions: records in a partition that the coordinator does not know of (L12)."""
+"""Hanging transactions: a partition has records of a transaction that its coordinator does not know
+(L12)."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from tests.harness.waiting import wait_until
 from tests.harness.wire import Wire
 from tests.harness.writing import Identity, batch, new_identity, produce
 
-# With verification a leader asks the coordinator before the first batch of a transaction (KIP-890
-# part 1), and no transaction hangs.
+# With verification, a leader asks the coordinator before the first batch of a transaction (KIP-890
+# part 1), so no transaction hangs.
 VERIFICATION = "transaction.partition.verification.enable"
 
 
 def turn_verification(admin: Any, value: str | None) -> None:
-    """Switch the verification. Kafka can do this while it runs; None: the default. Returns when the
-    broker knows of it, because the next test relies on it."""
+    """Change the verification setting, which Kafka can do at run time. None restores the default.
+    Return when the broker knows the setting, because the next test relies on it."""
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
@@ -33,9 +34,9 @@ def turn_verification(admin: Any, value: str | None) -> None:
 
 
 def hanging(wire: Wire, topic: str) -> Identity:
-    """Return a producer with a batch in a transaction that its coordinator does not know."""
+    """Return a producer with a batch in a transaction that the coordinator does not know."""
     producer = new_identity(wire, topic, version=2)
-    # The leader may not know of the setting yet.
+    # The leader may learn of the setting later.
     wait_until(
         lambda: (
             produce(wire, topic, batch(producer, 0), producer=producer, version=9).error_code == 0

@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker that drops what a test selects."""
+"""A TCP proxy before a broker. It drops the responses that a test selects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oncelog_protocol.apis import ApiKey
 
 class Proxy:
     """Forwards `port` to `target`. A lost response means that the broker has served the request,
-    and the connection breaks before the client gets the response."""
+    and that the connection breaks before the client gets the response."""
 
     def __init__(self, port: int, target: tuple[str, int]) -> None:
         self.address = f"127.0.0.1:{port}"
@@ -19,7 +19,7 @@ class Proxy:
         self._target = target
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        # The number of responses of an API that are lost from now on.
+        # For each API, the number of next responses to lose.
         self.to_lose: dict[ApiKey, int] = {}
         self.lost = 0
 
@@ -50,7 +50,7 @@ class Proxy:
             finally:
                 broker_writer.close()
         except (OSError, asyncio.CancelledError):
-            # The server's own task: no code waits for its end.
+            # This is the server's own task, and no code waits for its end.
             pass
         finally:
             writer.close()

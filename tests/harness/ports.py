@@ -1,4 +1,4 @@
-"""Ports that no other process gets between their choice and their use, or during a restart."""
+"""Ports that no other process can take between their choice and their use, or during a restart."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import weakref
 from collections import deque
 from typing import Final
 
-# The ports of this many former owners stay reserved: a client that has outlived its broker
-# (Spark keeps its producers for minutes) goes on connecting to that port, and would be taken for
-# a client of the next listener on that port. Spark's JVM, for example, serves a result to the
-# first client that comes.
+# The ports of this many former owners stay reserved. A client may outlive its broker (Spark keeps
+# its producers for minutes) and continue to connect to the old port. The next listener on that port
+# would take it for its own client. Spark's JVM, for example, serves a result to the first client
+# that connects.
 LATE: Final = 64
 
-# Linux; the socket module has no name for it before Python 3.14.
+# Only on Linux. The socket module has a name for it since Python 3.14.
 _IP_BIND_ADDRESS_NO_PORT: Final = 24
 
-# Attempts: a free port of IPv4 may be in use for IPv6.
+# Maximum number of attempts, because a free port of IPv4 may be in use for IPv6.
 TRIES: Final = 100
 
 NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -29,18 +29,17 @@ _late: deque[list[int]] = deque()
 def reserve_port(owner: object) -> int:
     """Return a port that the system gives to no other process as long as `owner` exists.
 
-    It is bound on every address but does not listen: a server that names it and sets SO_REUSEADDR
-    may listen there, repeatedly; a connection is refused until then. If it were bound on one
-    address alone, the system could give it to a client socket on another address of this machine.
-    That socket, up to a minute after it was closed, would keep a broker from listening on all
-    addresses."""
+    The port is bound on every address, but no socket listens on it, so connections are refused. A
+    server that names the port and sets SO_REUSEADDR may listen on it, repeatedly. With a bind on
+    one address only, the system could give the port to a client socket on another address. Up to a
+    minute after its close, such a socket would keep a broker from listening on all addresses."""
     for _ in range(TRIES):
         held = [_bound(socket.AF_INET, "", 0)]
         port = int(held[0].getsockname()[1])
         try:
             held.append(_bound(socket.AF_INET6, "::", port))
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:  # by a program that has this port of IPv6 alone
+            if error.errno == errno.EADDRINUSE:  # a program has this port for IPv6 only
                 held[0].close()
                 continue
             if error.errno not in NO_IPV6:
@@ -51,19 +50,19 @@ def reserve_port(owner: object) -> int:
 
 
 def passing_socket(address: str) -> socket.socket:
-    """Return a client's socket with this address of the machine. Its port is free again after the
-    close. Otherwise ten thousand of them would block their ports for a minute, and a broker could
-    not listen on a port that it had before."""
+    """Return a client's socket with this local address. Its port is free right after the close.
+    Otherwise ten thousand sockets would block their ports for a minute, and a broker could not
+    listen on its former port."""
     passing = socket.socket()
     passing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # The port is chosen when it connects: no pair of ends is drawn twice.
+    # The port is chosen at the connect, so no pair of addresses occurs twice.
     passing.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
     passing.bind((address, 0))
     return passing
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports without a listener, all different, reserved to the end of the process."""
+    """Return different ports without a listener. They stay reserved to the end of the process."""
     return [reserve_port(free_ports) for _ in range(count)]
 
 

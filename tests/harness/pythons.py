@@ -1,4 +1,4 @@
-"""The other Pythons that the project supports, as far as this machine has them."""
+"""The other Pythons that the project supports, if the computer has them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHERS: Final = tuple(version for version in SUPPORTED if version != RUNNING)
 
 
 def _candidates(version: str) -> Iterator[str]:
-    """Yield the Python on the path, which may be only a notice of pyenv's; then pyenv's own."""
+    """Yield the Python on the PATH, which may be only a shim of pyenv, then pyenv's own."""
     found = shutil.which(f"python{version}")
     if found is not None:
         yield found
@@ -29,7 +29,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def interpreter(version: str) -> str:
-    """Skip the test if there is none."""
+    """Return the interpreter of this version. Skip the test if there is none."""
     for candidate in _candidates(version):
         printed = subprocess.run(
             [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
@@ -43,7 +43,8 @@ def interpreter(version: str) -> str:
 
 
 def with_the_broker_s_requirements(version: str, directory: Path) -> str:
-    """Return the interpreter of an environment made in `directory`."""
+    """Create an environment in `directory` with the broker's requirements. Return its
+    interpreter."""
     subprocess.run(
         [interpreter(version), "-m", "venv", "--without-pip", str(directory)], check=True
     )

@@ -19,7 +19,7 @@ PACKAGES = {
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Return the files that git tracks; without a pattern all of them."""
+    """Return the files that git tracks and that match a pattern. Without a pattern, return all."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -40,7 +40,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Yield the modules that a file imports. `from a.b import c` gives `a.b`, and `a.b.c` too,
+    """Yield the modules that a file imports. `from a.b import c` yields `a.b` and also `a.b.c`,
     which may be a module."""
     names: set[str] = set()
     for node in ast.walk(parsed(path)):
@@ -53,5 +53,5 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def shown(path: Path) -> str:
-    """Return the path as messages name it."""
+    """Return the path in the form of messages."""
     return str(path.relative_to(ROOT))

@@ -1,4 +1,4 @@
-"""The oncelog that the tests of a process share, as they share an Apache Kafka."""
+"""One oncelog for all tests of a process, like the shared Apache Kafka."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.harness.quick import QUICK
 
 @pytest.fixture(scope="session")
 def running_oncelog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oncelog]:
-    """One oncelog for the whole session. Never stop it in a test.
+    """One oncelog for the whole session. Do not stop it in a test.
 
-    A fixture with the two brokers as parameters asks for this one and does not start its own:
-    pytest would stop and start that one with every file, because a file's tests run on both.
+    A fixture with both brokers as parameters uses this broker and does not start its own. Otherwise
+    pytest would stop and start a broker with every file, because the tests of a file run on both.
     """
     with Oncelog(tmp_path_factory.mktemp("oncelog"), QUICK) as broker:
         yield broker

@@ -1,4 +1,4 @@
-"""Reading a page of metrics as Prometheus does."""
+"""Reads a page of metrics as Prometheus does."""
 
 from __future__ import annotations
 

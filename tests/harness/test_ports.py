@@ -1,4 +1,4 @@
-"""A broker gets its port again after a restart, although other processes look for ports
+"""A broker gets its port again after a restart, although other processes search for ports
 meanwhile."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_a_port_is_its_owners_and_for_a_while_no_others() -> None:
     assert reserve_port(owner) != port
     del owner
     gc.collect()
-    assert not is_free(port), "a client of the owner may be there still"
+    assert not is_free(port), "a client of the owner may still connect"
     for _ in range(LATE):
         reserve_port(Owner())
     gc.collect()
@@ -52,7 +52,7 @@ def test_a_port_is_its_owners_and_for_a_while_no_others() -> None:
 
 
 def leave_behind(count: int, address: str) -> None:
-    """Leave sockets of clients at this address in TIME_WAIT, as a load does."""
+    """Leave client sockets at this address in TIME_WAIT, as a load does."""
     with socket.create_server((address, 0), backlog=count) as server:
         for _ in range(count):
             with socket.socket() as client:
@@ -60,12 +60,12 @@ def leave_behind(count: int, address: str) -> None:
                 client.connect(server.getsockname())
                 accepted, _ = server.accept()
             with accepted:
-                # the client closes first, so its socket is in TIME_WAIT
+                # The client closes first, so its socket is in TIME_WAIT.
                 assert accepted.recv(1) == b""
 
 
 def listens(port: int) -> bool:
-    """Return True if a server may listen there on every address, as a broker does."""
+    """Return True if a server can listen on the port on every address, as a broker does."""
     for family, host in ((socket.AF_INET, ""), (socket.AF_INET6, "::")):
         try:
             socket.create_server((host, port), family=family).close()
@@ -76,7 +76,7 @@ def listens(port: int) -> bool:
 
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_clients_at_other_addresses_do_not_take_a_reserved_port(order: str) -> None:
-    """A broker listens on every address, so a socket of 127.0.0.2 with its port would block it."""
+    """A broker listens on every address. A socket of 127.0.0.2 with its port would block it."""
     owners = [Owner() for _ in range(50)]
     ports = [reserve_port(owner) for owner in owners] if order == "before" else []
     leave_behind(1_500, "127.0.0.2")

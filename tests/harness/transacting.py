@@ -1,4 +1,4 @@
-"""The steps of a transaction as raw requests: partitions, offsets, and a reader's view of them."""
+"""The steps of a transaction as raw requests: partitions, offsets, and the view of a reader."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def commit_offset(
     group: str | None = None,
     **member: Any,
 ) -> int:
-    """Return the error code of TxnOffsetCommit for partition 0 in the group, which has the topic's
-    name by default."""
+    """Return the error code of TxnOffsetCommit for partition 0 in the group. By default the group
+    has the topic's name."""
     place = TxnOffsetCommitRequestTopic(
         name=topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)]
     )

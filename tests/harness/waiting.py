@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline: what tests do instead of sleeping."""
+"""Waits for a condition, with a deadline. Tests use this instead of sleeping."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DEADLINE_S = 60.0
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
-    """Return once `condition()` is true; fails the test after `deadline_s`."""
+    """Return once `condition()` is true. Fail the test after `deadline_s`."""
     end = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"

@@ -1,5 +1,5 @@
-"""How long something takes, without the time in the queue for a processor: on a busy machine that
-time says nothing about the product."""
+"""The duration of an operation without the time in the queue for a processor. On a busy computer,
+the time in the queue shows nothing about the product."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 
 
 class Watch:
-    """Time since it was made, in which this thread works, or is blocked until the process `pid` has
-    done something. Not for a thread that polls: its time in the queue is not lost."""
+    """The time since the creation of this object, without the queue times of this thread and of
+    process `pid`. This thread must work or block until the process has done its work. Do not use it
+    for a thread that polls, because the process works during that thread's queue time."""
 
     def __init__(self, pid: int | None = None) -> None:
         self._pid = pid
@@ -20,7 +21,7 @@ class Watch:
 
     @property
     def passed_s(self) -> float:
-        """Of a process that has ended, it can be read until the process is waited for."""
+        """Return the time so far in s. For an ended process, call this before waiting for it."""
         return self._now_s() - self._began_s
 
     def _now_s(self) -> float:
@@ -29,18 +30,18 @@ class Watch:
 
 
 def queued_s(thread: str) -> float:
-    """Return how long a thread, or the main thread of a process, has waited for a processor: 0 on a
-    system that does not count it."""
+    """Return how long a thread, or the main thread of a process, has waited for a processor. Return
+    0 on a system without this count."""
     with suppress(FileNotFoundError):
         return int(Path(f"/proc/{thread}/schedstat").read_text().split()[1]) / 1e9
     return 0.0
 
 
 def seconds_to_end(process: subprocess.Popen[bytes], number: int) -> float:
-    """Send a signal to a child, and return how long it takes to end. The caller waits for its exit
+    """Send a signal to a child. Return the time until its end in s. The caller waits for its exit
     code."""
     watch = Watch(process.pid)
     process.send_signal(number)
-    # Blocks: a loop that looks now and then would be in the queue most of the time.
+    # Block here: a loop that polls would be in the queue most of the time.
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     return watch.passed_s

@@ -27,21 +27,21 @@ class Wire:
         self._answers: deque[Any] = deque()
 
     def call(self, request: Any, version: int | None = None) -> Any:
-        """Return the response to `request`, by default in the latest version that we speak.
+        """Return the response to `request`, by default in our latest version.
 
-        Raises Closed, TimeoutError after 20 s, ProtocolError for a response we cannot read.
+        Raises Closed, TimeoutError after 20 s, and ProtocolError for an unreadable response.
         """
         self.send(request, version)
         return self.answer()
 
     def send(self, request: Any, version: int | None = None, *, answered: bool = True) -> None:
-        """Write the request and return at once."""
+        """Write the request and return without a wait."""
         chosen = api_of(type(request)).latest if version is None else version
         _, parts = self._requests.send(request, chosen, answered=answered)
         self.socket.sendall(b"".join(bytes(part) for part in parts))
 
     def answer(self) -> Any:
-        """Return the response to the oldest request without one."""
+        """Return the response to the oldest request that has none."""
         while not self._answers:
             data = self.socket.recv(1 << 16)
             if not data:
@@ -50,7 +50,7 @@ class Wire:
         return self._answers.popleft()
 
     def is_closed(self) -> bool:
-        """Wait, and return True if the broker closes the connection without sending more."""
+        """Wait, and return True if the broker closes the connection without sending more bytes."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:

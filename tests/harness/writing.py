@@ -1,4 +1,4 @@
-"""A producer of raw requests on a `Wire`: the test chooses every field."""
+"""A producer of raw requests on a `Wire`. The test chooses every field."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from oncelog_protocol.records.record import NewRecord
 from tests.harness.waiting import DEADLINE_S, wait_until
 from tests.harness.wire import Wire
 
-# The last version with topic names, and with implicit partitions (KIP-890).
+# The last version with topic names, and the first with implicit partitions (KIP-890).
 BY_NAME = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A producer's identity, from InitProducerId or forged by the test."""
+    """A producer's identity, from InitProducerId or chosen by the test."""
 
     producer_id: int
     producer_epoch: int
@@ -42,14 +42,14 @@ class Identity:
 
 
 def records(count: int = 1, value: bytes = b"v") -> list[NewRecord]:
-    """Return `count` records without keys and with the current time: older ones would make the
-    segment roll."""
+    """Return `count` records without keys and with the current time, because older records would
+    make the segment roll."""
     now_ms = int(time.time() * 1000)
     return [NewRecord(now_ms, None, value) for _ in range(count)]
 
 
 def batch(producer: Identity, sequence: int, count: int = 1, value: bytes = b"v") -> bytearray:
-    """Return a batch of this producer from this sequence on."""
+    """Return a batch of this producer that begins at this sequence number."""
     return build_batch(
         records(count, value),
         producer_id=producer.producer_id,
@@ -92,7 +92,7 @@ def new_identity(
     version: int = 5,
     current: Identity | None = None,
 ) -> Identity:
-    """Send InitProducerId until the coordinator is there and not busy."""
+    """Send InitProducerId until the coordinator is available and not busy."""
     responses: list[InitProducerIdResponse] = []
 
     def answered() -> bool:

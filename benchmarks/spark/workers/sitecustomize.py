@@ -1,4 +1,5 @@
-"""On the path of Spark's Python workers: each logs the sink's work to standard error."""
+"""Makes Spark's Python workers log the sink's work to standard error. The folder is on their
+path."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Kafka's Java client and tools in one JVM behind a pipe, so that tests do not wait for a JVM to
-start."""
+"""Kafka's Java client and tools in one JVM behind a pipe. Tests then do not wait for the start of a
+JVM."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SOURCE = Path(__file__).parent / "java" / "Driver.java"
 
 
 class JavaError(Exception):
-    """An exception of the Java client: `kind` is the simple name of its class."""
+    """An exception of the Java client. `kind` is the simple name of its class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -38,7 +38,7 @@ class JavaError(Exception):
 
 
 class JavaHangs(Exception):
-    """The JVM did not respond in time (or at all) and was killed."""
+    """The JVM sent no response in time and was killed."""
 
 
 def driver_classes() -> Path:
@@ -71,7 +71,8 @@ def _compile(jars: str, directory: Path) -> None:
 
 
 class JavaDriver:
-    """Sends commands with `call`, runs tools with `tool`; started at first use or after a hang."""
+    """Sends commands with `call` and runs tools with `tool`. The JVM starts at first use and after
+    a hang."""
 
     def __init__(self, directory: Path) -> None:
         self._log = directory / "driver.log"
@@ -80,7 +81,7 @@ class JavaDriver:
         self._lock = threading.Lock()
 
     def call(self, op: str, *, timeout_s: float = CALL_TIMEOUT_S, **fields: Any) -> dict[str, Any]:
-        """Send a command, return its response. Raises JavaError, JavaHangs, KafkaUnavailable."""
+        """Send a command and return its response. Raises JavaError, JavaHangs, KafkaUnavailable."""
         with self._lock:
             process = self._process or self._start()
             assert process.stdin is not None
@@ -153,12 +154,12 @@ def _read(process: subprocess.Popen[str], answers: queue.Queue[str | None]) -> N
 
 
 def to_text(data: bytes | None) -> str | None:
-    """Return bytes as the driver's pipe carries them."""
+    """Return bytes in the text form of the driver's pipe."""
     return None if data is None else base64.b64encode(data).decode()
 
 
 def from_text(text: str | None) -> bytes | None:
-    """Return the bytes that the driver's pipe carried."""
+    """Return bytes from the text form of the driver's pipe."""
     return None if text is None else base64.b64decode(text)
 
 

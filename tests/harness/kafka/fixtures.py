@@ -1,4 +1,4 @@
-"""Pytest fixtures around Apache Kafka; without Java or Maven they skip (a failure on CI)."""
+"""Pytest fixtures of Apache Kafka. Without Java or Maven the tests skip, or fail on CI."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from tests.harness.kafka.jars import KafkaUnavailable, class_archive, classpath
 from tests.harness.kafka.kafka import TEST_JVM_OPTIONS, Kafka
 from tests.harness.quick import QUICK
 
-# After a kill the controller waits for the end of the old session before it accepts the broker
-# again. A shorter session would fence a live broker if the machine stands still for a moment.
+# After a kill, the controller waits for the end of the old session before it accepts the broker
+# again. A shorter session would fence a live broker if the computer pauses for a moment.
 QUICK_RESTART = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}
 
-# For a node that idles beside most tests of a process. It needs half the processor time with fewer
-# threads, which wake every 300 ms, and without the controller's record every 500 ms.
+# For a node that idles during most tests. It needs half the processor time with fewer threads,
+# which wake every 300 ms, and without a controller record every 500 ms.
 QUIET = {
     "num.io.threads": "3",
     "num.network.threads": "1",
     "background.threads": "2",
     "metadata.max.idle.interval.ms": "0",
 }
-# Time to write the classes at the end of the JVM; on an idle machine it takes 2 s.
+# Time for a JVM to write its classes at its end. An idle computer needs 2 s.
 ARCHIVE_TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> str:
-    """Return the class path of Apache Kafka 4.3.1. Its nodes and tools start quickly then."""
+    """Return the class path of Apache Kafka 4.3.1. Make the class archive, so that nodes and tools
+    start quickly."""
     try:
         found = classpath()
     except KafkaUnavailable as reason:
@@ -48,13 +49,13 @@ def _start_and_stop(options: Sequence[str]) -> None:
 
 @pytest.fixture(scope="session")
 def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """An Apache Kafka node for the whole session. Never stop it in a test."""
+    """One Apache Kafka node for the whole session. Do not stop it in a test."""
     with Kafka(tmp_path_factory.mktemp("kafka"), QUICK | QUIET) as broker:
         yield broker
 
 
 @pytest.fixture
 def fresh_kafka(kafka_jars: str, tmp_path: Path) -> Iterator[Kafka]:
-    """An Apache Kafka node of the test's own, which the test may stop, kill and inspect."""
+    """An Apache Kafka node for this test alone. The test may stop, kill and inspect it."""
     with Kafka(tmp_path / "kafka", QUICK | QUICK_RESTART) as broker:
         yield broker

@@ -1,4 +1,5 @@
-"""Apache Kafka's jars: fetched once by name with the machine's Maven, kept in the user's cache."""
+"""Apache Kafka's jars. The computer's Maven fetches them once by name, and the user's cache keeps
+them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _POM = Path(__file__).with_name("pom.xml")
 
 
 class KafkaUnavailable(Exception):
-    """Apache Kafka cannot run here; the message says why."""
+    """Apache Kafka cannot run here. The message has the reason."""
 
 
 def cache_directory() -> Path:
@@ -37,9 +38,9 @@ def java() -> str:
 
 
 def classpath() -> str:
-    """Return the class path of Apache Kafka and its tools; fetch the jars at first use.
+    """Return the class path of Apache Kafka and its tools. Fetch the jars at first use.
 
-    Safe when called by several processes at once. Raises KafkaUnavailable with the reason.
+    Several processes may call this at once. Raises KafkaUnavailable with the reason.
     """
     java()
     return f"{jars_of(_POM, cache_directory())}/*"
@@ -52,9 +53,9 @@ def class_archive() -> ClassArchive:
 
 
 def jars_of(pom: Path, directory: Path) -> Path:
-    """Return the folder in `directory` with the jars of `pom`; fetch them at first use.
+    """Return the folder in `directory` with the jars of `pom`. Fetch them at first use.
 
-    Safe when called by several processes at once. Raises KafkaUnavailable with the reason.
+    Several processes may call this at once. Raises KafkaUnavailable with the reason.
     """
     jars, done = directory / "jars", directory / "jars.complete"
     wanted = hashlib.sha256(pom.read_bytes()).hexdigest()
@@ -76,7 +77,7 @@ def _fetch(pom: Path, directory: Path, jars: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable(f"no `mvn` on the PATH to fetch the jars of {directory.name}")
-    # Maven writes `target` beside its pom: work on a copy, so that the source tree stays clean.
+    # Maven writes `target` beside its pom. A copy keeps the source tree clean.
     work = directory / "fetch"
     shutil.rmtree(work, ignore_errors=True)
     shutil.rmtree(jars, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""One Apache Kafka node (KRaft, broker and controller) as a child process: the control."""
+"""One Apache Kafka node (KRaft, broker and controller) as a child process, as the control."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from tests.harness.ports import reserve_port
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 30.0
-# For tests, not for measurements: the first compiler stage alone starts faster and needs less.
+# Options for tests, not for measurements: the first compiler stage alone starts faster.
 TEST_JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _CLUSTER_ID = "b25jZWxvZy1jb250cm9sLQ"
-# The settings that the files of a formatted folder depend on.
+# The files of a formatted folder depend on these settings.
 _FORMATTED = ("process.roles", "node.id", "log.dirs")
-# Metadata v1 for no topics, from a client without a name: its response lists live brokers.
+# Metadata v1 without topics, from a client without a name. The response lists live brokers.
 _METADATA = struct.pack(">hhihi", 3, 1, 1, 0, 0)
 
 
 class KafkaFailed(Exception):
-    """Apache Kafka did not start or stop properly; the message has the end of its log."""
+    """Apache Kafka did not start or stop properly. The message has the end of its log."""
 
 
 def quick_jvm_options() -> tuple[str, ...]:
-    """Return the options for the archive of classes, if there is one already."""
+    """Return the options for the archive of classes, if the archive exists."""
     return (*TEST_JVM_OPTIONS, *class_archive().options)
 
 
 class Kafka:
-    """Start with `start()` or as a context manager; `address` is what clients connect to.
+    """Start with `start()` or as a context manager. `address` is the address for clients.
 
-    `settings` override the server.properties, `jvm_options` the options of the JVM: those of a
-    benchmark, say.
+    `settings` override the server.properties. `jvm_options` override the options of the JVM, for
+    example in a benchmark.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class Kafka:
         return self._process.pid
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        """Start the process, formatting at the first time, without waiting for a response."""
+        """Start the process without waiting for a response. Format the folder before the first
+        start."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._write_properties()
         if not self.data.exists():
@@ -86,7 +87,7 @@ class Kafka:
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start on the same ports and data as before.
 
-        Returns when the broker lists itself. Raises KafkaFailed after `timeout_s`.
+        Return when the broker lists itself. Raises KafkaFailed after `timeout_s`.
         """
         process = self.spawn()
         deadline = time.monotonic() + timeout_s
@@ -97,7 +98,7 @@ class Kafka:
             time.sleep(0.05)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Shut it down in a controlled way; kill a process that does not end in time."""
+        """Shut the node down in a controlled way. Kill it if it does not end in time."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -108,7 +109,7 @@ class Kafka:
         self._process = None
 
     def kill(self) -> None:
-        """Send SIGKILL: nothing is flushed or said. `start` then recovers on the same data."""
+        """Send SIGKILL. The process flushes and prints nothing more. `start` then recovers."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -131,8 +132,8 @@ class Kafka:
         self._properties.write_text("\n".join(lines) + "\n")
 
     def _format(self) -> None:
-        """Create the data folder. It is copied from an earlier one if roles, id and folders are the
-        default."""
+        """Create the data folder. If roles, id and folders are the default, copy the files of an
+        earlier folder."""
         defaults = self._default_settings()
         if any(self._settings[name] != defaults[name] for name in _FORMATTED):
             run_tool("storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
@@ -178,8 +179,8 @@ class Kafka:
 def _formatted_files() -> dict[str, bytes]:
     """Return the files of a folder that Kafka's tool has formatted, by name.
 
-    They hold ids and versions, no address and no path. Nodes may share the ids: each is a cluster
-    of its own. The tool takes a JVM of its own, so it runs only once.
+    The files have ids and versions, but no address and no path. Each node is its own cluster, so
+    nodes may share the ids. The tool needs its own JVM, so it runs only once.
     """
     with tempfile.TemporaryDirectory() as folder:
         kafka = Kafka(Path(folder))

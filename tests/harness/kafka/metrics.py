@@ -1,6 +1,6 @@
-"""Apache Kafka's metrics as Prometheus gets them: by the rules of jmx_exporter's example for Kafka.
+"""Apache Kafka's metrics as Prometheus gets them, by the rules of jmx_exporter's example for Kafka.
 
-A metric without a rule there (without a `name`) has a name in the exporter's default format.
+A metric without a `name` has no rule there, so its name has the exporter's default format.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Exported(NamedTuple):
 
 
 def jvm_options(port: int) -> tuple[str, ...]:
-    """Return the options with which a JVM serves JMX on this port of this machine."""
+    """Return the options that make a JVM serve JMX on this local port."""
     remote = "-Dcom.sun.management.jmxremote"
     return (
         "-Djava.rmi.server.hostname=127.0.0.1",
@@ -46,7 +46,7 @@ def scraped(port: int) -> Samples:
 
 def exported(line: str) -> Exported | None:
     """Read a line of the tool, `domain:type=T,name=N,key=value:Attribute=value`. Return None for a
-    metric that the exporter leaves out."""
+    metric that the exporter omits."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None

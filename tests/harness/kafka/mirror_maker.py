@@ -1,4 +1,4 @@
-"""MirrorMaker 2 of Apache Kafka as a process of its own: its dedicated mode, exactly once."""
+"""Apache Kafka's MirrorMaker 2 as its own process, in its dedicated mode with exactly once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.kafka.kafka import TEST_JVM_OPTIONS
 STOP_TIMEOUT_S = 30.0
 
 _POM = Path(__file__).with_name("mirror_maker.pom.xml")
-# Intervals that are minutes by default are a second here.
+# Intervals of one second. Their defaults are minutes.
 _SETTINGS = {
     "clusters": "source,target",
     "source->target.enabled": "true",
@@ -47,13 +47,13 @@ _SETTINGS = {
 
 @cache
 def mirror_maker_jars() -> Path:
-    """Return the folder of MirrorMaker's jars, fetched at first use. Raises KafkaUnavailable."""
+    """Return the folder of MirrorMaker's jars. Fetch them at first use. Raises KafkaUnavailable."""
     return jars_of(_POM, cache_directory() / "mirror-maker")
 
 
 class MirrorMaker:
-    """Copy from the cluster at the address `source` to that at `target` while the context is
-    open. `settings` are added to its properties; `log` gets its whole output."""
+    """Copies from the cluster at `source` to the cluster at `target` while the context is open.
+    `settings` are added to its properties. `log` gets its whole output."""
 
     def __init__(
         self, directory: Path, source: str, target: str, settings: Mapping[str, str]
@@ -69,7 +69,7 @@ class MirrorMaker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def said(self) -> list[str]:
-        """Return the lines of its log so far."""
+        """Return the lines of MirrorMaker's log so far."""
         return self.log.read_text(errors="replace").splitlines()
 
     def __enter__(self) -> MirrorMaker:
@@ -98,6 +98,6 @@ class MirrorMaker:
         traceback: TracebackType | None,
     ) -> None:
         assert self._process is not None
-        # Its regular end waits for connectors, which no test needs.
+        # A regular end would wait for the connectors, and no test needs that.
         self._process.kill()
         self._process.wait(STOP_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The control itself: it starts, its own tools reach it, and it comes back after kill -9."""
+"""The control starts, its own tools reach it, and it restarts after kill -9."""
 
 from __future__ import annotations
 

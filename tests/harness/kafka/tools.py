@@ -1,4 +1,4 @@
-"""Kafka's own command line tools, run as they are: the topic, group, dump and verifiable tools."""
+"""Kafka's own command line tools, unchanged: the topic, group, dump and verifiable tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.harness.kafka.jars import class_archive, classpath, java
 
 TOOL_TIMEOUT_S = 60.0
-# Short-lived processes: no time for the optimising compiler to pay off.
+# The tools are short-lived, so the optimizing compiler would not pay off.
 TOOL_JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 TOOLS: Mapping[str, str] = {
@@ -39,7 +39,7 @@ TOOLS: Mapping[str, str] = {
 
 
 class ToolFailed(Exception):
-    """A tool ended with another exit code than expected; the message holds all it printed."""
+    """A tool ended with an unexpected exit code. The message has its whole output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ def run_tool(
     timeout_s: float = TOOL_TIMEOUT_S,
     check: bool = True,
 ) -> ToolResult:
-    """Run a tool in a JVM of its own to its end.
+    """Run a tool to its end, in its own JVM.
 
-    Raises ToolFailed (exit code not 0, unless `check` is false), KafkaUnavailable, and
+    Raises ToolFailed if the exit code is not 0 (unless `check` is false), KafkaUnavailable, and
     subprocess.TimeoutExpired after `timeout_s`.
     """
     outcome = subprocess.run(
@@ -89,7 +89,7 @@ def run_tool(
 
 
 def start_tool(name: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
-    """Start a tool that runs until `stop`; what it prints is added to `log`."""
+    """Start a tool that runs until `stop`. Its output is added to `log`."""
     with log.open("ab") as output:
         return subprocess.Popen(
             tool_command(name, *arguments),

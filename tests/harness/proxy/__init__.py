@@ -1,4 +1,4 @@
-"""A TCP proxy that knows the protocol, and treats single frames as networks do."""
+"""A TCP proxy that knows the protocol, and handles single frames as networks do."""
 
 from __future__ import annotations
 

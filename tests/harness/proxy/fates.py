@@ -1,6 +1,6 @@
-"""The fates of a frame. A test makes a fate and looks at it; `meet` runs in the proxy.
+"""The fates of a frame. A test creates a fate and inspects it later. `meet` runs in the proxy.
 
-Times are seconds. Everything that waits has a deadline and raises TimeoutError.
+Times are in seconds. Every wait has a deadline and raises TimeoutError.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ DEADLINE_S = 60.0
 
 
 class Link(Protocol):
-    """The way of a frame from one side of a connection to the other."""
+    """The path of a frame from one side of a connection to the other side."""
 
     async def forward(self, data: bytes) -> None:
-        """Send the frame to the other side; no effect if that is closed."""
+        """Send the frame to the other side, unless that side is closed."""
         ...
 
     async def aside(self, data: bytes) -> bytes:
@@ -32,9 +32,9 @@ class Link(Protocol):
 
 
 class Fate(ABC):
-    """What happens to a frame. `there` is set when the frame has arrived."""
+    """The handling of one frame. `there` is set when the frame has arrived."""
 
-    # True if later frames may pass this one.
+    # True if later frames may overtake this frame.
     is_overtaken = False
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class Fate(ABC):
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def wait(self) -> Frame:
-        """Return the frame, once it has arrived at the proxy."""
+        """Return the frame after it has arrived at the proxy."""
         if not self.there.wait(DEADLINE_S):
-            raise TimeoutError("the frame has not come")
+            raise TimeoutError("the frame has not arrived")
         assert self.frame is not None
         return self.frame
 
@@ -54,8 +54,9 @@ class Fate(ABC):
 
 
 class Hold(Fate):
-    """Held until `release`. Later frames of the connection wait too, unless `overtaken`. The broker
-    gets the frame next, even if the client has hung up meanwhile."""
+    """Hold the frame until `release`. Later frames of the connection wait as well, unless
+    `overtaken`. After `release` the broker gets the frame next, even if the client has closed the
+    connection."""
 
     def __init__(self, *, overtaken: bool = False) -> None:
         super().__init__()
@@ -64,12 +65,12 @@ class Hold(Fate):
         self._go = asyncio.Event()
 
     def release(self) -> None:
-        """Forward the frame, and return when it has been written."""
+        """Forward the frame. Return after it has been written."""
         self.wait()
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self._go.set)
         if not self._gone.wait(DEADLINE_S):
-            raise TimeoutError("the frame has not gone")
+            raise TimeoutError("the frame was not written")
 
     async def meet(self, frame: Frame, link: Link) -> None:
         await self._go.wait()
@@ -78,7 +79,7 @@ class Hold(Fate):
 
 
 class Drop(Fate):
-    """Lost. With `cut` the connection also breaks at once, for both sides."""
+    """Drop the frame. With `cut` the connection also breaks at once, for both sides."""
 
     def __init__(self, *, cut: bool = True) -> None:
         super().__init__()
@@ -90,8 +91,8 @@ class Drop(Fate):
 
 
 class Duplicate(Fate):
-    """The request arrives a second time, on another connection; `answer` is its response. Later
-    frames do not wait for that."""
+    """Send the request a second time, on another connection. `answer` returns the second response.
+    Later frames do not wait for it."""
 
     is_overtaken = True
 
@@ -102,9 +103,9 @@ class Duplicate(Fate):
 
     @property
     def answer(self) -> bytes:
-        """Return all bytes, with length and header."""
+        """Return the second response with its length and header."""
         if not self._answered.wait(DEADLINE_S):
-            raise TimeoutError("no answer to the duplicate")
+            raise TimeoutError("no response to the duplicate")
         return self._answer
 
     async def meet(self, frame: Frame, link: Link) -> None:
@@ -114,7 +115,7 @@ class Duplicate(Fate):
 
 
 class Cut(Fate):
-    """Only the first `size` bytes arrive; then RST."""
+    """Send only the first `size` bytes, then RST."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -126,7 +127,7 @@ class Cut(Fate):
 
 
 class Flip(Fate):
-    """One byte is changed; positions count from the first byte of the length."""
+    """Change one byte. Positions count from the first byte of the length."""
 
     def __init__(self, position: int, mask: int = 0x55) -> None:
         super().__init__()
@@ -140,7 +141,7 @@ class Flip(Fate):
 
 
 class Delay(Fate):
-    """The frame arrives later, and later frames of its connection after it."""
+    """Delay the frame. Later frames of its connection arrive after it."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -152,7 +153,7 @@ class Delay(Fate):
 
 
 class Throttle(Fate):
-    """The frame arrives in pieces of `size` bytes, with a pause after each."""
+    """Send the frame in pieces of `size` bytes, with a pause after each piece."""
 
     def __init__(self, size: int, pause_s: float) -> None:
         super().__init__()
@@ -166,14 +167,14 @@ class Throttle(Fate):
 
 
 class Record(Fate):
-    """The frame arrives unchanged, and again whenever the test wants."""
+    """Forward the frame unchanged, and send it again whenever the test asks for it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._link: Link | None = None
 
     def replay(self) -> bytes:
-        """Send the frame once more, on another connection, and return the broker's response."""
+        """Send the frame once more, on another connection. Return the broker's response."""
         frame = self.wait()
         assert self.loop is not None
         assert self._link is not None

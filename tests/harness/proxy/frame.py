@@ -1,4 +1,4 @@
-"""One request or response in the proxy, as far as the public wire format describes it."""
+"""One request or response in the proxy, read by the public wire format."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """`data` with its length; `connection` counts from 0. A response has its request's API, version
-    and client id; `number` is its place among those of the connection and direction."""
+    """`data` includes the length. `connection` counts from 0. A response has the API, version and
+    client id of its request. `number` is the frame's index in its connection and direction."""
 
     connection: int
     number: int
@@ -38,14 +38,14 @@ class Frame:
 
     @property
     def correlation_id(self) -> int:
-        """The correlation id, which request and response share."""
+        """Return the correlation id, which a request and its response share."""
         at = 8 if self.direction is Direction.REQUEST else 4
         (found,) = _CORRELATION.unpack_from(self.data, at)
         return int(found)
 
 
 def request_frame(connection: int, number: int, data: bytes) -> Frame:
-    """Return a request with its header read (all header versions begin the same)."""
+    """Return a request with its header. All header versions begin the same."""
     key, version, _, size = _REQUEST.unpack_from(data, 4)
     start = 4 + _REQUEST.size
     client_id = data[start : start + max(size, 0)].decode()
@@ -66,7 +66,7 @@ def answer_frame(request: Frame, number: int, data: bytes) -> Frame:
 
 
 def correlation_id_of(answer: bytes) -> int:
-    """Return the correlation id of a response with its length."""
+    """Return the correlation id of a response. `data` includes the length."""
     (found,) = _CORRELATION.unpack_from(answer, 4)
     return int(found)
 
@@ -78,7 +78,7 @@ def length_of(head: bytes) -> int:
 
 
 def message(frame: Frame) -> Any:
-    """Return the frame as one of the protocol's messages. Raises ProtocolError."""
+    """Return the decoded message of the frame. Raises ProtocolError."""
     api = APIS[frame.api]
     body = memoryview(frame.data)[4:]
     if frame.direction is Direction.REQUEST:

@@ -1,4 +1,4 @@
-"""The proxy: a thread with a loop, between clients and one broker."""
+"""The proxy: a thread with an event loop, between clients and one broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RESET = struct.pack("ii", 1, 0)  # linger on, for 0 s
 
 @dataclass(slots=True)
 class _Rule:
-    """The `nth` matching frame, counted from when the rule was made."""
+    """A fate for the `nth` matching frame, counted from the creation of the rule."""
 
     api: ApiKey | None
     client_id: str | None
@@ -45,10 +45,11 @@ class _Rule:
 
 
 class Proxy:
-    """Clients connect to `address`; `target` is the broker's and may change while it restarts.
+    """Clients connect to `address`. `target` is the broker's address and may change while the
+    broker restarts.
 
-    Real clients follow the addresses that a broker advertises: give the broker
-    `advertised.listeners` with this one.
+    Real clients follow the addresses that a broker advertises. Give the broker
+    `advertised.listeners` with the proxy's address.
     """
 
     def __init__(self, target: str = "") -> None:
@@ -73,12 +74,12 @@ class Proxy:
         client_id: str | None = None,
         nth: int = 1,
     ) -> None:
-        """Apply this fate to the `nth` matching frame from now on; all others pass."""
+        """Apply this fate to the `nth` matching frame from now on. All other frames pass."""
         with self._lock:
             self._rules.append(_Rule(api, client_id, direction, nth, fate))
 
     def always(self, decide: Callable[[Frame], Fate | None]) -> None:
-        """Let `decide` choose the fate of frames without a rule; called in the proxy's thread."""
+        """Let `decide` choose the fate of frames without a rule. The proxy's thread calls it."""
         self._decide = decide
 
     def __enter__(self) -> Proxy:
@@ -105,11 +106,11 @@ class Proxy:
 
     async def _stop(self) -> None:
         self._server.close()
-        # A connection that was accepted just now comes to `_accepted` within three turns of the
-        # loop, and is closed with the others.
+        # A recently accepted connection comes to `_accepted` within three turns of the loop. It is
+        # then closed with the other connections.
         for _ in range(_ACCEPTING_TURNS):
             await asyncio.sleep(0)
-        # A task that was cancelled before its start never runs: its connection is closed from here.
+        # A task that is cancelled before its start never runs, so this loop closes its connection.
         for task, writer in self._connections.items():
             task.cancel()
             writer.close()
@@ -127,12 +128,12 @@ class Proxy:
             upstream = await asyncio.open_connection(host, int(port))
             await _Connection(self, number, (reader, writer), upstream).run()
         except (OSError, asyncio.CancelledError):
-            pass  # the broker is down, or the proxy ends: no task waits for this one
+            pass  # the broker is down or the proxy ends; no code waits for this task
         finally:
             await _close(writer)
 
     def fate_of(self, frame: Frame) -> Fate | None:
-        """Record the frame; return the fate of the first matching rule."""
+        """Record the frame. Return the fate of the first matching rule."""
         with self._lock:
             self.frames.append(frame)
             found: Fate | None = None
@@ -153,7 +154,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _Connection:
-    """A client's connection and its twin at the broker."""
+    """A client's connection and the connection to the broker that belongs to it."""
 
     def __init__(self, proxy: Proxy, number: int, client: Streams, broker: Streams) -> None:
         self._proxy = proxy
@@ -164,11 +165,11 @@ class _Connection:
         self._late: dict[asyncio.Task[None], None] = {}
 
     async def run(self) -> None:
-        """Serve until either side ends and no held frame still has to reach the other."""
+        """Serve until one side ends and no held frame must still reach the other side."""
         requests = asyncio.ensure_future(self._requests())
         answers = asyncio.ensure_future(self._answers())
         try:
-            # A client that hangs up does not take back its requests: the broker gets them first.
+            # The broker gets the requests of a client that has closed its connection, too.
             await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
             if self._late:
                 await asyncio.wait(set(self._late))
@@ -176,7 +177,7 @@ class _Connection:
             everything = [requests, answers, *self._late]
             for task in everything:
                 task.cancel()
-            # Before any wait: the end of the proxy may cancel this task there.
+            # Before any wait, because the end of the proxy may cancel this task at the wait.
             self._broker[1].close()
             await asyncio.gather(*everything, return_exceptions=True)
             await _close(self._broker[1])
@@ -234,7 +235,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 class _Way:
-    """Carry frames from one side of a connection to the other."""
+    """Carries frames from one side of a connection to the other side."""
 
     def __init__(self, connection: _Connection, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -248,7 +249,7 @@ class _Way:
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """Return the next frame, None if the connection ends, also in the middle of a frame."""
+    """Return the next frame, or None if the connection ends, also in the middle of a frame."""
     try:
         head = await reader.readexactly(4)
         return head + await reader.readexactly(length_of(head))

@@ -1,4 +1,4 @@
-"""The proxy changes a frame as its rule says, and no other frame."""
+"""The proxy handles a frame as its rule says, and changes no other frame."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_flipped_byte_a_cut_and_slow_bytes(broker: Oncelog, proxy: Proxy) -> N
         proxy.on(ApiKey.PRODUCE, Flip(-1))
         proxy.on(ApiKey.PRODUCE, Throttle(16, 0.001), nth=2)
         with Wire(proxy.address) as wire:
-            # The last byte of v8 belongs to the last record: the CRC detects it.
+            # The last byte of v8 is in the last record, so the CRC detects the change.
             refused = produce(wire, "bytes", batch(producer, 0), version=8)
             assert refused.error_code == ErrorCode.CORRUPT_MESSAGE
             assert produce(wire, "bytes", batch(producer, 0), version=8).base_offset == 0
