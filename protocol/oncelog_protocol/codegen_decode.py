@@ -1,8 +1,8 @@
 """The decoder's half of the code generator. Its checks protect the broker:
 
 lengths before memory is taken, those of strings against Kafka's limit, array counts against the
-bytes that are left, an element budget per message, tags in ascending order. All of it raises
 bytes that are left, an element budget per message, tags in ascending order. Each raises
+ProtocolError.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from oncelog_protocol.unsigned_varint import MAX_TAGS, continue_uvarint, skip_ta
 MAX_ELEMENTS = 1_000_000
 """Maximum number of array elements in one message, over all its arrays; the caller may set a lower
 one."""
+
+# The first line of a decoder of records: each `records` field is a slice of this view.
+_VIEW = " view = memoryview(b)"
 
 
 class DecoderSource(Source):
@@ -86,7 +89,10 @@ class DecoderSource(Source):
         name = self._take("B")
         self._flush()
         with self.block(f"if {name} > 127:"):
-            self.line(f"{name}, p = uvarint(b, p, {name})")
+            # Two bytes hold the length of nearly every batch of records.
+            self.line("second = b[p]")
+            self.line(f"if second < 128: {name} += (second << 7) - 128; p += 1")
+            self.line(f"else: {name}, p = uvarint(b, p, {name})")
             if most is not None:
                 self.line(f"if {name} > {most[1]}: raise fail({most[0]!r}, p)")
         return name
@@ -124,12 +130,14 @@ class DecoderSource(Source):
             self.line(f"if {null}: {value} = None")
             self.line("else:")
             self.depth += 1
+        if kind.name == "records" and self.lines[1] != _VIEW:
+            self.lines.insert(1, _VIEW)
         self.line(f"{stop} = p + {length}")
         self.line(f"if not p <= {stop} <= end: raise fail({'length of ' + name!r}, p)")
         read = {
             "string": "str(b[p:{}], 'utf-8')",
             "bytes": "bytes(b[p:{}])",
-            "records": "memoryview(b)[p:{}]",
+            "records": "view[p:{}]",
         }[kind.name]
         self.line(f"{value} = {read.format(stop)}")
         self.line(f"p = {stop}")

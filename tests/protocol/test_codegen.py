@@ -11,12 +11,19 @@ from oncelog_protocol.apis import APIS
 from oncelog_protocol.codecs import decode, encode
 from oncelog_protocol.codegen_decode import DecoderSource, generate_decoder
 from oncelog_protocol.codegen_encode import EncoderSource, generate_encoder
+from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.features import FIRST_OWN_TAG, OWN_TAGS
 from oncelog_protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from oncelog_protocol.messages.fetch import FetchRequest, FetchResponse
-from oncelog_protocol.messages.produce import ProduceResponse
+from oncelog_protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from oncelog_protocol.schema import schema_of
 from oncelog_protocol.types import MAX_STRING, MESSAGE_FIELDS, Array, Nested, Primitive, string
+from oncelog_protocol.unsigned_varint import write_uvarint
 from tests.protocol.drawing import CASES, FLEXIBLE
 
 
@@ -37,6 +44,22 @@ def test_fields_of_fixed_size_and_the_length_after_them_are_one_struct_call() ->
 def test_an_empty_section_of_tagged_fields_is_written_with_the_fields_before_it() -> None:
     assert "pack_qqB(" in source_of(generate_encoder(FetchResponse, 12))  # aborted transactions
     assert "unpack_from_qqB(" in source_of(generate_decoder(FetchResponse, 12))
+
+
+def test_the_records_of_a_message_are_slices_of_one_view() -> None:
+    assert source_of(generate_decoder(ProduceRequest, 9)).count("memoryview(") == 1
+    assert "memoryview(" not in source_of(generate_decoder(ProduceResponse, 9))
+
+
+@pytest.mark.parametrize("size", [126, 127, 128, 16_382, 16_383, 16_384])
+def test_lengths_of_one_two_and_three_bytes(size: int) -> None:
+    data = PartitionProduceData(0, bytes(size))
+    request = ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[data])])
+    raw = encode(request, 9)
+    assert decode(ProduceRequest, 9, raw) == request
+    length = raw.index(write_uvarint(size + 1) + bytes(size))
+    with pytest.raises(ProtocolError):  # cut off within the length
+        generate_decoder(ProduceRequest, 9)(raw[: length + len(write_uvarint(size + 1)) - 1], 0)
 
 
 def test_no_generated_code_calls_back_into_the_schema() -> None:
