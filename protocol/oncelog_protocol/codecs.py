@@ -37,6 +37,7 @@ SlicedEncoder: TypeAlias = Callable[[T, Callable[[Any], object]], Generator[None
 
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
 _encoders: dict[tuple[type, int], Encoder[Any]] = {}
+_row_encoders: dict[tuple[type, type, int], Callable[..., Any]] = {}
 _sliced_decoders: dict[tuple[type, int], SlicedDecoder[Any]] = {}
 _sliced_encoders: dict[tuple[type, int], SlicedEncoder[Any]] = {}
 
@@ -62,6 +63,21 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
         from oncelog_protocol.codegen_encode import generate_encoder
 
         found = _encoders[cls, version] = generate_encoder(cls, version)
+    return found
+
+
+def row_encoder(message: type, row: type, version: int) -> Callable[..., Any]:
+    """Return the function that packs one `row` of `message`, in one call and without an object.
+
+    Its arguments are the leading fields of fixed size, in the order of the table, also those that
+    the version does not have. All other fields get their defaults. The result is an element for an
+    array that is declared with `takes_rows`.
+    """
+    found = _row_encoders.get((message, row, version))
+    if found is None:
+        from oncelog_protocol.codegen_encode import generate_row_encoder
+
+        found = _row_encoders[message, row, version] = generate_row_encoder(message, row, version)
     return found
 
 

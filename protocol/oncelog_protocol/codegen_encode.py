@@ -133,8 +133,14 @@ class EncoderSource(Source):
         element = self.fresh("q")
         self._within += 1
         with self.block(f"for {element} in {value}:"):
-            self._value(kind.of, element, nullable=False)
-            self._flush()
+            if kind.takes_rows:
+                self.line(f"if type({element}) is bytes: {self._append}({element})")
+                with self.block("else:"):
+                    self._value(kind.of, element, nullable=False)
+                    self._flush()
+            else:
+                self._value(kind.of, element, nullable=False)
+                self._flush()
             if self._sliced and not isinstance(kind.of, Primitive):
                 self.line("yield")
         self._within -= 1
@@ -207,6 +213,30 @@ def _holds_records(kind: Array, version: int) -> bool:
     if isinstance(kind.of, Primitive):
         return kind.of is records
     return any(field.type is records for field in schema_of(kind.of).present(version))
+
+
+def generate_row_encoder(message: type, row: type, version: int) -> Any:
+    """Return the encoder of one row; see `codecs.row_encoder`."""
+    whole = schema_of(message)
+    schema = schema_of(row)._replace(versions=whole.versions, flexible_since=whole.flexible_since)
+    leading: list[Field] = []
+    present: list[str] = []
+    fixed = ""
+    for field in schema.fields:
+        if not isinstance(field.type, Primitive) or not field.type.format:
+            break
+        leading.append(field)
+        if field.present(version):
+            present.append(field.name)
+            fixed += field.type.format
+    # All other fields have their defaults in every row, so their bytes are the same.
+    parts: list[bytes] = []
+    EncoderSource(schema, version).compile("encode")(row(*[0] * len(leading)), parts.append)
+    rest = b"".join(parts)[_struct.calcsize(">" + fixed) :]
+    source = Source(schema, version, f"def encode({', '.join(field.name for field in leading)}):")
+    pack = source.layout(f"{fixed}{len(rest)}s", "pack")
+    source.line(f"return {pack}({', '.join(present)}, {rest!r})")
+    return source.compile("encode")
 
 
 def generate_encoder(cls: type, version: int, *, sliced: bool = False) -> Any:

@@ -75,9 +75,11 @@ class Primitive(NamedTuple):
 
 
 class Array(NamedTuple):
-    """A list of elements, all of one type: a primitive or a struct class."""
+    """A list of elements, all of one type: a primitive or a struct class. `takes_rows`: an encoder
+    also takes rows that are bytes already, made by a row encoder."""
 
     of: Primitive | type
+    takes_rows: bool = False
 
 
 class Nested(NamedTuple):
@@ -111,9 +113,11 @@ def array(
     nullable_since: int = NEVER,
     tag: int | None = None,
     default: object = Default,
+    takes_rows: bool = False,
 ) -> Any:
     """Declare a field that is an array; its default is a new empty list, or None."""
-    return FieldSpec(Array(of), since, until, 0 if nullable else nullable_since, tag, default)
+    of_type = Array(of, takes_rows)
+    return FieldSpec(of_type, since, until, 0 if nullable else nullable_since, tag, default)
 
 
 def nested(

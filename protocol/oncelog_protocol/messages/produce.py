@@ -96,7 +96,9 @@ class TopicProduceResponse:
 
     name: str = string(until=12)
     topic_id: bytes = uuid(since=13)
-    partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse)
+    partition_responses: list[PartitionProduceResponse] = array(
+        PartitionProduceResponse, takes_rows=True
+    )
 
 
 @struct
