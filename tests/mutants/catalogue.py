@@ -73,8 +73,8 @@ MUTANTS: Final = (
         "M5",
         "the last stable offset is one too high",
         f"{_SERVER}/partition/partition.py",
-        "        return max(min(self._high_watermark, unstable), self._log.log_start_offset)\n",
-        "        return max(min(self._high_watermark, unstable + 1), self._log.log_start_offset)\n",
+        "        return max(min(self.high_watermark, unstable), self._log.log_start_offset)\n",
+        "        return max(min(self.high_watermark, unstable + 1), self._log.log_start_offset)\n",
         _PARTITION,
     ),
     Mutant(

@@ -50,8 +50,9 @@ CONTROL_FLAG: Final = 0x20
 DELETE_HORIZON_FLAG: Final = 0x40
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
+_unpack_header: Final = _HEADER.unpack_from
+_new_tuple: Final = tuple.__new__
 _PREFIX: Final = Struct(">qi")
-_PLACE: Final = Struct(">qii")  # base offset, batch length, leader epoch
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 _UINT32: Final = Struct(">I")
@@ -143,7 +144,7 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
     Raises UnsupportedMagic or CorruptRecords if fewer than 61 bytes are there.
     """
     try:
-        return tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
+        return _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct.error:
         left = len(buffer) - position
         if left > MAGIC_POSITION and buffer[position + MAGIC_POSITION] != MAGIC:
@@ -188,9 +189,9 @@ def patch_offsets(buffer: Writable, position: int, base_offset: int, leader_epoc
     _INT32.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
 
 
-def patch_place(buffer: Writable, base_offset: int, leader_epoch: int) -> None:
-    """`patch_offsets` for a buffer that is one batch and nothing else, in one go."""
-    _PLACE.pack_into(buffer, 0, base_offset, len(buffer) - LENGTH_OVERHEAD, leader_epoch)
+# `patch_offsets` in one go, for a caller that has the batch length: (buffer, position, base offset,
+# batch length, leader epoch). It is the struct's own method because it runs for every batch.
+patch_place: Final = Struct(">qii").pack_into
 
 
 def patch_max_timestamp_and_log_append(buffer: Writable, position: int, timestamp_ms: int) -> None:

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from .batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, build_single_record_batch, patch_place
+from .batch import (
+    CONTROL_FLAG,
+    LENGTH_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+    build_single_record_batch,
+    patch_place,
+)
 from .errors import CorruptRecords
 from .record import Record
 
@@ -47,7 +53,7 @@ def build_marker_batch(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
-    patch_place(batch, base_offset, leader_epoch)
+    patch_place(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch)
     return batch
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from oncelog_protocol.records.batch import BatchHeader, patch_place
+from oncelog_protocol.records.batch import LENGTH_OVERHEAD, BatchHeader, patch_place
 from oncelog_protocol.records.control import EndTransactionMarker, build_marker_batch
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
@@ -20,6 +20,7 @@ from oncelog_server.log.refusals import Refusals
 from oncelog_server.log.replay import apply_batch, rebuild
 from oncelog_server.log.replicated import Batches, check_replicated
 from oncelog_server.log.results import (
+    CLIENT,
     NO_TIMESTAMP,
     Appended,
     Flush,
@@ -153,21 +154,23 @@ class PartitionLog:
         *,
         leader_epoch: int,
         now_ms: int,
-        origin: Origin = Origin.CLIENT,
+        origin: Origin = CLIENT,
+        header: BatchHeader | None = None,
     ) -> Appended:
         """Append exactly one batch; its offsets, leader epoch and perhaps time are patched in
         place.
 
-        `records` must be writable; the log keeps no reference. A duplicate of one of the producer's
+        `records` must be writable; the log keeps no reference. `header` is that of `records`, if
+        the caller has read it. A duplicate of one of the producer's
         last five batches is not appended again: the result has its first offset and `duplicate`.
         Raises AppendError and StorageError; then nothing has changed.
         """
         if self.refusals.failure is not None:
             self.refusals.raise_failure()
-        from_client = origin is Origin.CLIENT
+        from_client = origin is CLIENT
         rules = self._rules
         if from_client:
-            header, records = rules.check(records, now_ms)
+            header, records = rules.check(records, now_ms, header)
         else:
             header = rules.check_own(records, now_ms)
         has_producer = header.producer_id > -1
@@ -182,7 +185,7 @@ class PartitionLog:
         segments = self.segments
         base_offset = segments.active.end_offset
         last_offset = base_offset + header.last_offset_delta
-        patch_place(records, base_offset, leader_epoch)
+        patch_place(records, 0, base_offset, header.batch_length, leader_epoch)
         position = self._write(
             records, base_offset, last_offset, header.max_timestamp, leader_epoch, now_ms
         )
@@ -206,7 +209,7 @@ class PartitionLog:
             rules.check_own(records, now_ms)
         base_offset = self.segments.active.end_offset
         last_offset = base_offset + count - 1
-        patch_place(records, base_offset, leader_epoch)
+        patch_place(records, 0, base_offset, len(records) - LENGTH_OVERHEAD, leader_epoch)
         self._write(records, base_offset, last_offset, now_ms, leader_epoch, now_ms)
         return base_offset
 
@@ -230,14 +233,12 @@ class PartitionLog:
             self.refusals.raise_failure()
         producers = self.producers
         producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
-        batch = build_marker_batch(
-            EndTransactionMarker(committed, coordinator_epoch),
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            timestamp_ms=now_ms,
-        )
         offset = self.segments.active.end_offset
-        patch_place(batch, offset, leader_epoch)
+        batch = build_marker_batch(
+            EndTransactionMarker(committed, coordinator_epoch), producer_id=producer_id,
+            producer_epoch=producer_epoch, timestamp_ms=now_ms, base_offset=offset,
+            leader_epoch=leader_epoch,
+        )  # fmt: skip
         position = self._write(batch, offset, offset, now_ms, leader_epoch, now_ms)
         completed = producers.completed_by(producer_id, offset=offset, committed=committed)
         if completed is not None and not committed:
@@ -245,13 +246,9 @@ class PartitionLog:
             row = AbortedTransaction(producer_id, completed.first_offset, offset, stable)
             self._note_aborted(row)
         producers.marker_appended(
-            producer_id,
-            producer_epoch,
-            coordinator_epoch,
-            completed,
-            timestamp=now_ms,
-            now_ms=now_ms,
-        )
+            producer_id, producer_epoch, coordinator_epoch, completed,
+            timestamp=now_ms, now_ms=now_ms,
+        )  # fmt: skip
         size, start = len(batch), self.log_start_offset
         return Appended(offset, offset, NO_TIMESTAMP, False, position, size, start)
 
@@ -312,13 +309,17 @@ class PartitionLog:
                 self.refusals.roll_refused(error)
                 raise
             segment = self.segments.active
+        file, size = segment.log, len(records)
+        position = file.size
         try:
-            return segment.append(
-                records, base_offset, last_offset, max_timestamp, config.index_interval_bytes
-            )
+            file.append(records)
         except StorageError as error:
-            self.refusals.append_refused(error, len(records))
+            self.refusals.append_refused(error, size)
             raise
+        segment.note(
+            position, size, base_offset, last_offset, max_timestamp, config.index_interval_bytes
+        )
+        return position
 
     def try_again(self, now_ms: int) -> None:
         """Retry the writes that the disk has refused, if any. Raises StorageError if it refuses

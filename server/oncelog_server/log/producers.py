@@ -249,7 +249,10 @@ class Producers:
             batches.clear()
         elif len(batches) == BATCHES_KEPT:
             del batches[0]
-        batches.append(BatchMetadata(header.last_sequence, base_offset + delta, delta, timestamp))
+        last_sequence = header.base_sequence
+        if last_sequence != NONE:
+            last_sequence = last_sequence + delta & _MAX_SEQUENCE
+        batches.append(BatchMetadata(last_sequence, base_offset + delta, delta, timestamp))
         entry.last_timestamp = timestamp
         entry.updated_ms = now_ms
         if entry.current_txn_first_offset == NONE and header.is_transactional:

@@ -19,7 +19,11 @@ class Origin(Enum):
     COORDINATOR = "coordinator"
 
 
-class Appended(msgspec.Struct):
+# Every append needs it, and looking a member up in its Enum takes as long as a call.
+CLIENT: Final = Origin.CLIENT
+
+
+class Appended(msgspec.Struct, gc=False):
     """The place of a batch in the log. `duplicate`: the batch was in the log already.
     `log_append_time_ms` is NO_TIMESTAMP if the topic keeps the producer's timestamps.
     `log_start_offset` is that of the moment of the append, as in Kafka's LogAppendInfo."""

@@ -21,7 +21,7 @@ from oncelog_server.log.scan import WALK_CHUNK, Scan
 from oncelog_server.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from oncelog_server.log.time_index import TimeIndex
 from oncelog_server.log.whole_files import read_whole, write_whole
-from oncelog_server.storage.files import Buffer, File, Files, StorageError
+from oncelog_server.storage.files import File, Files, StorageError
 from oncelog_server.storage.layout import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -141,21 +141,12 @@ class Segment:
         )
         return self._index_bytes
 
-    def append(
-        self, buffer: Buffer, base_offset: int, last_offset: int, max_timestamp: int, interval: int
-    ) -> int:
-        """Write one batch with its final offsets. Return its position. `interval`:
-        `index.interval.bytes`. Raises StorageError, and nothing has changed."""
-        position = self.log.size
-        self.log.append(buffer)
-        self.note(position, len(buffer), base_offset, last_offset, max_timestamp, interval)
-        return position
-
     def note(
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int,
         interval: int,
     ) -> None:  # fmt: skip
-        """Index the batch at `position`, which is the last one."""
+        """Index the batch at `position`, which is the last one. `interval`:
+        `index.interval.bytes`."""
         if not position:
             self.first_timestamp = max_timestamp
         if self.max_timestamp is None or max_timestamp > self.max_timestamp:

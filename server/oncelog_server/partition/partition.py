@@ -8,12 +8,13 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from oncelog_protocol.errors import ErrorCode
+from oncelog_protocol.records.batch import BatchHeader
 from oncelog_server.log.closed import ClosedLog
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.errors import CorruptLog
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.log.producers import NONE, ProducerEntry
-from oncelog_server.log.results import Appended, FileRange, Flush, Origin, TimestampOffset
+from oncelog_server.log.results import CLIENT, Appended, FileRange, Flush, Origin, TimestampOffset
 from oncelog_server.log.txn_index import AbortedTransaction
 from oncelog_server.partition.refused_sequences import RefusedSequences
 from oncelog_server.partition.verification import VerificationGuard, VerificationGuards
@@ -62,13 +63,13 @@ class Partition:
     __slots__ = (
         "_flush_on_ack",
         "_flush_requested",
-        "_high_watermark",
         "_log",
         "_replicas",
         "_request_flush",
         "bytes_out",
         "commit_waiters",
         "guards",
+        "high_watermark",
         "is_leader",
         "leader_epoch",
         "leader_id",
@@ -107,7 +108,8 @@ class Partition:
         self._flush_on_ack = flush_on_ack
         self._flush_requested = False
         self._replicas = Replicas(log.config.min_insync_replicas)
-        self._high_watermark = log.log_end_offset
+        # An attribute, because every append and read uses it. Only this class sets it.
+        self.high_watermark = log.log_end_offset
         # Bytes of records in Fetch responses, since the start.
         self.bytes_out = 0
 
@@ -176,22 +178,18 @@ class Partition:
     # --- watermarks
 
     @property
-    def high_watermark(self) -> int:
-        return self._high_watermark
-
-    @property
     def last_stable_offset(self) -> int:
         """The end for read_committed readers: all records below it are decided and committed."""
-        unstable = self._log.first_unstable_offset(self._high_watermark)
+        unstable = self._log.first_unstable_offset(self.high_watermark)
         if unstable is None:
-            return self._high_watermark
-        return max(min(self._high_watermark, unstable), self._log.log_start_offset)
+            return self.high_watermark
+        return max(min(self.high_watermark, unstable), self._log.log_start_offset)
 
     def end_offset(self, isolation: Isolation) -> int:
         """Return the first offset that a reader of this isolation may not see."""
         if isolation is Isolation.READ_COMMITTED:
             return self.last_stable_offset
-        return self._high_watermark
+        return self.high_watermark
 
     @property
     def log_start_offset(self) -> int:
@@ -209,7 +207,7 @@ class Partition:
     @property
     def is_committed(self) -> bool:
         """True if the high watermark is at the log end."""
-        return self._high_watermark >= self._log.segments.active.end_offset
+        return self.high_watermark >= self._log.segments.active.end_offset
 
     def on_flushed(self, log_end_offset: int) -> None:
         """Advance the high watermark: all records below `log_end_offset` are on disk."""
@@ -223,9 +221,9 @@ class Partition:
 
     def _advance(self, high_watermark: int) -> None:
         if not self._replicas.is_alone:
-            high_watermark = self._replicas.high_watermark(self._high_watermark, high_watermark)
-        if high_watermark > self._high_watermark:
-            self._high_watermark = high_watermark
+            high_watermark = self._replicas.high_watermark(self.high_watermark, high_watermark)
+        if high_watermark > self.high_watermark:
+            self.high_watermark = high_watermark
             producers = self._log.producers
             if producers.decided:
                 producers.on_high_watermark(high_watermark)
@@ -239,7 +237,7 @@ class Partition:
     def when_committed(self, end_offset: int, settled: Settled) -> None:
         """Call `settled(NONE)` once all records below `end_offset` are committed, at once if they
         are. An offline partition commits nothing more: `settled(KAFKA_STORAGE_ERROR)`."""
-        if self._high_watermark >= end_offset:
+        if self.high_watermark >= end_offset:
             settled(ErrorCode.NONE)
         elif self.offline is not None:
             settled(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -249,15 +247,20 @@ class Partition:
     # --- appends
 
     def append(
-        self, records: bytearray | memoryview, *, now_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        records: bytearray | memoryview,
+        *,
+        now_ms: int,
+        origin: Origin = CLIENT,
+        header: BatchHeader | None = None,
     ) -> Appended:
-        """Append exactly one batch, which is patched in place. Raises Refused with the partition's
-        error code."""
+        """Append exactly one batch, which is patched in place. `header` is that of `records`, if
+        the caller has read it. Raises Refused with the partition's error code."""
         if not self.is_leader or self.offline is not None:
             self.check_leader()
         try:
             appended = self._log.append(
-                records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin
+                records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin, header=header
             )
         except StorageError as error:
             raise self._refused(error) from error
@@ -381,7 +384,7 @@ class Partition:
         (OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR)."""
         log = self._log
         stable = self.last_stable_offset
-        limit = stable if isolation is Isolation.READ_COMMITTED else self._high_watermark
+        limit = stable if isolation is Isolation.READ_COMMITTED else self.high_watermark
         if offset < log.log_start_offset or (offset >= limit and offset > log.log_end_offset):
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         try:
@@ -397,7 +400,7 @@ class Partition:
                     aborted = log.aborted_transactions(offset, found.end_offset)
         except (StorageError, CorruptLog) as error:
             raise self._refused(error) from error
-        return PartitionRead(self._high_watermark, stable, log.log_start_offset, records, aborted)
+        return PartitionRead(self.high_watermark, stable, log.log_start_offset, records, aborted)
 
     def end_of_divergence(
         self, fetch_offset: int, last_fetched_epoch: int
@@ -500,7 +503,7 @@ class Partition:
         """Delete the segments that retention does not keep, none with records at or above the high
         watermark. Return their number. Raises StorageError and CorruptLog; segments before the
         failed one stay deleted."""
-        return self._log.apply_retention(now_ms, self._high_watermark)
+        return self._log.apply_retention(now_ms, self.high_watermark)
 
     def claim_flush(self, now_ms: int) -> bool:
         """Return True if `flush.messages` or `flush.ms` require a flush. If so, the caller requests
@@ -540,7 +543,7 @@ class Partition:
     def delete_records_before(self, offset: int, now_ms: int) -> int:
         """Move the log start up to `offset` (at most the high watermark) and return the new log
         start offset (KIP-107). Raises Refused and StorageError."""
-        if not 0 <= offset <= self._high_watermark:
+        if not 0 <= offset <= self.high_watermark:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         self._log.delete_records_before(offset, now_ms)
         self.read_waiters.wake_all()

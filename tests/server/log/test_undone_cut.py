@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_protocol.records.batch import patch_place
+from oncelog_protocol.records.batch import patch_offsets
 from oncelog_server.log.config import LogConfig
 from oncelog_server.log.log import PartitionLog
 from tests.server.log.driver import SMALL, Driver, batch, flush, read_all
@@ -31,7 +31,7 @@ def rolled(config: LogConfig = SMALL) -> tuple[Driver, str, int]:
 def refused() -> bytes:
     """Return the refused batch with the offset that it would have had."""
     data = batch(2)
-    patch_place(data, 16, 0)
+    patch_offsets(data, 0, 16, 0)
     return bytes(data)
 
 

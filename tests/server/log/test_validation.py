@@ -91,6 +91,7 @@ BAD: dict[str, tuple[Callable[[], bytearray], ErrorCode]] = {
     "far ahead": (lambda: batch(1, timestamp=NOW_MS + HOUR_MS + 1), ErrorCode.INVALID_TIMESTAMP),
     "the last ms": (lambda: changed(35, "q", 2**63 - 1), ErrorCode.INVALID_TIMESTAMP),
     "before 1970": (lambda: changed(35, "q", -2), ErrorCode.INVALID_TIMESTAMP),
+    "first before 1970": (lambda: changed(27, "q", -2), ErrorCode.INVALID_TIMESTAMP),
 }
 
 
