@@ -68,6 +68,7 @@ class _Route:
         "handle",
         "is_request_header_flexible",
         "is_response_header_flexible",
+        "keeps_parts",
         "key",
         "max_elements",
         "version",
@@ -80,6 +81,8 @@ class _Route:
         # Requests since the start.
         self.count = 0
         self.handle = handle
+        # Fetch: the outbox sends the file ranges of its responses.
+        self.keeps_parts = key == ApiKey.FETCH
         self.is_request_header_flexible = request_header_version(key, version) > 1
         self.is_response_header_flexible = response_header_version(key, version) > 0
         self.max_elements = max_elements(key, max_partitions)
@@ -295,7 +298,7 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
     parts: Parts = [b""]
     route.encode(response, parts.append)
     parts = _with_head(route, correlation_id, parts)
-    if route.key == ApiKey.FETCH:
+    if route.keeps_parts:
         return parts
     return [b"".join(cast("list[bytes]", parts))]
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from oncelog_protocol.apis import ApiKey
+from oncelog_protocol.codecs import row_encoder
 from oncelog_protocol.errors import ErrorCode, ProtocolError
 from oncelog_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -30,7 +31,14 @@ from oncelog_server.deferred import Deferred, gather, then, then_ask
 from oncelog_server.handlers.current_leaders import CurrentLeaders
 from oncelog_server.log.validation import MAX_RECORD_ERRORS
 from oncelog_server.producing.large import LargeProduce
-from oncelog_server.producing.produce import NONE, PartitionAppend, Produce, TransactionAnswer
+from oncelog_server.producing.produce import (
+    NONE,
+    PartitionAppend,
+    Produce,
+    TransactionAnswer,
+    append_of,
+    transactional_of,
+)
 from oncelog_server.refusal import Refused
 from oncelog_server.requests.request_context import RequestContext
 from oncelog_server.security.resources import Operation
@@ -41,6 +49,7 @@ API = ApiKey.PRODUCE
 
 ADDS_PARTITIONS_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
+_WRITE: Final = Operation.WRITE
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
 # Errors of the log with which Kafka sends the log start offset.
@@ -67,12 +76,14 @@ def handle(
 ) -> Answered | Deferred[Answered]:
     if _size(request.topic_data) > SMALL:
         return _in_slices(services, context, request)
-    topics = [
-        (topic, _appends(services, _topic_name(services, context, topic), topic.partition_data))
-        for topic in request.topic_data
-    ]
-    appends = [append for _, of_topic in topics for append in of_topic]
-    transactional = [append for append in appends if append.is_transactional]
+    topics: list[Topic] = []
+    appends: list[PartitionAppend] = []
+    for topic in request.topic_data:
+        name = _topic_name(services, context, topic)
+        of_topic = _appends(services, name, topic.partition_data)
+        topics.append((topic, of_topic))
+        appends += of_topic
+    transactional = transactional_of(appends)
     code = _refusal(services, context, request, is_transactional=bool(transactional))
     if code is not NONE:
         for append in appends:
@@ -99,8 +110,7 @@ def _in_slices(
     topics: list[Topic] = []
 
     def part(some: Sequence[PartitionAppend]) -> Produce:
-        transactional = [append for append in some if append.is_transactional]
-        return _produce(services, context, request, list(some), transactional)
+        return _produce(services, context, request, list(some), transactional_of(some))
 
     def prepared() -> Steps[tuple[LargeProduce, TransactionAnswer | None]]:
         appends, transactional = yield from _appends_in_steps(services, context, request, topics)
@@ -190,7 +200,7 @@ def _appends_in_steps(
             some = _appends(services, name, topic.partition_data[start : start + SMALL])
             of_topic += some
             appends += some
-            transactional += [append for append in some if append.is_transactional]
+            transactional += transactional_of(some)
             yield
         yield
     return appends, transactional
@@ -200,18 +210,18 @@ def _appends(
     services: BrokerServices, name: str | Refused, partition_data: Sequence[PartitionProduceData]
 ) -> list[PartitionAppend]:
     if isinstance(name, Refused):
-        return [
-            PartitionAppend(data.index, data.records, None, name.code, name.message or None)
-            for data in partition_data
-        ]
-    appends = []
-    for data in partition_data:
-        append = PartitionAppend(data.index, data.records, None)
-        try:
-            append.partition = services.partitions.require(name, data.index)
-        except Refused as refused:
-            append.refuse(refused.code, refused.message)
-        appends.append(append)
+        appends = [append_of(data.index, data.records, None) for data in partition_data]
+        for append in appends:
+            append.refuse(name.code, name.message)
+        return appends
+    partitions = services.partitions.of_topic(name)
+    appends = [
+        append_of(data.index, data.records, partitions.get(data.index)) for data in partition_data
+    ]
+    for append in appends:
+        if append.partition is None:
+            missing = services.partitions.missing(name, append.index)
+            append.refuse(missing.code, missing.message)
     return appends
 
 
@@ -226,7 +236,7 @@ def _topic_name(
         if name is None:
             return Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     assert name is not None
-    if not context.may(Operation.WRITE, topic=name):
+    if not context.may(_WRITE, topic=name):
         return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if name in INTERNAL_TOPICS:
         return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by its coordinator")
@@ -272,20 +282,24 @@ def _response_in_steps(
 class _Answers:
     """The rows of one response; `endpoints` are the leaders of partitions that have moved."""
 
-    __slots__ = ("_context", "_left", "_services", "endpoints")
+    __slots__ = ("_context", "_encode_row", "_left", "_services", "endpoints")
 
     def __init__(self, services: BrokerServices, context: RequestContext) -> None:
         self._services = services
         self._context = context
+        self._encode_row = row_encoder(
+            ProduceResponse, PartitionProduceResponse, context.api_version
+        )
         self._left = MAX_RECORD_ERRORS
         self.endpoints: list[NodeEndpoint] = []
 
     def of(self, appends: Sequence[PartitionAppend]) -> list[PartitionProduceResponse]:
         answers = []
+        encode_row = self._encode_row
         for append in appends:
-            appended, partition = append.appended, append.partition
-            if append.code is NONE and appended is not None and partition is not None:
-                answer = PartitionProduceResponse(
+            appended = append.appended
+            if append.code is NONE and appended is not None:
+                answer = encode_row(
                     append.index,
                     NONE,
                     appended.base_offset,

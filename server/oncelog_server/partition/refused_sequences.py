@@ -22,32 +22,32 @@ class RefusedSequences:
     """At most MOST_PRODUCERS producers, the oldest evicted first: a client that invents producer
     ids does not fill the memory."""
 
-    __slots__ = ("_by_producer_id",)
+    __slots__ = ("lowest_by_id",)
 
     def __init__(self) -> None:
-        self._by_producer_id: dict[int, _Lowest] = {}
+        self.lowest_by_id: dict[int, _Lowest] = {}
 
     def __len__(self) -> int:
-        return len(self._by_producer_id)
+        return len(self.lowest_by_id)
 
     def refused(self, producer_id: int, producer_epoch: int, sequence: int) -> None:
-        known = self._by_producer_id.get(producer_id)
+        known = self.lowest_by_id.get(producer_id)
         if known is None:
-            if len(self._by_producer_id) == MOST_PRODUCERS:
-                del self._by_producer_id[next(iter(self._by_producer_id))]
+            if len(self.lowest_by_id) == MOST_PRODUCERS:
+                del self.lowest_by_id[next(iter(self.lowest_by_id))]
         elif known.producer_epoch > producer_epoch:
             return
         elif known.producer_epoch == producer_epoch:
             sequence = min(sequence, known.sequence)
-        self._by_producer_id[producer_id] = _Lowest(producer_epoch, sequence)
+        self.lowest_by_id[producer_id] = _Lowest(producer_epoch, sequence)
 
     def lowest(self, producer_id: int, producer_epoch: int) -> int | None:
         """Return the lowest refused sequence of this producer epoch, or None."""
-        known = self._by_producer_id.get(producer_id)
+        known = self.lowest_by_id.get(producer_id)
         if known is None or known.producer_epoch != producer_epoch:
             return None
         return known.sequence
 
     def forget(self, producer_id: int) -> None:
         """Forget a producer: its transaction has ended, or the refused batch was retried."""
-        self._by_producer_id.pop(producer_id, None)
+        self.lowest_by_id.pop(producer_id, None)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
+from types import MappingProxyType
+from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.partition.partition import Partition
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
+
+_NO_PARTITIONS: Final[Mapping[int, Partition]] = MappingProxyType({})
 
 
 class Partitions:
@@ -35,11 +39,21 @@ class Partitions:
         partitions = self._topics.get(topic)
         partition = None if partitions is None else partitions.get(index)
         if partition is None:
-            reason = self._offline.get(TopicPartition(topic, index))
-            if reason is not None:
-                raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise self.missing(topic, index)
         return partition
+
+    def of_topic(self, topic: str) -> Mapping[int, Partition]:
+        """Return the topic's partitions by index, for requests with several of them. `missing` is
+        the error of any other index."""
+        return self._topics.get(topic, _NO_PARTITIONS)
+
+    def missing(self, topic: str, index: int) -> Refused:
+        """Return the error of a partition that is not here: UNKNOWN_TOPIC_OR_PARTITION or
+        KAFKA_STORAGE_ERROR."""
+        reason = self._offline.get(TopicPartition(topic, index))
+        if reason is not None:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def add(self, partition: Partition) -> None:
         topic, index = partition.topic_partition

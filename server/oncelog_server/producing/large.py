@@ -49,7 +49,6 @@ class LargeProduce:
         whole = self._part(())
         producers = set()
         for append in self._transactional:
-            append.look_at_header()
             producers.add(append.producer)
             yield
         code = whole.wrong_transaction(producers)

@@ -8,15 +8,13 @@ client of v12 or later does not add its partitions itself: the request to the co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Final, TypeAlias
 
 import msgspec
 
 from oncelog_protocol.errors import RETRIABLE, ErrorCode
 from oncelog_protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, read_header
-from oncelog_protocol.records.errors import CorruptRecords
 from oncelog_server.deferred import Deferred, then_ask
 from oncelog_server.log.errors import InvalidRecords, RecordError
 from oncelog_server.log.results import Appended
@@ -31,7 +29,6 @@ from oncelog_server.transaction.results import TransactionResult
 NONE: Final = ErrorCode.NONE
 ACKS_ALL: Final = -1
 TRANSACTION_VERSION_2: Final = 2
-_ATTRIBUTES_LOW_BYTE: Final = 22
 
 TransactionAnswer: TypeAlias = TransactionResult | Deferred[TransactionResult]
 AddToTransaction: TypeAlias = Callable[[AddPartitions], TransactionAnswer]
@@ -57,19 +54,14 @@ class PartitionAppend(msgspec.Struct, eq=False):
     index: int
     records: memoryview | bytearray | None
     partition: Partition | None
+    # As the client sent it, before the batch is validated. None for fewer bytes than a header has.
+    header: BatchHeader | None
     code: ErrorCode = NONE
     message: str | None = None
     appended: Appended | None = None
     guard: VerificationGuard | None = None
-    # The header of a transactional batch, None until `look_at_header`.
-    header: BatchHeader | None = None
     # The invalid records for which the batch was refused.
     record_errors: Sequence[RecordError] = ()
-
-    def look_at_header(self) -> None:
-        """Read the header of a transactional batch."""
-        assert self.records is not None
-        self.header = read_header(self.records)
 
     @property
     def producer(self) -> tuple[int, int]:
@@ -82,15 +74,24 @@ class PartitionAppend(msgspec.Struct, eq=False):
         self.message = message or None
         self.record_errors = ()
 
-    @property
-    def is_transactional(self) -> bool:
-        """Return the transactional flag of the batch, before the batch is validated."""
-        records = self.records
-        return (
-            records is not None
-            and len(records) >= HEADER_SIZE
-            and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG != 0
-        )
+
+def append_of(
+    index: int, records: memoryview | bytearray | None, partition: Partition | None
+) -> PartitionAppend:
+    """Return the append of a batch to a partition, None if the partition is not here."""
+    header = None
+    if records is not None and len(records) >= HEADER_SIZE:
+        header = read_header(records)
+    return PartitionAppend(index, records, partition, header)
+
+
+def transactional_of(appends: Iterable[PartitionAppend]) -> list[PartitionAppend]:
+    """Return the appends with the transactional flag, before their batches are validated."""
+    return [
+        append
+        for append in appends
+        if append.header is not None and append.header.attributes & TRANSACTIONAL_FLAG
+    ]
 
 
 class Produce(msgspec.Struct, eq=False):
@@ -124,12 +125,7 @@ class Produce(msgspec.Struct, eq=False):
         return self._append_all()
 
     def _check_transactional(self) -> bool:
-        transactional = self.transactional
-        for append in transactional:
-            append.look_at_header()
-        if self.transactional_id is not None and len(transactional) == 1:
-            return True
-        code = self.wrong_transaction({append.producer for append in transactional})
+        code = self.wrong_transaction({append.producer for append in self.transactional})
         if code is NONE:
             return True
         for append in self.appends:
@@ -231,39 +227,34 @@ class Produce(msgspec.Struct, eq=False):
     def _append_all(self) -> Deferred[None] | None:
         """Append all batches. Return None if no append has to wait until it is committed."""
         uncommitted = []
+        acks_all, now_ms = self.acks == ACKS_ALL, self.now_ms
         for append in self.appends:
-            if append.code is NONE:
-                self._append(append)
-                appended, partition = append.appended, append.partition
-                if (
-                    appended is not None
-                    and partition is not None
-                    and appended.last_offset >= partition.high_watermark
-                ):
+            if append.code is not NONE:
+                continue
+            partition, records = append.partition, append.records
+            assert partition is not None
+            if not records:
+                append.refuse(ErrorCode.INVALID_RECORD, "no batch")
+                continue
+            try:
+                if append.guard is not None:
+                    partition.check_guard(_header(append).producer_id, append.guard)
+                if acks_all:
+                    partition.check_in_sync_replicas()
+                if partition.refused_sequences.lowest_by_id:
+                    _check_begins(append)
+                appended = append.appended = partition.append(
+                    records, now_ms=now_ms, header=append.header
+                )
+            except Refused as refused:
+                append.refuse(refused.code, refused.message)
+                if isinstance(refused, InvalidRecords):
+                    append.record_errors = refused.errors
+                _remember_refused(append)
+            else:
+                if acks_all and appended.last_offset >= partition.high_watermark:
                     uncommitted.append(append)
-        if not uncommitted or self.acks != ACKS_ALL:
-            return None
-        return _AllCommitted(uncommitted).done
-
-    def _append(self, append: PartitionAppend) -> None:
-        partition = append.partition
-        assert partition is not None
-        if not append.records:
-            append.refuse(ErrorCode.INVALID_RECORD, "no batch")
-            return
-        try:
-            if append.guard is not None:
-                partition.check_guard(_header(append).producer_id, append.guard)
-            if self.acks == ACKS_ALL:
-                partition.check_in_sync_replicas()
-            if partition.refused_sequences:
-                _check_begins(append)
-            append.appended = partition.append(append.records, now_ms=self.now_ms)
-        except Refused as refused:
-            append.refuse(refused.code, refused.message)
-            if isinstance(refused, InvalidRecords):
-                append.record_errors = refused.errors
-            _remember_refused(append)
+        return _AllCommitted(uncommitted).done if uncommitted else None
 
 
 def _remember_refused(append: PartitionAppend) -> None:
@@ -274,7 +265,7 @@ def _remember_refused(append: PartitionAppend) -> None:
     assert append.partition is not None
     if append.code not in RETRIABLE or append.code is ErrorCode.CORRUPT_MESSAGE:
         return
-    header = _readable_header(append)
+    header = append.header
     if header is not None and header.producer_id >= 0 and _is_unknown(append, header):
         append.partition.refused_sequences.refused(
             header.producer_id, header.producer_epoch, header.base_sequence
@@ -288,7 +279,7 @@ def _check_begins(append: PartitionAppend) -> None:
     earlier batches were refused.
     """
     assert append.partition is not None
-    header = _readable_header(append)
+    header = append.header
     if header is None:
         return
     refused = append.partition.refused_sequences
@@ -347,15 +338,6 @@ class _AllCommitted:
 
 def _header(append: PartitionAppend) -> BatchHeader:
     assert append.header is not None
-    return append.header
-
-
-def _readable_header(append: PartitionAppend) -> BatchHeader | None:
-    """Return the header of the batch, None if the bytes are no batch (`append` refuses them)."""
-    assert append.records is not None
-    if append.header is None:
-        with suppress(CorruptRecords):
-            return read_header(append.records)
     return append.header
 
 

@@ -32,6 +32,21 @@ def test_a_partition_is_found_until_it_is_removed() -> None:
     assert code_of(partitions, NAME) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_the_partitions_of_a_topic_are_found_together() -> None:
+    partitions = Partitions()
+    replica = partition()
+    partitions.add(replica)
+    assert partitions.of_topic(NAME.topic) == {NAME.partition: replica}
+    assert not partitions.of_topic("other")
+    unknown = partitions.missing("other", 0)
+    assert unknown.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions.remove(NAME)
+    partitions.add_offline(NAME, "corrupt")
+    assert not partitions.of_topic(NAME.topic)
+    offline = partitions.missing(*NAME)
+    assert (offline.code, offline.message) == (ErrorCode.KAFKA_STORAGE_ERROR, "corrupt")
+
+
 def test_S3d_what_could_not_be_opened_is_a_storage_error_and_no_unknown_topic() -> None:
     partitions = Partitions()
     partitions.add_offline(NAME, "corrupt")

@@ -9,7 +9,13 @@ from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Partition
-from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
+from oncelog_server.producing.produce import (
+    ACKS_ALL,
+    PartitionAppend,
+    Produce,
+    append_of,
+    transactional_of,
+)
 from oncelog_server.refusal import Refused
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
@@ -64,13 +70,13 @@ class Broker:
         partitions: list[Partition | None] | None = None,
     ) -> tuple[list[PartitionAppend], Deferred[None] | None]:
         into: list[Any] = partitions if partitions is not None else self.partitions
-        appends = [PartitionAppend(index, data, into[index]) for index, data in enumerate(batches)]
+        appends = [append_of(index, data, into[index]) for index, data in enumerate(batches)]
         for append in appends:
             if append.partition is None:
                 append.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        transactional = [append for append in appends if append.is_transactional]
+        flagged = transactional_of(appends)
         later = Produce(
-            appends, transactional, transactional_id, acks, adds_partitions, self.add, NOW_MS
+            appends, flagged, transactional_id, acks, adds_partitions, self.add, NOW_MS
         ).run()
         return appends, later
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from oncelog_protocol.errors import ErrorCode
 from oncelog_server.deferred import Deferred
-from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
+from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce, append_of
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
 from oncelog_server.transaction.commands.end_txn import EndTxn
@@ -63,7 +63,7 @@ def add(
 def produce(
     world: World, member: GroupedTransaction, partition: TopicPartition, value: bytes = b"v"
 ) -> tuple[PartitionAppend, Deferred[None] | None]:
-    append = PartitionAppend(
+    append = append_of(
         partition.partition,
         transactional_batch(member[1:], 0, value, world.wall()),
         world.partitions[partition],

@@ -29,7 +29,7 @@ from oncelog_server.log.config import COMPACT, LogConfig
 from oncelog_server.log.log import PartitionLog
 from oncelog_server.partition.group_flush import GroupFlush
 from oncelog_server.partition.partition import Isolation, Partition
-from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce
+from oncelog_server.producing.produce import ACKS_ALL, PartitionAppend, Produce, append_of
 from oncelog_server.storage.layout import partition_directory
 from oncelog_server.topic_partition import TopicPartition
 from oncelog_server.transaction.commands.add_partitions import AddPartitions
@@ -287,7 +287,7 @@ class World:
         value: bytes = b"v", *, transactional_id: str | None = "t",
         adds_partitions: bool = True, acks: int = ACKS_ALL,
     ) -> tuple[PartitionAppend, Deferred[None] | None]:  # fmt: skip
-        append = PartitionAppend(
+        append = append_of(
             partition.partition,
             transactional_batch(producer, sequence, value, self.wall()),
             self.partitions[partition],
