@@ -37,7 +37,7 @@ class Pace:
     connections: int = 5_000
 
 
-FULL: Final = Pace(3.0, max_bytes=2_000 * MB, consumed_bytes=4_000 * MB, records=2_000_000)
+FULL: Final = Pace(3.0, max_bytes=2_000 * MB, consumed_bytes=4_000 * MB, records=1_500_000)
 QUICK: Final = Pace(
     1.0,
     max_bytes=200 * MB,
