@@ -75,7 +75,7 @@ def compared(args: argparse.Namespace) -> int:
             rows = compare.compare(runs, place, baseline)
             title = f"oncelog / {TITLES[baseline]}, {place}"
             lines = list(map(compare.cells, rows))
-            show(title, compare.headings(len(runs)), lines, as_markdown=args.markdown)
+            show(title, compare.headings(baseline, len(runs)), lines, as_markdown=args.markdown)
             is_missed |= bool(compare.missed(rows))
     return int(is_missed)
 

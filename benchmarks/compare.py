@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,12 @@ class Compared:
     def judged(self) -> list[float | None]:
         """Return what each run compares with the goals: the ratio, or oncelog's own figure."""
         return [None if result is None else result.judged for result in self.found]
+
+    def median(self, figure: Callable[[Result], float | None]) -> float | None:
+        """Return the median of a figure over the runs that have it."""
+        found = [figure(result) for result in self.found if result is not None]
+        known = [value for value in found if value is not None]
+        return statistics.median(known) if known else None
 
     @property
     def worst(self) -> float | None:
@@ -88,18 +95,22 @@ def compare(runs: Sequence[Document], place: str, baseline: str) -> list[Compare
     return [Compared(row, tuple(table.get(name) for table in tables)) for name, row in rows.items()]
 
 
-def headings(runs: int) -> tuple[str, ...]:
-    """Return the headings; `spread` is the largest of the rounds of a run."""
+def headings(baseline: str, runs: int) -> tuple[str, ...]:
+    """Return the headings. Both brokers have the median of the runs, `spread` is the largest of the
+    rounds of a run."""
     numbers = (f"run {number}" for number in range(1, runs + 1))
-    return ("what", "unit", *numbers, "worst", "spread", "must", "aim", "met")
+    figures = ("oncelog", baseline, *numbers, "worst", "spread")
+    return ("what", "unit", *figures, "must", "aim", "met")
 
 
 def cells(compared: Compared) -> list[str]:
-    """Return a line of the table as text. A ratio is without the unit of its figures."""
+    """Return a line of the table as text. A run has its ratio, or oncelog's own figure."""
     row = compared.row
     return [
         row.title,
         row.unit,
+        shown(compared.median(lambda result: result.oncelog)),
+        shown(compared.median(lambda result: result.baseline)),
         *map(shown, compared.judged),
         shown(compared.worst),
         percent(compared.spread),

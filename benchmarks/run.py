@@ -1,4 +1,4 @@
-"""The rounds. Both brokers warm up on each load, then take turns, first pinned to a core and then
+"""The rounds. All brokers warm up on each load, then take turns, first pinned to a core and then
 free."""
 
 from __future__ import annotations

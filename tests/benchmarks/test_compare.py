@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from benchmarks.compare import UnlikeRuns, cells, check_alike, compare, headings, missed
 from benchmarks.document import Document, UnreadableDocument, read, write
 from benchmarks.musts import PINNED
+from benchmarks.table import shown
 from benchmarks.targets import AGAINST, KAFKA, ONCELOG
 
 
@@ -44,7 +46,9 @@ def test_a_must_counts_where_the_worst_of_three_runs_meets_it(
     assert found.worst == pytest.approx(min(ratios))
     assert found.verdict == verdict
     assert (found in missed(rows)) is is_missed
-    assert len(cells(found)) == len(headings(len(ratios)))
+    line = cells(found)
+    assert len(line) == len(headings(KAFKA, len(ratios)))
+    assert line[2:4] == [shown(100 * median(ratios)), "100"]
 
 
 def test_a_run_without_the_row_does_not_count() -> None:
