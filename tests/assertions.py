@@ -1,4 +1,4 @@
-"""Find tests that assert nothing: neither they nor any function that they call can fail."""
+"""Finds tests without an assertion: neither the test nor a function that it calls can fail."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def called_by(function: ast.AST) -> Iterator[str]:
 
 
 def asserting(module: ast.Module, checks: Set[str] = frozenset()) -> set[str]:
-    """Return the functions of a module that assert: by themselves, by one of `checks`, or by a
-    function of the same module."""
+    """Return the functions of a module that assert. They assert themselves, or through one of
+    `checks` or another function of the module."""
     found = functions(module)
     calls = {name: set(called_by(function)) for name, function in found.items()}
     failing = _OF_PYTEST | checks

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 IS_QUICK: Final = os.environ.get("ONCELOG_EXAMPLES") == "quick"
 
-# For a property without a number of its own: Hypothesis' default is 100.
+# For a property without its own number. Hypothesis' default is 100.
 _MOST: Final = 100
 _SHARE: Final = 5
 _FEWEST: Final = 10
@@ -23,7 +23,7 @@ def examples(count: int) -> int:
 def load_profile() -> None:
     """Load the settings of all properties.
 
-    A slow example may be the fault of a busy machine, so it is no failure.
+    A slow example may be caused by a busy computer, so it is not a failure.
     """
     settings.register_profile(
         "steady",

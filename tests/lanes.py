@@ -1,8 +1,8 @@
-"""Which tests need a process, Java, Spark or seconds of a processor: the markers of every test.
+"""The markers of every test: the need for a process, Java, Spark, or seconds of a processor.
 
-`make quick` runs the tests without a marker. A test has the markers of the longest path in
-`MARKERS` that its file begins with, and those of its fixtures. A test that starts a process
-without `process`, `java` or `spark` fails where it starts it.
+`make quick` runs the tests without a marker. `MARKERS` has rows for paths. A test gets the markers
+of the longest path that its file begins with, and those of its fixtures. A test without `process`,
+`java` or `spark` fails if it starts a process.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def markers_of(path: str) -> tuple[str, ...]:
 
 
 def is_left_out(path: str, expression: str) -> bool:
-    """Return True if no test of a file can be in a run with this marker expression (`-m`): the
-    expression lists markers that tests must not have, and the file has one of them."""
+    """Return True if a run with this marker expression (`-m`) excludes all tests of a file. The
+    expression lists excluded markers, and the file has one of them."""
     if not _NOT_THESE.fullmatch(expression) or not path.endswith(".py"):
         return False
     return not set(expression.split()).isdisjoint(markers_of(path))
@@ -98,7 +98,7 @@ def mark(item: pytest.Item) -> None:
 
 
 class Guard:
-    """Refuses to start a process in a test without a marker for it, by an audit hook."""
+    """An audit hook that fails a test if it starts a process without a marker for that."""
 
     def __init__(self) -> None:
         self.running: pytest.Item | None = None

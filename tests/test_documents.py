@@ -72,7 +72,7 @@ def _has(path: Path, name: str) -> bool:
 
 
 def test_every_target_that_is_no_file_has_a_rule() -> None:
-    """Without a rule, make reports that nothing is to be done, and CI continues."""
+    """Without a rule, make says that there is nothing to do, and CI continues."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
     assert set(phony.split()) == set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
@@ -83,7 +83,7 @@ def test_the_readme_is_short() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page: those of its headings, and explicit ones."""
+    """Return the anchors of a page: those of its headings, and the explicit ones."""
     text = _FENCED.sub("", page.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
@@ -105,8 +105,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The commands of a page's indented blocks and shell fences, as words; comments left out. In a
-    block that shows what a command prints, only lines that begin with a prompt are commands."""
+    """Return the commands of a page's indented blocks and shell fences, as words, without comments.
+    If a block shows the output of a command, only lines with a prompt are commands."""
     text = page.read_text(encoding="utf-8")
     blocks = [body for kind, body in _FENCED.findall(text) if kind in {"sh", "shell", "bash"}]
     blocks += re.findall(r"(?<=\n\n)((?:    \S.*(?:\n|$))+)", _FENCED.sub("", text))
@@ -135,7 +135,8 @@ def targets() -> set[str]:
 
 
 def refusal(words: list[str]) -> str | None:
-    """Return why a command line of `oncelog` is wrong, None if its commands and options exist."""
+    """Return the error of a command line of `oncelog`, or None if its commands and options
+    exist."""
     command: click.Command = oncelog
     context = click.Context(command)
     while isinstance(command, click.Group) and words:
@@ -180,7 +181,7 @@ def test_every_command_can_be_called(page: Path) -> None:
 
 @each_page
 def test_what_is_named_in_a_line_exists(page: Path) -> None:
-    """`make target` and `oncelog command` in the middle of a sentence."""
+    """The pages name them as `make target` and `oncelog command` in the middle of a sentence."""
     wrong = []
     for words in re.findall(r"`(make|oncelog) ([^`]+)`", page.read_text(encoding="utf-8")):
         if words[0] == "make":
@@ -203,7 +204,7 @@ def test_every_program_is_python(page: Path) -> None:
 
 
 def test_the_programs_of_the_readme_write_what_they_say(tmp_path: Path) -> None:
-    """The programs that need only a broker; tests/spark runs the one for Spark."""
+    """The test runs the programs that need only a broker. tests/spark runs the Spark program."""
     settings = {"group.initial.rebalance.delay.ms": "0"}
     with Oncelog(tmp_path, settings) as broker:
         tried = [each for each in programs(README) if "spark" not in each]

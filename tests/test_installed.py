@@ -1,5 +1,5 @@
-"""A bare wheel in a fresh environment, without the repository: a broker, a transaction, a read, the
-command line. The same with `oncelog-client`, which names the package that has a broker."""
+"""A wheel in a new environment, without the repository: a broker, a transaction, a reader, the
+command line. `oncelog-client` has no broker, and names the package that has one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def main(address, topic):
 asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), 50))
 """
 
-# Modules that loading the public names must not import, before one of them is used.
+# Modules that an import of the public names must not load, before a name is used.
 HEAVY: Final = {"asyncio", "click", "cramjam", "crc32c", "logging", "re", "rich", "ssl", "typing"}
 IMPORT = """
 import sys
@@ -59,7 +59,7 @@ oncelog.Producer, oncelog.Consumer, oncelog.Admin
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The `bin` folders of two fresh environments, one with each distribution."""
+    """The `bin` folders of two new environments, one with each distribution."""
     fresh = clone(tmp_path_factory.mktemp("clone"))
     folders = {}
     for name, project in FOLDERS.items():
@@ -89,7 +89,7 @@ def broker(
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of an environment, in a folder without any of our files."""
+    """Run a program of an environment in a folder that has none of our files."""
     program, *arguments = words
     return subprocess.run(
         [str(folder / program), *arguments],

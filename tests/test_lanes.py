@@ -1,4 +1,4 @@
-"""The table of markers names existing files, and no test without a marker starts a process."""
+"""The table of markers has only existing files. A test without a marker starts no process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUICK = "not process and not java and not spark and not slow"
         ("tests/server/log/cleaner/test_crashes.py", QUICK, True),
         ("tests/server/log/cleaner/test_crashes.py", "not process", False),
         ("tests/server/log/cleaner/test_crashes.py", "", False),
-        # Tests that may have more markers than their file, because these fixtures need them.
+        # Some tests have more markers than their file, because their fixtures need them.
         ("tests/server/log/cleaner/test_crashes.py", "java or not slow", False),
         ("tests/server/log/cleaner/test_crashes.py", "slow", False),
         ("tests/faults/test_recover.py", QUICK, True),

@@ -1,4 +1,4 @@
-"""The rule above all: a package is pure or an edge, never both; import-linter guards it."""
+"""A package is pure or an edge, never both. import-linter checks this rule."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.harness.repository import (
     tracked,
 )
 
-# What each package may import besides the standard library. `pip install oncelog` installs all of
-# it, `pip install oncelog-client` what its packages need.
+# Imports of each package besides the standard library. `pip install oncelog` installs all of them,
+# and `pip install oncelog-client` those of its own packages.
 DEPENDENCIES: dict[str, set[str]] = {
     "oncelog": set(),
     "oncelog_protocol": {"cramjam", "crc32c"},
@@ -33,13 +33,12 @@ DEPENDENCIES: dict[str, set[str]] = {
     "oncelog_server": {"click", "crc32c", "javaproperties", "msgspec", "structlog", "uvloop"},
     "pyspark_oncelog": set(),
 }
-# Further imports of the data source for Spark: the extra `spark` of both installs them.
+# Further imports of the Spark data source. The extra `spark` of both distributions installs them.
 SPARK = "oncelog_client.spark"
 SPARK_DEPENDENCIES = {"pyarrow", "pyspark"}
 
 
-# Packages that act, or put together parts that act. All others are in the list of the purity
-# contract.
+# Packages that act, or that assemble acting parts. The purity contract lists all others.
 EDGES = {
     "oncelog": "re-exports the public names",
     "oncelog.__main__": "a process",
@@ -66,7 +65,7 @@ EDGES = {
     "oncelog_server.durable_logs": "waits for the disk",
     "oncelog_server.faults": "end the process where a test says",
     "oncelog_server.garbage": "rules the collector of the process",
-    "oncelog_server.handlers": "call into the node",
+    "oncelog_server.handlers": "call into the broker services",
     "oncelog_server.replica_manager": "opens and removes logs, and tells of it",
     "oncelog_server.late_cleaner": "imports what a start leaves out",
     "oncelog_server.late_imports": "imports what a start leaves out",
@@ -90,7 +89,7 @@ EDGES = {
 }
 
 
-# Packages with modules that are tested together, and where.
+# Packages with modules that share a test, and the place of that test.
 TESTED_TOGETHER = {
     "oncelog_protocol.messages": "every API and version against construct and kio: tests/protocol",
     "oncelog_server.transaction.caller_role": "with InitProducerId: tests/server/transaction",
@@ -121,7 +120,7 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
 
 
 def planted(tmp_path: Path, plants: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Return a copy of the packages with one line added at the end of each named module, linted."""
+    """Return a copy of the packages, linted. Each named module has one more line at its end."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for folder in PACKAGES.values():
         shutil.copytree(
@@ -155,8 +154,8 @@ def test_the_purity_contract_bites_for_everything_it_forbids(tmp_path: Path) -> 
 
 
 def test_the_purity_contract_names_packages() -> None:
-    """Modules directly in a top-level package may stand alone. Below that, a package is pure or an
-    edge, never both."""
+    """A module directly in a top-level package may be pure or an edge by itself. Below that, a
+    package is pure or an edge, never both."""
     packages = {module for module, path in package_modules() if path.stem == "__init__"}
     pure = contracts()["purity"]["source_modules"]
     offences = [module for module in pure if module not in packages and module.count(".") > 1]
@@ -177,7 +176,7 @@ def test_every_module_is_pure_or_an_edge_and_none_is_both() -> None:
 
 
 def lineage(module: str) -> list[str]:
-    """Return a module and its packages; the top-level package only if it is the module itself."""
+    """Return a module and its packages. The top-level package counts only as a module itself."""
     parts = module.split(".")
     whole = [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
     return whole if whole[0] == "oncelog_protocol" else whole[1:] or whole
@@ -207,7 +206,7 @@ def test_a_circle_of_modules_is_found_where_only_types_are_imported(tmp_path: Pa
 
 
 LOG = "oncelog_server.log"
-# The names of variables and attributes that hold a log.
+# Names of variables and attributes that refer to a log.
 NAMES_OF_LOGS = {"_log", "log", "opened"}
 
 
@@ -226,8 +225,8 @@ def names_in(target: ast.expr) -> list[str]:
 
 
 def changed_names(node: ast.AST) -> list[list[str]]:
-    """Return the names on the way to each object that a statement changes: all but the last of
-    `a.b.c = 1`."""
+    """Return the names on the path to each object that a statement changes: for `a.b.c = 1`, all
+    but the last name."""
     targets: list[ast.expr] = []
     match node:
         case ast.Assign(targets=found) | ast.Delete(targets=found):
@@ -259,7 +258,7 @@ def test_what_a_statement_changes_is_recognized(line: str, changed: list[list[st
 
 
 def test_only_the_log_changes_attributes_of_a_log() -> None:
-    """`log.log` and `log.segments` are the log; all other code calls methods."""
+    """`log.log` and `log.segments` are the log. All other code calls its methods."""
     offences = [
         f"{shown(path)}:{node.lineno}"
         for module, path in package_modules()
@@ -285,7 +284,7 @@ def test_a_partition_is_the_only_door_to_its_log() -> None:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the top-level names of a module's imports, without relative ones."""
+    """Return the top-level names of a module's absolute imports."""
     names: set[str] = set()
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
@@ -323,7 +322,7 @@ def test_packages_import_only_what_their_installation_brings() -> None:
 
 
 def test_both_distributions_say_the_same_of_what_they_share() -> None:
-    """Each wheel has its own file; the two differ in the broker only."""
+    """Each wheel has its own pyproject.toml. The two differ in the broker only."""
     whole, client = project("pyproject.toml"), project("client/pyproject.toml")
     for field in ("license", "license-files", "authors", "requires-python", "urls", "scripts"):
         assert client[field] == whole[field], field
@@ -339,7 +338,8 @@ def test_old_commands_that_name_the_extra_server_go_on_working() -> None:
 
 
 def test_every_pure_module_is_named_by_a_test() -> None:
-    """By a file `test_<module>.py`, or by an import in a test. Edges are tested as processes."""
+    """A test file `test_<module>.py` or an import in a test names the module. Edges are tested as
+    processes."""
     tests = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
     stems = {path.stem for path in tests}
     named = {name for path in tests for name in imported_modules(path)}

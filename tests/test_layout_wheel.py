@@ -1,5 +1,5 @@
-"""The contents of the wheels: our packages, one program, the licence; for a client nothing of the
-broker."""
+"""The contents of the wheels: our packages, one program, the licence. The client's wheel has
+nothing of the broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheels(fresh: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, ZipFile]:
-    """Both wheels, built as `pip install .` and `pip install ./client` build them."""
+    """Both wheels, built in the same way as by `pip install .` and `pip install ./client`."""
     return {
         name: ZipFile(build(fresh / folder, "wheel", tmp_path_factory.mktemp("wheel")))
         for name, folder in FOLDERS.items()
@@ -59,7 +59,7 @@ def metadata(wheel: ZipFile) -> Message:
 
 
 def required(wheel: ZipFile) -> set[str]:
-    """Return the names of the packages that an installation without an extra brings."""
+    """Return the names of the packages that an installation without extras installs."""
     lines = metadata(wheel).get_all("Requires-Dist", [])
     return {line.split(">")[0].strip() for line in lines if "extra ==" not in line}
 

@@ -1,4 +1,4 @@
-"""The project's own rules, which no linter has: sizes, names, and modules that may open files."""
+"""The project's own rules that no linter has: sizes, names, and the modules that may open files."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.harness.repository import PACKAGES, ROOT, package_modules, parsed, sh
 CODE = ("protocol", "server", "client", "tests", "examples", "benchmarks", "docker")
 
 COLUMNS = 100
-# A limit, not a goal: review asks for the missing noun at 400 lines.
+# A limit, not a goal: at 400 lines, review asks if a noun is missing.
 FILE_LINES = 600
 FUNCTION_LINES = 60
 HANDLER_LINES = 80
 
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 BANNED_CLASS = re.compile(r"(Manager|Helper|Helpers|Util|Utils|Misc)$")
-# Kafka's own words, which its users know.
+# Names of Kafka itself, which users of Kafka know.
 OF_KAFKA = {"ReplicaManager", "replica_manager", "test_replica_manager"}
 
-# Functions that a test may call instead of asserting: they fail the test, and are in its file.
+# Functions that a test may call instead of an assertion. They fail the test, and are in its file.
 CHECKS = {
     "audit": "tests/copiers/running.py",
     "check_invariants": "tests/server/log/driver.py",
@@ -44,7 +44,7 @@ CHECKS = {
     "wait_until": "tests/harness/waiting.py",
 }
 
-# Modules that touch the machine, and so may call open(); all others get bytes or a Files.
+# Modules that touch the computer, and may therefore call open(). Others get bytes or a `Files`.
 MAY_OPEN = {
     "oncelog_client.cli": "reads and writes the files the user names",
     "oncelog_client.process": "the process: its standard streams",
@@ -59,8 +59,8 @@ MAY_OPEN = {
     "oncelog_server.operating_system.os_files": "is the disk",
 }
 
-# Banned in every file: package indexes (pins and settings belong to the machine) and paths of the
-# machines on which it was written.
+# Text that no file may contain: package indexes, whose settings belong to a computer, and paths of
+# the computers on which the project was written.
 HOSTS = ("pypi" + ".org", "python" + "hosted.org", "repo1." + "maven", "docker" + ".io/")
 MACHINE_PATHS = ("/ro" + "ot/", "/ho" + "me/", "/Us" + "ers/", "/wo" + "rk/")
 
@@ -81,8 +81,8 @@ def nodes(path: Path) -> list[ast.AST]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _without_collections() -> Iterator[None]:
-    """All syntax trees stay during the module: garbage collections would take four fifths of its
-    time."""
+    """Switch garbage collection off. All syntax trees stay alive during the module, and collections
+    would take four fifths of its time."""
     gc.disable()
     yield
     gc.freeze()
@@ -142,9 +142,9 @@ def test_every_test_asserts_something() -> None:
 @pytest.mark.parametrize("name", CHECKS)
 def test_what_a_test_may_call_instead_of_asserting_fails_it(name: str) -> None:
     module = parsed(ROOT / CHECKS[name])
-    # A limit of time fails too.
+    # A timeout fails a test, too.
     assert name in asserting(module) or "timeout" in called_by(functions(module)[name])
-    # Directly, or in a function beside the test.
+    # The function fails the test itself, or calls a function that does.
     assert any(
         name in called_by_any
         for path in with_bare_tests()
@@ -200,7 +200,7 @@ def test_only_edges_open_files() -> None:
 
 
 def test_only_the_clock_module_reads_the_wall_clock() -> None:
-    """Only `clock.py` reads the time, so code that takes `now_ms` can be simulated."""
+    """Code gets the time as `now_ms` from `clock.py`, so tests can simulate it."""
     offences = []
     for module, path in package_modules():
         if module in {"oncelog_server.clock", "oncelog_client.io.clock"}:
@@ -214,8 +214,7 @@ def test_only_the_clock_module_reads_the_wall_clock() -> None:
 
 
 def test_only_two_modules_draw_random_numbers() -> None:
-    """Only two modules import `random`. Their draws can be simulated, and do not touch the user's
-    generator."""
+    """A test can simulate these two modules. They do not use the user's global generator."""
     drawing = {"oncelog_server.environment", "oncelog_client.io.randomness"}
     offences = []
     for module, path in package_modules():
@@ -241,7 +240,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def handlers() -> list[str]:
-    """Return the modules that serve an API, without modules that several of them share."""
+    """Return the modules that serve an API, without modules that several APIs share."""
     folder = PACKAGES["oncelog_server"] / "handlers"
     marked = re.compile(r"^API = ", re.MULTILINE)
     return sorted(path.stem for path in folder.glob("*.py") if marked.search(path.read_text()))
@@ -250,8 +249,8 @@ def handlers() -> list[str]:
 def versions_in(docstring: str) -> set[int]:
     """Return the versions in the header of a handler.
 
-    Either its first line names them all (`EndTxn v0-5: ...`), or there is a line for each of them
-    (`v0, v1: ...`).
+    The first line names all versions (`EndTxn v0-5: ...`), or the header has a line for each
+    version (`v0, v1: ...`).
     """
     title, *lines = docstring.splitlines()
     whole = re.match(r"\w+ v(\d+)(?:-(\d+))?\b", title)

@@ -18,12 +18,13 @@ from tests.harness.repository import ROOT, tracked
 THIS = Path(__file__).resolve()
 PRODUCT = ("client", "protocol", "server")
 
-# The subject of a sentence is a thing of the code, never a person.
+# Words for persons, because the subject of a sentence is a thing of the code.
 PERSONS = (
     "who", "whoever", "whom", "nobody", "somebody", "anybody", "everybody", "someone", "anyone",
     "everyone", "he", "him", "his", "she", "her", "told", "untold",
 )  # fmt: skip
-# The old name, and the name in docs/style.md. A key matches a word, or a part of an identifier.
+# Each old name, and its replacement in docs/style.md. A key matches a word or a part of an
+# identifier.
 RENAMED = {
     "asker": "CallerRole",
     "newcomer": "NEW_INSTANCE",
@@ -41,9 +42,9 @@ RENAMED = {
     "authorisation": "authorization",
     "unauthorised": "unauthorized",
 }
-# No docstring of the product begins with these: it names the thing, or begins with "Return".
+# No docstring of the product begins with these words. It names the thing or begins with "Return".
 QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
-# Words with another origin: a function of Rich or of the standard library, a quotation of Kafka.
+# Words from elsewhere: a function of Rich or of the standard library, or a quotation of Kafka.
 QUOTED = re.compile(r"\bwhoami\b")
 
 

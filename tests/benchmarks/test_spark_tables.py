@@ -1,4 +1,4 @@
-"""The Spark bench's figures from Spark's progress and our sink's log."""
+"""The figures of the Spark bench, computed from Spark's progress and our sink's log."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""Copy loops of a consumer group as real processes: they read, write and commit the offsets, all in
+"""Copy loops of a consumer group as real processes. They read, write and commit the offsets in
 transactions."""

@@ -1,9 +1,9 @@
-"""A copier process, which can be stopped, killed or replaced by one of another kind.
+"""A copier process. It can be suspended, killed, or replaced by a process of another kind.
 
-`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS`. NAME is the group's; topics
-are NAME-in and NAME-out, TIMEOUT_MS is that of transactions. SIGTERM ends it after its current
-transaction. SIGUSR1 makes it stop (as by SIGSTOP) in the next one, after its records are written
-and before its offsets are sent. Exit code 3: its producer cannot continue.
+`python -m tests.copiers.copier KIND ADDRESS NAME NUMBER TIMEOUT_MS`. NAME is the group's name, and
+the topics are NAME-in and NAME-out. TIMEOUT_MS is the transaction timeout. SIGTERM ends the process
+after its current transaction. SIGUSR1 suspends it (as SIGSTOP does) in the next transaction,
+between its records and its offsets. Exit code 3 means that its producer cannot continue.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from tests.copiers.work import (
 
 
 class Interrupted(Exception):
-    """The transaction is aborted on purpose."""
+    """The copier aborts the transaction on purpose."""
 
 
 class Copier(RebalanceListener, ABC):
-    """The loop of all kinds. The positions return to the committed offsets whenever a transaction
-    does not commit."""
+    """The loop that all kinds share. Whenever a transaction does not commit, the positions return
+    to the committed offsets."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -109,7 +109,7 @@ class Copier(RebalanceListener, ABC):
     async def close(self) -> None: ...
 
     async def transfer(self, producer: Producer, records: Sequence[ConsumerRecord]) -> None:
-        """Copy in one transaction. After an abort, raises the client's exception."""
+        """Copy in one transaction. Raises the client's exception after an abort."""
         await producer.begin_transaction()
         try:
             for record in records:
@@ -132,8 +132,8 @@ class Copier(RebalanceListener, ABC):
     async def send_offsets(
         self, producer: Producer, offsets: dict[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        """Send offsets with the member's place in the group: a member that has lost its partitions
-        is refused (KIP-447)."""
+        """Send offsets with the member's group metadata. The coordinator then refuses a member that
+        has lost its partitions (KIP-447)."""
         await producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata())
 
     async def commit(self, producer: Producer) -> None:
@@ -147,8 +147,8 @@ class Copier(RebalanceListener, ABC):
 
 
 class TaskCopier(Copier):
-    """A producer for each input partition, as before KIP-447. But it waits for offsets of open
-    transactions, and sends the generation: the first bounce of an upgrade."""
+    """A producer for each input partition, as before KIP-447. Unlike the old copier, it waits for
+    the offsets of open transactions and sends the generation: the first bounce of an upgrade."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -177,7 +177,7 @@ class TaskCopier(Copier):
 
 
 class ConsumerCopier(Copier):
-    """One producer for the process, fenced by the group coordinator (the final KIP-447)."""
+    """One producer per process. The group coordinator fences it (the final KIP-447)."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -201,7 +201,7 @@ class ConsumerCopier(Copier):
 
 
 class GroupCopier(Copier):
-    """One producer for the process, initialized with every generation (KIP-447, early draft)."""
+    """One producer per process. Each generation initializes it (KIP-447, early draft)."""
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
@@ -222,7 +222,7 @@ class GroupCopier(Copier):
     async def copy(self, records: Sequence[ConsumerRecord]) -> None:
         assert self.producer is not None
         if not self.initialized:
-            # Fenced in a generation that may still be the newest.
+            # The producer is fenced in a generation that may still be the newest.
             metadata = self.consumer.group_metadata()
             await self.on_partitions_assigned((), metadata.generation_id)
             raise Interrupted
@@ -232,7 +232,8 @@ class GroupCopier(Copier):
             self.initialized = False
             raise
         except CommitOutcomeUnknown as unknown:
-            # Only fatal for this generation: the committed offsets are requested again.
+            # The error is fatal for this generation only. The loop requests the committed offsets
+            # again.
             self.initialized = False
             raise AbortableError("outcome unknown") from unknown
 

@@ -1,5 +1,5 @@
-"""A copier as of 0.11, on aiokafka: a producer for each input partition, offsets sent with the
-group id alone, and no wait for pending offsets."""
+"""A copier of version 0.11, on aiokafka. It has a producer for each input partition, sends offsets
+with the group id alone, and does not wait for pending offsets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.copiers.work import (
 
 
 class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """A producer for each assigned partition. Initializing it fences the partition's former one."""
+    """A producer for each assigned partition. Its initialization fences the previous producer."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.producers: dict[int, Any] = {}
-        # aiokafka rebalances in the background: never in the middle of a transaction.
+        # aiokafka rebalances in the background. The lock keeps rebalances out of transactions.
         self.working = asyncio.Lock()
         self.shares = 0
 
@@ -50,7 +50,7 @@ class Tasks(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no
 
 
 async def copy_as_of_old(work: Work, stopped: asyncio.Event) -> int:
-    """Copy until stopped. Return the exit code."""
+    """Copy until stopped. Return the exit code of the process."""
     tasks = Tasks(work)
     randomness = random.Random(work.number)
     consumer = AIOKafkaConsumer(
@@ -75,7 +75,8 @@ async def copy_as_of_old(work: Work, stopped: asyncio.Event) -> int:
                     if tasks.shares == shares and producer is not None:
                         await _transfer(work, consumer, producer, place, records, randomness)
                     elif place in consumer.assignment():
-                        # Read before or during a rebalance: read again.
+                        # The records were read before or during a rebalance, so the loop reads them
+                        # again.
                         await _rewind(consumer, place)
     except KafkaError as error:
         sys.stderr.write(f"copier {work.number} (old) ends: {error!r}\n")

@@ -30,7 +30,8 @@ class Copiers:
 
     def start(self, number: int, kind: str) -> None:
         command = [sys.executable, "-m", "tests.copiers.copier", kind, self.address, self.name]
-        # Held back until the process handles the signal: before that the signal would end it.
+        # The signal is blocked until the process can handle it. An unhandled signal would kill the
+        # process.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {SLEEP})
         try:
             process = subprocess.Popen([*command, str(number), str(self.timeout_ms)])
@@ -51,8 +52,8 @@ class Copiers:
             process.kill()
 
     def replace(self, number: int, kind: str, how: signal.Signals = signal.SIGTERM) -> None:
-        """Replace a process as in a rolling bounce: the old one ends, and one of another kind takes
-        its place."""
+        """Replace a process, as in a rolling bounce. The old process ends, and a process of another
+        kind starts."""
         self.stop(number, how)
         self.start(number, kind)
 
@@ -88,7 +89,7 @@ class Feed:
             )
 
     async def stop(self) -> None:
-        """Stop. `sent` then has every record."""
+        """Stop. `sent` then has all records."""
         self.ended = True
         if self.feeding is not None:
             await self.feeding
@@ -104,11 +105,11 @@ class Feed:
                     self.sent[partition].append(value)
                     number += 1
                 await producer.flush()
-                await asyncio.sleep(0.05)  # the rate: a twentieth of a second's records
+                await asyncio.sleep(0.05)  # the rate: the records of a twentieth of a second
 
 
 async def committed(work: Work) -> int:
-    """Return how many records of the input the group has committed."""
+    """Return the number of input records that the group has committed."""
     partitions = [TopicPartition(work.input, number) for number in range(PARTITIONS)]
     async with Admin(work.address) as admin:
         offsets = await admin.list_group_offsets(work.name, partitions)
@@ -116,10 +117,10 @@ async def committed(work: Work) -> int:
 
 
 async def until(condition: Callable[[], Awaitable[bool]], copiers: Copiers) -> None:
-    """Wait for a condition, and keep the copiers alive meanwhile."""
+    """Wait for a condition, and restart ended copiers meanwhile."""
     deadline = time.monotonic() + DEADLINE_S
     while not await condition():
-        assert time.monotonic() < deadline, "the copiers do not come to an end"
+        assert time.monotonic() < deadline, "the copiers never finish"
         copiers.revive()
         await asyncio.sleep(0.1)
 
@@ -146,8 +147,8 @@ async def members(work: Work, copiers: Copiers, count: int) -> None:
 
 
 async def asleep(copiers: Copiers, number: int) -> None:
-    """Stop a copier in a transaction, and wait until it has stopped. If a copier ends before that,
-    restart and stop it again."""
+    """Suspend a copier in a transaction. Return when it is suspended. If the copier ends before
+    that, restart it and try again."""
     stopped: subprocess.Popen[bytes] | None = None
 
     async def reached() -> bool:
@@ -162,8 +163,7 @@ async def asleep(copiers: Copiers, number: int) -> None:
 
 
 async def audit(feed: Feed, copiers: Copiers) -> None:
-    """I13: once everything is copied, a reader of committed records finds each record once, in
-    order."""
+    """I13: after everything is copied, a read_committed reader finds each record once, in order."""
     work = feed.work
     await feed.stop()
     total = sum(len(values) for values in feed.sent)
@@ -191,7 +191,7 @@ async def audit(feed: Feed, copiers: Copiers) -> None:
 
 
 async def _behind(work: Work, reader: Consumer, places: list[TopicPartition]) -> bool:
-    """Return True if there is more to read, or will be after open transactions are decided."""
+    """Return True if the reader has more records to read, now or after open transactions end."""
     async with Admin(work.address) as admin:
         ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
     return any([await reader.position(place) < ends[place].offset for place in places])

@@ -1,4 +1,4 @@
-"""A copy loop in a group under constant rebalances, with real processes: every record is copied
+"""A copy loop in a group under constant rebalances, with real processes. Every record is copied
 once (scenarios G1 and G3)."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def test_g1_three_copiers_of_nine_partitions_that_come_and_go_copy_every_r
 async def test_g3_a_copier_that_sleeps_in_its_transaction_beyond_its_session_doubles_nothing(
     kind: str, feed: Feed, copiers: Copiers
 ) -> None:
-    """Its transaction has not timed out when it resumes: only the group fences it."""
+    """Its transaction has not timed out when the copier resumes, so only the group fences it."""
     copiers.timeout_ms = 30_000
     for number in range(2):
         copiers.start(number, kind)

@@ -1,8 +1,8 @@
-"""Two rolling bounces turn an application of 0.11 into one of the early draft while it works
-(KIP-447, "Compatibility"). At first it has a producer for each input partition, fenced only by
-transactional id. At the end it has one for each process, fenced by the group's generations. All
-processes are real, the old ones use aiokafka. During each bounce members of two kinds share the
-group."""
+"""Two rolling bounces upgrade a running application from 0.11 to the early draft of KIP-447
+("Compatibility"). Before them it has a producer for each input partition, fenced only by its
+transactional id. After them it has a producer for each process, fenced by the group's generations.
+All processes are real, and the old ones use aiokafka. During each bounce the group has members of
+two kinds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ PROCESSES = 3
 
 
 async def bounce(feed: Feed, copiers: Copiers, kind: str) -> None:
-    """Replace one process after another, one of them by SIGKILL, and let both kinds work in
-    between."""
+    """Replace one process after another, one of them by SIGKILL. Both kinds work in between."""
     for number, how in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)):
         copiers.replace(number, kind, how)
         await progress(feed.work, copiers, 150)
@@ -28,9 +27,9 @@ async def test_two_rolling_bounces_from_011_to_the_draft_copy_every_record_once(
         copiers.start(number, "old")
     await members(feed.work, copiers, PROCESSES)
     await progress(feed.work, copiers, 300)
-    # It waits for pending offsets, and sends the generation.
+    # The "task" kind waits for pending offsets and sends the generation.
     await bounce(feed, copiers, "task")
-    # One producer for the process, in the group.
+    # The "group" kind has one producer for the process, in the group.
     await bounce(feed, copiers, "group")
     await progress(feed.work, copiers, 300)
     await audit(feed, copiers)
@@ -39,7 +38,7 @@ async def test_two_rolling_bounces_from_011_to_the_draft_copy_every_record_once(
 async def test_an_old_copier_that_wakes_up_among_new_ones_doubles_nothing(
     feed: Feed, copiers: Copiers
 ) -> None:
-    """The last process of the second bounce hung during the whole bounce."""
+    """The last process of the second bounce was suspended during the whole bounce."""
     for number in range(PROCESSES):
         copiers.start(number, "task")
     await members(feed.work, copiers, PROCESSES)

@@ -14,7 +14,7 @@ SLEEP: Final = signal.SIGUSR1
 
 
 class Work(NamedTuple):
-    """`number` is the process's own, `timeout_ms` that of its transactions."""
+    """The arguments. `number`: the number of the process. `timeout_ms`: its transaction timeout."""
 
     address: str
     name: str
@@ -31,9 +31,10 @@ class Work(NamedTuple):
 
     @property
     def process_id(self) -> str:
-        """Return the transactional id of a producer for the whole process."""
+        """Return the transactional id of a producer that serves the whole process."""
         return f"{self.name}-process-{self.number}"
 
     def task_id(self, partition: int) -> str:
-        """Return the id of an input partition's producer, in whichever process."""
+        """Return the transactional id of an input partition's producer. It is the same in every
+        process."""
         return f"{self.name}-task-{partition}"

@@ -1,1 +1,1 @@
-"""The seven failures of the transaction deep dive, each inflicted on the purchases pipeline."""
+"""The seven failures in the transaction deep dive, caused in the purchases pipeline."""

@@ -1,4 +1,4 @@
-"""`make demo-failures`: the purchases pipeline through all seven failures in a row."""
+"""`make demo-failures`: the purchases pipeline with all seven failures, one after another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from examples.purchases.audit import Audit
 from tests.deep_dive.failures import FAILURES, Failure
 from tests.deep_dive.pipeline import Pipeline
 
-# There are 69,659 purchases; the rest of the purchases show that all workers have begun.
+# The data set has 69,659 purchases. The rest, after seven portions, shows that all workers have
+# begun.
 PORTION = 9_000
 WORKERS = 3
 
@@ -22,7 +23,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def go_through(pipeline: Pipeline, failure: Failure) -> bool:
-    """Inflict a failure, and print what it did and what the log says. Return whether it passed."""
+    """Cause a failure. Print its effects and the contents of the log. Return True if it passed."""
     console.print(f"\n[bold]{failure.number}. {failure.title}[/bold]")
     console.print(f"   the article: “{failure.article}”", style="dim")
     began = time.monotonic()
@@ -37,7 +38,7 @@ def go_through(pipeline: Pipeline, failure: Failure) -> bool:
 
 
 def show(result: Audit, purchases: int, seconds: float) -> bool:
-    """Print the audit in a line. Return whether it passed."""
+    """Print the audit in one line. Return True if it passed."""
     passed = result.passed and result.results == 2 * purchases
     colour = "green" if passed else "red"
     console.print(
@@ -52,7 +53,8 @@ def show(result: Audit, purchases: int, seconds: float) -> bool:
 
 @click.command()
 def main() -> None:
-    """Inflict the seven failures of the transaction deep dive on real processes, and count."""
+    """Cause the seven failures of the transaction deep dive in real processes, and count the
+    results."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oncelog-failures-") as folder:
         try:

@@ -1,5 +1,5 @@
-"""The state of a broker as a client beside the proxy sees it: transactions, producers, offsets, and
-the events that the broker has logged."""
+"""The state of a broker, seen by a client that does not use the proxy: transactions, producers,
+offsets, and the logged events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness.broker import Oncelog
 from tests.harness.wire import Wire
 from tests.harness.writing import find_coordinator
 
-# Retriable errors of a listing: the coordinator loads, or is not elected yet.
+# Retriable errors of a listing, while the coordinator loads or is not elected yet.
 _WHILE_LOADING = {
     ErrorCode.NONE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -32,7 +32,7 @@ _WHILE_LOADING = {
 
 
 class Described(NamedTuple):
-    """A transactional id at its coordinator; the state under Kafka's name."""
+    """A transactional id as its coordinator describes it. The state has Kafka's name."""
 
     state: str
     producer_id: int
@@ -42,7 +42,7 @@ class Described(NamedTuple):
 
 
 def loaded(wire: Wire) -> bool:
-    """Return True if the coordinators of all transactions and groups have loaded: a broker listens
+    """Return True if the coordinators of all transactions and groups have loaded. A broker listens
     before that."""
     responses = (wire.call(ListTransactionsRequest(), 0), wire.call(ListGroupsRequest()))
     codes = {response.error_code for response in responses}
@@ -78,7 +78,7 @@ def transactions(wire: Wire) -> dict[str, Described]:
 
 
 def tails(wire: Wire) -> dict[tuple[int, Place], tuple[int, int]]:
-    """Return epoch and last sequence of every producer in a partition of the outputs."""
+    """Return the epoch and last sequence number of every producer in a partition of the outputs."""
     wanted = [TopicRequest(topic, [*range(PARTITIONS)]) for topic in OUTPUTS]
     found: dict[tuple[int, Place], tuple[int, int]] = {}
     for topic in wire.call(DescribeProducersRequest(wanted)).topics:
@@ -91,8 +91,8 @@ def tails(wire: Wire) -> dict[tuple[int, Place], tuple[int, int]]:
 
 
 def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
-    """Return the group's committed offsets of the purchases, -1 for none; an error in place of its
-    offset."""
+    """Return the group's committed offsets of the purchases: -1 for no offset, and an error code in
+    place of its offset."""
     find_coordinator(wire, GROUP, key_type=0)
     wanted = OffsetFetchRequestTopics(name=PURCHASES, partition_indexes=[*range(PARTITIONS)])
     group = OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])
@@ -108,7 +108,7 @@ def offsets(wire: Wire, *, stable: bool) -> dict[Place, tuple[int, ErrorCode]]:
 
 
 class Events:
-    """The lines that a broker logs from now on, over all its processes."""
+    """The events that a broker logs from now on, also after restarts."""
 
     def __init__(self, broker: Oncelog) -> None:
         self._broker = broker

@@ -1,6 +1,6 @@
-"""A broker that kills itself at a named step during the workers' transactions, and its observable
-state: its files, its state after the restart before any client connects, and the workers' behavior
-then."""
+"""A broker that kills itself at a named step of the workers' transactions. The module records its
+files, its state after the restart before any client connects, and the behavior of the workers after
+that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness.wire import Wire
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """The restarted broker before any client could connect: it has completed the decided
+    """The restarted broker before any client can connect. It has completed the decided
     transactions. `stable` and `plain`: the group's offsets with and without require_stable."""
 
     transactions: dict[str, Described]
@@ -35,10 +35,10 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The death of a broker at `point`. Logs: `before` the portion, at the death, and when all is
-    billed. `frames` and `events` are those after the death, `earlier` the frames before it.
-    `seconds` from the death until all was billed. `begun_anew` and `aborted_on_purpose` come from
-    the workers' output."""
+    """The death of a broker at `point`. `before`, `at_death` and `after`: the logs before the
+    portion, at the death, and when all purchases are billed. `earlier`: frames before the death.
+    `frames` and `events`: those after the death. `seconds`: the time from the death until all
+    purchases are billed. `begun_anew` and `aborted_on_purpose`: from the workers' output."""
 
     point: str
     before: Logs
@@ -55,11 +55,11 @@ class Death:
 
     @property
     def written(self) -> Logs:
-        """Return the batches written from the beginning of this portion until the death."""
+        """Return the logs' additions from the beginning of this portion until the death."""
         return self.at_death.since(self.before)
 
     def asked(self, api: ApiKey) -> int:
-        """Return the number of the workers' requests of a kind since the death."""
+        """Return the number of requests of this API that the workers have sent since the death."""
         return sum(
             frame.direction is Direction.REQUEST
             and frame.api is api
@@ -104,8 +104,8 @@ def die(
     portion: int,
     meanwhile: Callable[[Pipeline], None] = lambda pipeline: None,
 ) -> Death:
-    """Let the broker die at `point` in the workers' transactions, and bring it back. `meanwhile`
-    is called when it is dead."""
+    """Let the broker die at `point` in the workers' transactions, and start it again. Call
+    `meanwhile` while it is dead."""
     before = read_logs(pipeline.broker.data, GROUP)
     began = len(pipeline.proxy.frames)
     again, aborted = pipeline.counted("again"), pipeline.counted("aborted")
@@ -138,8 +138,9 @@ def die(
 
 
 def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
-    """Wait until a producer with an EndTxn at the dead coordinator got a response from the next
-    one, or has begun anew and sends no more EndTxn. `began` and `died` count frames."""
+    """Wait for the result of each EndTxn at the dead coordinator. Its producer gets a response from
+    the next coordinator, or begins anew and sends no more EndTxn. `began` and `died` count
+    frames."""
     asked = set(_asked_to_end(list(pipeline.proxy.frames)[began:died]).values())
 
     def answered() -> bool:
@@ -147,7 +148,7 @@ def _wait_for_ends(pipeline: Pipeline, began: int, died: int) -> None:
         new_ids = any(frame.api is ApiKey.INIT_PRODUCER_ID for frame in frames[died:])
         return new_ids or asked <= _ends(frames[began:]).keys()
 
-    pipeline.wait(answered, "an answer to each EndTxn")
+    pipeline.wait(answered, "a response to each EndTxn")
 
 
 def _alone(pipeline: Pipeline, wire: Wire) -> Alone:
@@ -159,7 +160,7 @@ def _alone(pipeline: Pipeline, wire: Wire) -> Alone:
         )
 
     pipeline.wait(lambda: asking.loaded(wire), "the coordinators have loaded")
-    pipeline.wait(finished, "the coordinator finishes by itself what was decided")
+    pipeline.wait(finished, "the coordinator completes decided transactions")
     return Alone(
         asking.transactions(wire),
         asking.tails(wire),
@@ -170,8 +171,7 @@ def _alone(pipeline: Pipeline, wire: Wire) -> Alone:
 
 
 def _at_rest(pipeline: Pipeline) -> Logs:
-    """Return the logs once they have the last COMPLETE: purchases count as billed a moment
-    before."""
+    """Return the logs after the last COMPLETE. Purchases count as billed a moment before that."""
     found: list[Logs] = []
 
     def rests() -> bool:

@@ -24,8 +24,8 @@ from tests.harness.writing import Identity, produce
 from tests.harness.writing import batch as new_batch
 
 # The steps at which the broker dies: as the coordinator of a transaction, as the leader of a
-# partition, as the coordinator of a group. Transactions of the workers have markers in up to 12
-# partitions and the group's.
+# partition, as the coordinator of a group. A transaction of a worker has markers in up to 12
+# partitions and in the group's partition.
 COORDINATOR_STEPS: Final = (
     "before-add-partitions",
     "after-add-partitions",
@@ -49,8 +49,8 @@ GROUP_STEPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure. `inflict` causes it while `portion` purchases are billed, and returns what the
-    system did. Raises AssertionError for another outcome."""
+    """A failure. `inflict` causes it while `portion` purchases are billed, and returns the system's
+    reactions. Raises AssertionError for another outcome."""
 
     number: int
     title: str
@@ -62,7 +62,7 @@ class Failure:
 
 
 def lose_produce_frames(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Lose a Produce on its way to the broker, and the response to another one."""
+    """Lose a Produce before it reaches the broker, and the response to another Produce."""
     since = len(pipeline.proxy.frames)
     cut, lost = Cut(40), Drop()
     pipeline.proxy.on(ApiKey.PRODUCE, cut, client_id="billing-0")
@@ -106,7 +106,7 @@ def _count(things: Iterable[object], single: str, many: str) -> str:
 
 
 def kill_producer(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Send SIGKILL when everything of a transaction except its end is in the logs."""
+    """Send SIGKILL when the logs have everything of a transaction except its end."""
     ending = Drop(cut=False)
     pipeline.proxy.on(ApiKey.END_TXN, ending, client_id="billing-0")
     pipeline.feed(portion)
@@ -134,8 +134,7 @@ def kill_producer(pipeline: Pipeline, portion: int) -> Iterator[str]:
 
 
 def _open_transaction(pipeline: Pipeline) -> Step:
-    """Return the transaction of worker 0, which the log and the coordinator report in the same
-    way."""
+    """Return the transaction of worker 0. The log and the coordinator must agree on it."""
     left = read_logs(pipeline.broker.data, GROUP).last()["billing-0"]
     with Wire(pipeline.broker.address) as wire:
         described = transactions(wire)["billing-0"]
@@ -145,7 +144,7 @@ def _open_transaction(pipeline: Pipeline) -> Step:
 
 
 def _aborted_for_the_heir(pipeline: Pipeline, left: Step, events: Events) -> str:
-    """Return the outcome of the transaction that its producer had left open."""
+    """Return the outcome of the transaction that the previous producer left open."""
     logs = read_logs(pipeline.broker.data, GROUP)
     ends = [
         step.name
@@ -179,7 +178,7 @@ def identity_of(pipeline: Pipeline, number: int, since: int = 0) -> Identity | N
 
 
 def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Send SIGSTOP in a transaction, start a new instance, send SIGCONT."""
+    """Send SIGSTOP in a transaction, start a new instance, then send SIGCONT."""
     zombie = pipeline.workers[0]
     ending = Hold()
     pipeline.proxy.on(ApiKey.END_TXN, ending, client_id="billing-0")
@@ -216,7 +215,7 @@ def wake_a_zombie(pipeline: Pipeline, portion: int) -> Iterator[str]:
 
 
 def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> ErrorCode:
-    """Return the last response to EndTxn that this producer got from the frame `since` on."""
+    """Return the last response to EndTxn that this producer got, from frame `since` on."""
     asked = pipeline.said(Direction.REQUEST, ApiKey.END_TXN, "billing-0")
     places = {
         (frame.connection, frame.correlation_id)
@@ -230,7 +229,7 @@ def _answer_to_end_txn(pipeline: Pipeline, producer: Identity, since: int) -> Er
         for frame, response in answers
         if (frame.connection, frame.correlation_id) in places
     ]
-    assert codes, "no answer to the zombie's EndTxn"
+    assert codes, "no response to the zombie's EndTxn"
     return codes[-1]
 
 
@@ -246,7 +245,7 @@ def request_identity(pipeline: Pipeline, ending: Hold) -> Identity:
 
 
 def kill_consumer(pipeline: Pipeline, portion: int) -> Iterator[str]:
-    """Kill a consumer between its effect outside of the log and the commit of its offset."""
+    """Kill a consumer between its effect outside the log and the commit of its offset."""
     pipeline.feed(portion)
     pipeline.wait_until_billed()
     outside = Outside(pipeline)

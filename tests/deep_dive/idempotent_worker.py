@@ -1,4 +1,4 @@
-"""The article's first attempt: an idempotent producer without transactions, and offsets committed
+"""The article's first attempt: an idempotent producer without transactions. Offsets are committed
 afterwards.
 
     python -m tests.deep_dive.idempotent_worker BOOTSTRAP_SERVERS NUMBER
@@ -15,7 +15,7 @@ from oncelog_client import Consumer, Producer
 
 
 async def work(servers: str, name: str) -> None:
-    """Poll, send, wait for the broker, commit; without an end."""
+    """Poll, send, wait for the broker, and commit, without end."""
     consumer = Consumer(
         servers,
         client_id=name,

@@ -1,5 +1,5 @@
-"""The logs of a broker, read from its files by code of the tests: batches of invoices and
-shipments, the coordinator's steps, markers and pending offsets. The broker is not asked."""
+"""The logs of a broker, decoded from its files by test code: batches of invoices and shipments, the
+coordinator's records, markers and pending offsets. The broker gets no request for them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One record of a transaction coordinator's log. `started_ms` is the start of its
-    transaction."""
+    """One record of a transaction coordinator's log. `started_ms`: the start of its transaction."""
 
     transactional_id: str
     state: TransactionState
@@ -68,10 +67,11 @@ class Step:
 
 @dataclass(slots=True)
 class Logs:
-    """The logs at one moment. `steps`: of each transactional id, oldest first. `data`: the offsets
-    of each batch, several for a duplicate. `tails`: epoch and last sequence (-1 after a marker) by
-    producer id and partition. `markers`: their number there. `pending`: offsets without a marker
-    yet, by producer id and partition. `committed`: committed offsets."""
+    """The logs at one moment. `steps`: for each transactional id, oldest first. `data`: the offsets
+    of each batch, more than one for a duplicate. `tails`: the epoch and last sequence number (-1
+    after a marker) by producer id and partition. `markers`: the number of markers by producer id
+    and partition. `pending`: offsets without a marker, by producer id and partition. `committed`:
+    the committed offsets."""
 
     steps: dict[str, list[Step]] = field(default_factory=dict)
     data: dict[Batch, list[int]] = field(default_factory=dict)
@@ -81,11 +81,11 @@ class Logs:
     committed: dict[Place, int] = field(default_factory=dict)
 
     def last(self) -> dict[str, Step]:
-        """The newest step of every transactional id."""
+        """Return the newest step of every transactional id."""
         return {name: steps[-1] for name, steps in self.steps.items()}
 
     def since(self, earlier: Logs) -> Logs:
-        """Return the logs after `earlier`; tails and offsets are the current ones."""
+        """Return the additions since `earlier`. Tails and offsets are the current ones."""
         return Logs(
             {
                 name: new
@@ -112,8 +112,8 @@ class Logs:
 
 
 def read_logs(data: Path, group: str) -> Logs:
-    """Read all logs below `data`, with the offsets of `group`. An incomplete batch at the end of a
-    log is skipped."""
+    """Read all logs below `data`, with the offsets of `group`. Skip an incomplete batch at the end
+    of a log."""
     logs = Logs()
     for directory in sorted(path for path in data.iterdir() if path.is_dir()):
         topic, dash, number = directory.name.rpartition("-")

@@ -1,6 +1,6 @@
-"""The article's outcomes for a dead coordinator, leader, and group coordinator, compared with the
-observations (failures 5 to 7). Each function raises AssertionError for another outcome, else it
-yields lines about the observations."""
+"""The article's outcomes of failures 5 to 7 (a dead coordinator, leader, and group coordinator),
+compared with the observations. Each function yields lines about the observations, and raises
+AssertionError for another outcome."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tests.deep_dive.on_disk import DECIDED, ENDED, OFFSETS, OPEN, OUTPUTS, Logs
 from tests.deep_dive.produced import acknowledged
 
 PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
-# Required contents of the dead broker's files for each step: those written in this portion, and
-# all.
+# For each step, the required contents of the dead broker's files: of this portion, and in all.
 LANDED: Final[Mapping[str, Callable[[Logs, Logs], object]]] = {
     "before-add-partitions": lambda new, whole: not new.count(OPEN),
     "after-add-partitions": lambda new, whole: new.count(OPEN) == 1 and whole.ends(OPEN),
@@ -43,7 +42,7 @@ LANDED: Final[Mapping[str, Callable[[Logs, Logs], object]]] = {
 
 
 def landed(death: Death) -> Iterator[str]:
-    """Return whether the broker died at its fail point, by its files."""
+    """Check by its files that the broker died at its fail point."""
     written, whole = death.written, death.at_death
     assert LANDED[death.point](written, whole), f"not a death at {death.point}: {written}"
     seen = [
@@ -61,8 +60,9 @@ def landed(death: Death) -> Iterator[str]:
 
 
 def coordinator(death: Death) -> Iterator[str]:
-    """ "No need to abort": the restarted coordinator, and no client, completes what was decided,
-    with the decided result. An open transaction stays open, and its own producer ends it."""
+    """ "No need to abort": the restarted coordinator completes decided transactions with their
+    results, before any client connects. An open transaction stays open until its own producer ends
+    it."""
     yield from landed(death)
     said: list[str] = []
     for name, step in sorted(death.at_death.last().items()):
@@ -82,7 +82,7 @@ def coordinator(death: Death) -> Iterator[str]:
     said += [f"{step.transactional_id} {step.name} as before" for step in ended]
     if death.point in ("after-complete", "answer-end-txn"):
         _assert_answered(death, ended)
-    yield f"started again, no client there: {', '.join(said) or 'nothing to go on with'}"
+    yield f"started again, no client there: {', '.join(said) or 'nothing to continue'}"
     yield from went_on(death)
 
 
@@ -92,7 +92,7 @@ def as_described(step: Step) -> tuple[object, ...]:
 
 
 def _completed(death: Death, step: Step) -> str:
-    """Check the completion of a decision in the dead coordinator's log."""
+    """Check that the restarted coordinator completed a decision in the dead coordinator's log."""
     name, decision = step.transactional_id, step.name
     wanted = step.name.replace("Prepare", "Complete")
     now = death.alone.logs.last()[name]
@@ -112,8 +112,8 @@ def _completed(death: Death, step: Step) -> str:
 
 
 def _assert_answered(death: Death, steps: list[Step]) -> None:
-    """Check that a producer gets its result: without a response it repeats its EndTxn. Its epoch is
-    one below the step's, because each transaction ends with a newer epoch."""
+    """Check that a producer gets its result. Without a response it repeats its EndTxn. Its epoch is
+    one below the step's epoch, because the end of a transaction bumps the epoch."""
     codes = death.ends()
     found_codes = [codes.get((step.producer_id, step.producer_epoch - 1)) for step in steps]
     assert ErrorCode.NONE in found_codes, f"no producer learned how {steps} ended: {codes}"
@@ -123,8 +123,8 @@ def _assert_answered(death: Death, steps: list[Step]) -> None:
 
 
 def leader(death: Death) -> Iterator[str]:
-    """The partitions know their batches from their logs: a repeated batch gets its first offset,
-    others are appended."""
+    """The partitions know their batches from their logs. A resent batch gets its first offset, and
+    other batches are appended."""
     yield from landed(death)
     torn = death.events.of("log recovered")
     if death.point.startswith("torn"):
@@ -142,7 +142,7 @@ def leader(death: Death) -> Iterator[str]:
         assert before in (None, [offset]), (batch, offset, before)
         again, appended = again + (before is not None), appended + (before is None)
     if death.point.startswith(("after", "answer")):
-        assert again, "what was in the log without an answer has not come again"
+        assert again, "a batch that was logged without a response has not come again"
     assert all(len(there) == 1 for there in death.after.data.values()), "a batch is there twice"
     yield (
         f"with the clients: {again} batches came again and got the offsets they had, {appended} "
@@ -155,7 +155,7 @@ def leader(death: Death) -> Iterator[str]:
 
 
 def group_coordinator(death: Death) -> Iterator[str]:
-    """Offsets of an open transaction are pending again; those of a decided one are committed."""
+    """Offsets of an open transaction are pending again. Offsets of a decided one are committed."""
     yield from landed(death)
     open_ids = {step.producer_id for step in death.at_death.ends(OPEN).values()}
     found: Counter[str] = Counter()
@@ -186,7 +186,7 @@ def _was_committed(death: Death, producer_id: int) -> bool:
 
 
 def went_on(death: Death) -> Iterator[str]:
-    """No client has aborted the workers' transactions or begun them anew."""
+    """Check that no worker has aborted its transaction or begun it anew."""
     ended: Counter[str] = Counter()
     for name, step in death.at_death.ends(OPEN).items():
         ended[_end_of(death, name, step)] += 1
@@ -200,8 +200,8 @@ def went_on(death: Death) -> Iterator[str]:
     assert aborts == death.aborted_on_purpose, (
         f"{aborts} transactions were aborted, {death.aborted_on_purpose} of them on purpose"
     )
-    # A restarted coordinator writes all markers of decided transactions again: some are there
-    # twice.
+    # A restarted coordinator writes all markers of decided transactions again, so a partition may
+    # have a marker twice.
     for decided in (
         step for steps in new.steps.values() for step in steps if step.state in DECIDED
     ):
@@ -218,8 +218,8 @@ def went_on(death: Death) -> Iterator[str]:
 
 
 def _end_of(death: Death, name: str, step: Step) -> str:
-    """Return the end of the transaction that was open at the death, identified by its producer id
-    and its beginning."""
+    """Return the end of a transaction that was open at the death. The producer id and the start
+    time identify the transaction."""
     later = [
         reached
         for reached in death.after.steps[name][len(death.at_death.steps[name]) :]

@@ -1,4 +1,4 @@
-"""The effects of a shipments consumer outside the log: it sends parcels, here lines of a file."""
+"""A shipments consumer with effects outside the log: it sends parcels, here lines of a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Outside:
         return set(self._lines())
 
     def run_to_the_end(self) -> set[str]:
-        """Run the next process. Return the parcels that it sends."""
+        """Run the next process. Return the parcels that this process sends."""
         before = self.calls()
         with self._start() as process:
             self._pipeline.wait(lambda: self._is_done(before), "all parcels are sent")
@@ -59,7 +59,7 @@ class Outside:
 
 
 async def send_parcels(address: str, file: Path) -> None:
-    """Poll, send, commit; without an end."""
+    """Poll, send and commit, without end."""
     consumer = Consumer(
         address,
         client_id=GROUP,

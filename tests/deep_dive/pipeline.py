@@ -33,7 +33,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
 }
 
-# The first requests of a transaction, with or without a request to its coordinator before.
+# The APIs that begin a transaction. An older client first sends a request to the coordinator.
 WRITES = (
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.PRODUCE,
@@ -43,7 +43,7 @@ WRITES = (
 
 
 class Pipeline:
-    """Purchases are fed in portions; `fed` are those that the workers have to bill."""
+    """The pipeline gets purchases in portions. `fed`: the purchases that the workers must bill."""
 
     def __init__(self, directory: Path, worker_count: int = 2, module: str = WORKER) -> None:
         self.proxy = Proxy()
@@ -58,7 +58,7 @@ class Pipeline:
         self._source = purchases()
 
     def worker(self, number: int) -> Worker:
-        """Return a worker that is not started yet."""
+        """Return a worker. It is not started yet."""
         return Worker(self._module, self.proxy.address, number)
 
     # --- work
@@ -75,16 +75,16 @@ class Pipeline:
         self.wait(lambda: self.billed() == len(self.fed), "all purchases are billed")
 
     def billed(self) -> int:
-        """Return the number of purchases that the group has committed; -1 while the broker is
+        """Return the number of purchases that the group has committed, or -1 while the broker is
         down."""
         return asyncio.run(_billed(self.proxy.address))
 
     def audit(self) -> Audit:
-        """Compare invoices and shipments with the fed purchases."""
+        """Compare the invoices and shipments with the fed purchases."""
         return asyncio.run(audit(self.proxy.address, self.fed))
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
-        """Raises TimeoutError."""
+        """Wait for a condition. Raises TimeoutError."""
         deadline = time.monotonic() + DEADLINE_S
         while not condition():
             if time.monotonic() > deadline:
@@ -96,7 +96,7 @@ class Pipeline:
     def said(
         self, direction: Direction, api: ApiKey, client_id: str, since: int = 0
     ) -> list[tuple[Frame, Any]]:
-        """Return the messages from and to a client that the proxy saw from the frame `since` on."""
+        """Return the messages from and to a client that the proxy has seen since frame `since`."""
         found: Sequence[Frame] = list(self.proxy.frames)[since:]
         wanted = (direction, api, client_id)
         return [
@@ -113,8 +113,9 @@ class Pipeline:
     # --- the broker
 
     def die_at(self, point: str, portion: int) -> None:
-        """Let the broker die at this fail point during the workers' next `portion`. They begin to
-        write once all of it is fed. Clients find no broker until `let_clients_in`."""
+        """Let the broker die at this fail point during the workers' next `portion`. The workers
+        begin to write after the whole portion is fed. Clients reach no broker until
+        `let_clients_in`."""
         self._is_writing = False
         self.feed(portion)
         self.broker.stop()
@@ -137,7 +138,7 @@ class Pipeline:
         return None
 
     def counted(self, word: str) -> int:
-        """Count a message in the workers' output."""
+        """Count the lines with a message in the workers' output."""
         return sum(worker.counts[word] for worker in self.workers)
 
     def start_broker(self) -> None:

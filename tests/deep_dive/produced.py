@@ -1,5 +1,4 @@
-"""The batches that producers sent through the proxy, and their offsets in the broker's
-responses."""
+"""The batches that producers sent through the proxy, with the offsets in the broker's responses."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ Names = Mapping[bytes, str]
 
 
 def acknowledged(frames: Iterable[Frame], names: Names) -> Iterator[tuple[Frame, Batch, int]]:
-    """Return every successful batch: the response, the batch's identity, and its offset. `names`
-    are topics by id."""
+    """Yield every successful batch: the response, the batch's identity, and its offset. `names`:
+    topics by id."""
     requests: dict[tuple[int, int], Frame] = {}
     for frame in frames:
         if frame.api is not ApiKey.PRODUCE:
@@ -47,7 +46,7 @@ def _acknowledged(
 
 
 def sent(request: Frame, names: Names) -> Iterator[Batch]:
-    """The batches of one Produce."""
+    """Return the batches of one Produce."""
     for topic in message(request).topic_data:
         for data in topic.partition_data:
             place = Place(topic.name or names[topic.topic_id], data.index)

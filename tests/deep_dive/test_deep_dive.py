@@ -1,4 +1,4 @@
-"""Each failure of the article with real processes: the system's behavior, and an audit without
+"""Each failure of the article with real processes: the system's reactions, and an audit without
 duplicates or losses. tests/conformance has the same failures as raw requests, also on Apache
 Kafka."""
 
@@ -23,7 +23,7 @@ PORTION = 1_000
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: str(failure.number))
 def test_failures_1_to_7_exactly_once(tmp_path: Path, failure: Failure) -> None:
-    """The article's outcomes hold; failure 4 doubles only the effects outside the log."""
+    """The article's outcomes hold. Failure 4 doubles only effects outside the log."""
     with Pipeline(tmp_path) as pipeline:
         assert list(failure.inflict(pipeline, PORTION))
         pipeline.wait_until_billed()
@@ -33,14 +33,14 @@ def test_failures_1_to_7_exactly_once(tmp_path: Path, failure: Failure) -> None:
 
 
 def begin_all_anew(pipeline: Pipeline) -> None:
-    """Start new instances of all workers: they abort open transactions of the old ones, and repeat
-    the work."""
+    """Start new instances of all workers. They abort the open transactions of the old instances and
+    repeat the work."""
     for worker in pipeline.workers:
         worker.kill()
         worker.start()
 
 
-# The message for another outcome than the article's.
+# Patterns of the messages for an outcome that the article does not describe.
 OTHERWISE = r"aborted|began anew|went on as|not come again"
 
 
@@ -52,7 +52,7 @@ OTHERWISE = r"aborted|began anew|went on as|not come again"
 def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
     tmp_path: Path, point: str, outcome: Callable[[Death], Iterator[str]]
 ) -> None:
-    """Everything is billed once then, too: only the way to it differs."""
+    """Everything is billed once in this case, too, but after an abort."""
     with Pipeline(tmp_path) as pipeline:
         death = die(pipeline, point, PORTION, begin_all_anew)
         assert pipeline.audit().passed
@@ -63,7 +63,8 @@ def test_a_transaction_that_is_aborted_and_done_again_is_another_outcome(
 def test_a_demo_in_which_a_failure_ends_otherwise_is_red(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same for failure 5: `make demo-failures` reports it, and continues with the next one."""
+    """With this outcome of failure 5, `make demo-failures` reports it and continues with failure
+    6."""
 
     def inflict(pipeline: Pipeline, portion: int) -> Iterator[str]:
         yield from coordinator(die(pipeline, "before-prepare", portion, begin_all_anew))
@@ -80,7 +81,7 @@ IDEMPOTENT = "tests.deep_dive.idempotent_worker"
 
 
 def test_first_list_1_a_lost_produce_is_no_duplicate(tmp_path: Path) -> None:
-    """The same producer sends the same sequences again."""
+    """The same producer sends the batch again with the same sequence numbers."""
     with Pipeline(tmp_path, 1, IDEMPOTENT) as pipeline:
         assert list(lose_produce_frames(pipeline, PORTION))
         result = pipeline.audit()
@@ -88,8 +89,8 @@ def test_first_list_1_a_lost_produce_is_no_duplicate(tmp_path: Path) -> None:
 
 
 def test_first_list_2_a_restarted_producer_does_duplicate(tmp_path: Path) -> None:
-    """The article: "We have a duplicate". A new producer id does not know what the old one had
-    written before it died without a commit of its offsets. Nothing is lost."""
+    """The article: "We have a duplicate". The old producer died before it committed offsets, and
+    the new producer id does not know the old one's records. Nothing is lost."""
     with Pipeline(tmp_path, 1, IDEMPOTENT) as pipeline:
         committing = Drop(cut=False)
         pipeline.proxy.on(ApiKey.OFFSET_COMMIT, committing, client_id="billing-0")
@@ -105,7 +106,7 @@ def test_first_list_2_a_restarted_producer_does_duplicate(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("point", ["before-data:3", "after-data:3", "answer-produce:2"])
 def test_first_list_3_a_restarted_broker_is_no_duplicate(tmp_path: Path, point: str) -> None:
-    """Sequences are in the log, so a restarted broker knows them."""
+    """The log has the sequence numbers, so a restarted broker knows them."""
     with Pipeline(tmp_path, 1, IDEMPOTENT) as pipeline:
         pipeline.die_at(point, PORTION)
         pipeline.start_broker()

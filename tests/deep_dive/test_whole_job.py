@@ -1,4 +1,4 @@
-"""The job in the README, run as a reader would."""
+"""The job in the README, run as the README says."""
 
 from __future__ import annotations
 

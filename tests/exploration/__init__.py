@@ -1,2 +1,2 @@
-"""Every order of events of a small world. As a model checker explores a specification, these tests
-explore the broker's own pure cores."""
+"""Every order of events of a small world. The tests explore the broker's own pure packages, as a
+model checker explores a specification."""

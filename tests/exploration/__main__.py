@@ -1,4 +1,5 @@
-"""`make explore`: all orders of the steps of two producers, two partitions and one coordinator."""
+"""`make explore`: two producers, two partitions and one coordinator, with all orders of their
+steps."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.exploration.world_model import Budget
 
 
 class Corner(NamedTuple):
-    """One exploration: the protocol version, the ids and the start."""
+    """One exploration: the protocol version, the transactional ids and the start."""
 
     version: int
     same_id: bool
@@ -49,7 +50,7 @@ def explore(corner: Corner, most_states: int) -> tuple[Exploration, float]:
 
 
 @click.command(help=__doc__)
-@click.option("--states", default=1_000_000, show_default=True, help="At most, per beginning.")
+@click.option("--states", default=1_000_000, show_default=True, help="Maximum number per start.")
 @click.option("--jobs", default=2, show_default=True)
 def main(states: int, jobs: int) -> None:
     total = 0

@@ -1,4 +1,4 @@
-"""Invariants of every reachable world, checked by the logs alone (I2 to I7, I11)."""
+"""Invariants of every reachable world (I2 to I7, I11), checked in the logs alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.simulation.checking.internal_records import ONGOING, Transition, tran
 
 
 class Reading(NamedTuple):
-    """The contents of a partition's log. `outcomes`: the closed transactions, each with True for a
+    """The contents of a partition's log. `outcomes`: the ended transactions, with True for a
     commit. `unstable`: the first offset of an open transaction, or the log's end."""
 
     wrong: tuple[str, ...]
@@ -83,7 +83,7 @@ def read_transactions(log: tuple[Appended, ...]) -> tuple[tuple[str, ...], tuple
 
 
 def check(world: WorldModel) -> Iterator[str]:
-    """Yield every violation. The cached readings make most of this cheap."""
+    """Yield every violation. Cached readings make most checks cheap."""
     yield from world.violations
     coordinator = world.coordinator
     wrong, transitions = read_transactions(coordinator.log[: coordinator.committed])
@@ -96,7 +96,7 @@ def check(world: WorldModel) -> Iterator[str]:
             yield f"I2: LSO {partition.last_stable_offset()}, the log says {reading.unstable}"
         for ghost, committed in reading.outcomes:
             if committed and (ghost, True) not in world.asked:
-                yield f"I7: {ghost} is committed, and its client never asked for that"
+                yield f"I7: {ghost} is committed, but its client never asked for a commit"
             if outcomes.setdefault(ghost, committed) != committed:
                 yield f"I5: {ghost} is torn"
         yield from _known(index, partition.log, transitions)
@@ -112,8 +112,8 @@ def check(world: WorldModel) -> Iterator[str]:
 def _known(
     index: int, log: tuple[Entry, ...], transitions: tuple[Transition, ...]
 ) -> tuple[str, ...]:
-    """I6: every marker has a decision. KIP-890: the coordinator knows the transaction of every
-    record."""
+    """I6: every marker has a decision. From KIP-890 on, the coordinator also knows the transaction
+    of every record."""
     wrong = []
     for offset, entry in enumerate(log):
         producer, name = (entry.producer_id, entry.epoch), ("a", index)
@@ -136,7 +136,7 @@ def _known(
 def _is_decided(
     producer: tuple[int, int], committed: bool, transitions: tuple[Transition, ...]
 ) -> bool:
-    """Return True if the log has the decision, under the producer's epoch or the next one
+    """Return True if the log has the decision, with the producer's epoch or the next epoch
     (KIP-890)."""
     producer_id, epoch = producer
     return any(
@@ -148,13 +148,15 @@ def _is_decided(
 
 
 class Endings:
-    """Checks that without further faults everything is decided and no reader is held back (I8)."""
+    """Checks I8: without further faults, every transaction is decided and readers get every
+    record."""
 
     def __init__(self) -> None:
         self._sound: set[int] = set()
 
     def check(self, world: WorldModel) -> list[str]:
-        """Return what stays undone on the shortest way to an end. Many worlds share such a way."""
+        """Return the findings at the end of the shortest way to an end. Many worlds share such a
+        way."""
         healed = world.clone()
         healed.budget = Budget(0, 0, 0, 0, 0)
         way: list[int] = []

@@ -1,4 +1,4 @@
-"""Producers that send whatever the protocol allows, and their responses."""
+"""Producers that send any request that the protocol allows, and their responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Add(NamedTuple):
 
 
 class Produce(NamedTuple):
-    """One record. From KIP-890 on it adds its partition to the transaction."""
+    """One record. From KIP-890 on, the request adds its partition to the transaction."""
 
     producer: tuple[int, int]
     partition: int
@@ -39,10 +39,10 @@ Request: TypeAlias = Init | Add | Produce | End
 
 
 class ClientModel(NamedTuple):
-    """A producer. `version` 2 speaks KIP-890. `outstanding` is the request without a response.
-    `sequences` has the next sequence of each partition. `added` and `sent` are the partitions in
-    the current transaction. `number` counts transactions. `is_fenced`: the client knows that it is
-    fenced."""
+    """A producer. `version`: 2 for KIP-890. `outstanding`: the request without a response.
+    `sequences`: the next sequence number of each partition. `added` and `sent`: the partitions in
+    the current transaction. `number`: the number of transactions so far. `is_fenced`: the client
+    knows that it is fenced."""
 
     transactional_id: str
     version: int
@@ -55,7 +55,7 @@ class ClientModel(NamedTuple):
     is_fenced: bool = False
 
     def choices(self, index: int, most_transactions: int) -> list[Request]:
-        """Return the requests that the client may send next. Without a response it repeats its
+        """Return the requests that the client may send next. Without a response, it repeats its
         request."""
         if self.is_fenced:
             return []
@@ -80,7 +80,8 @@ class ClientModel(NamedTuple):
         return found
 
     def answered(self, request: Request, producer: tuple[int, int] | None) -> ClientModel:
-        """Take the successful response to a request; `producer` is the id and epoch in it."""
+        """Apply the successful response to a request. `producer`: the id and epoch in the
+        response."""
         if isinstance(request, Init):
             return self._replace(producer=producer, outstanding=None)
         if isinstance(request, Add):

@@ -1,4 +1,4 @@
-"""The transaction coordinator: the real shard over a log that commits one record at a time."""
+"""The transaction coordinator: the real shard with a log that commits one record at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW_MS = 1_000
 TIMEOUT_MS = 60_000
 MAX_TIMEOUT_MS = 900_000
 
-# Markers and responses are steps of the model.
+# In the model, markers and responses are separate steps.
 _EFFECTS: EffectTable[TransactionShard] = {
     **EFFECTS,
     WriteMarkers: EffectRow(),
@@ -37,16 +37,16 @@ _EFFECTS: EffectTable[TransactionShard] = {
 
 
 class Appended(NamedTuple):
-    """A record of the log, and the epoch of the coordinator that wrote it."""
+    """A record of the log, with the epoch of the coordinator that wrote the record."""
 
     record: CoordinatorRecord
     coordinator_epoch: int
 
 
 class Waiting(NamedTuple):
-    """A decision in the log that is not committed yet, and the request that waits for it.
+    """A decision in the log that is not committed, and the request that waits for it.
 
-    `client` is None for the coordinator's own decisions (timeouts, COMPLETE).
+    `client`: None for the coordinator's own decisions (timeouts, COMPLETE).
     """
 
     transactional_id: str
@@ -57,13 +57,12 @@ class Waiting(NamedTuple):
 
     @property
     def asked(self) -> object:
-        """The request, also if it is parked, without its guard."""
+        """Return the request without its guard. The request may be parked."""
         return getattr(self.request, "request", self.request)
 
 
 class CoordinatorModel:
-    """The coordinator and its log. `committed` is the number of records below the high
-    watermark."""
+    """The coordinator and its log. `committed`: the number of records below the high watermark."""
 
     __slots__ = ("committed", "epoch", "log", "shard", "waiting")
 
@@ -90,7 +89,7 @@ class CoordinatorModel:
         self.waiting += (waiting._replace(effects=decision.effects),)
 
     def commit_next(self) -> Waiting:
-        """Move the high watermark past one record, and replay that record."""
+        """Move the high watermark by one record, and replay that record."""
         appended = self.log[self.committed]
         self.shard.replay(appended.record, offset=self.committed, transaction=None)
         self.committed += 1
@@ -100,8 +99,8 @@ class CoordinatorModel:
         return first
 
     def restart(self, kept: int) -> list[MarkerWork]:
-        """Start another process with the next epoch. It finds `kept` of the uncommitted records.
-        Return the markers that it has to send."""
+        """Start another process with the next epoch. The new process finds `kept` of the
+        uncommitted records. Return the markers that it must send."""
         self.log = self.log[: self.committed + kept]
         self.committed = len(self.log)
         self.waiting = ()
@@ -122,7 +121,7 @@ class CoordinatorModel:
             (name, live.metadata, live.pending, live.deadline_ms, tuple(sorted(live.markers_left)))
             for name, live in sorted(self.shard.transactions.items())
         )
-        # The number of a question does not matter, only whether its guard still holds.
+        # The number of a request does not matter. Its guard may hold or not, which does matter.
         waiting = tuple(
             (transaction.client, transaction.transactional_id, transaction.asked)
             for transaction in self.waiting
@@ -141,7 +140,7 @@ def _clone_shard(shard: TransactionShard) -> TransactionShard:
 
 def _clone_live(live: LiveTransaction) -> LiveTransaction:
     twin = shallow_copy(live)
-    # The model keeps the waiting requests itself: the response follows from the decision.
+    # The model keeps the waiting requests itself, because the decision determines the response.
     twin.waiting = []
     if live.markers_left:
         twin.markers_left = set(live.markers_left)

@@ -1,4 +1,4 @@
-"""Depth-first search over all orders of steps, each state once."""
+"""Depth-first search over all orders of steps. It visits each state once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.exploration.world_model import WorldModel
 
 @dataclass
 class Exploration:
-    """A search of at most `depth` steps and `most_states` states. `violations` come with their
-    steps."""
+    """A search of at most `depth` steps and `most_states` states. `violations` includes the steps
+    of each violation."""
 
     depth: int
     most_states: int
@@ -22,12 +22,12 @@ class Exploration:
     ends: int = 0
     by_step: Counter[str] = field(default_factory=Counter)
     violations: list[tuple[str, tuple[Step, ...]]] = field(default_factory=list)
-    # State -> the number of steps that were left when it was visited.
+    # For each state, the number of steps that were left at its visit.
     _seen: dict[int, int] = field(default_factory=dict)
     _endings: Endings = field(default_factory=Endings)
 
     def run(self, world: WorldModel) -> None:
-        """Explore everything within reach of `world`, until a violation is found."""
+        """Explore everything that `world` can reach, until the first violation."""
         self._seen[world.key()] = self.depth
         self.states += 1
         self._explore(world, ())
@@ -37,7 +37,7 @@ class Exploration:
         return not self.violations and self.states < self.most_states
 
     def forget(self) -> None:
-        """Free the memory of visited states. The figures stay."""
+        """Free the memory of visited states. Keep the counts."""
         self._seen.clear()
         self._endings = Endings()
 

@@ -1,6 +1,6 @@
-"""A data partition: the real producer state and verification guards over a log of entries.
+"""A data partition: the real producer state and verification guards, with a log of entries.
 
-An append is committed at once. Durability has steps only in the coordinator's log.
+An append is committed at once. Only the coordinator's log has separate steps for durability.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _NOW_MS = 1
 
 
 class Ghost(NamedTuple):
-    """The client and transaction that a record belongs to. The world knows it, no broker does."""
+    """The client and the transaction of a record. The world knows them, but no broker does."""
 
     client: int
     number: int
 
 
 class Entry(NamedTuple):
-    """A record of a transaction, or a marker (`committed` is not None)."""
+    """A record of a transaction, or a marker if `committed` is not None."""
 
     producer_id: int
     epoch: int
@@ -47,8 +47,8 @@ class PartitionModel:
         self.guards = VerificationGuards()
 
     def clone(self, guards: dict[int, VerificationGuard]) -> PartitionModel:
-        """Return a copy. `guards` maps the id of each old guard to its copy, for the other holders
-        of the guard."""
+        """Return a copy. `guards` maps the id of each old guard to its copy, for other objects that
+        hold the guard."""
         twin = PartitionModel.__new__(PartitionModel)
         twin.log = self.log
         twin.producers = _clone_producers(self.producers)
@@ -96,8 +96,8 @@ class PartitionModel:
         return len(self.log) if unstable is None else unstable
 
     def key(self) -> tuple[object, ...]:
-        """Return the log and the producers in verification. The other producer state follows from
-        the log."""
+        """Return the log and the producers in verification. They determine the other producer
+        state."""
         asked = self.guards._by_producer_id
         return (self.log, tuple((number, guard.asking) for number, guard in sorted(asked.items())))
 
@@ -119,7 +119,7 @@ def _clone_producers(producers: Producers) -> Producers:
 
 
 def shallow_copy(value: T) -> T:
-    """Return a shallow copy, faster than copy.copy for a dataclass with slots."""
+    """Return a shallow copy. For a dataclass with slots, this is faster than copy.copy."""
     kind = type(value)
     if hasattr(kind, "__copy__"):
         return copy(value)

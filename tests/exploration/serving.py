@@ -1,4 +1,4 @@
-"""A request at the broker: the real decisions, and the client's response."""
+"""A request at the broker: the real decision, and the response to the client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.exploration.clients import Add, ClientModel, End, Init, Produce
 from tests.exploration.coordinator_model import NOW_MS, TIMEOUT_MS, WALL_MS, Waiting
 from tests.exploration.world_model import PARTITIONS, Answered, Parked, WorldModel
 
-# After these errors the client repeats its request; after any other error it stops for good.
+# The client repeats its request after these errors. It stops for good after any other error.
 RETRIED = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -40,7 +40,7 @@ def serve(world: WorldModel, index: int, request: object, *, listens: bool) -> N
         assert isinstance(decision.response, TransactionResult)
         answer(world, caller, request, decision.response)
         return
-    # A parked request has no response yet: it follows from the decision.
+    # A parked request has no response yet. The decision will determine it.
     response = decision.response if isinstance(decision.response, TransactionResult) else None
     waiting = Waiting(client.transactional_id, caller, request, response)
     world.coordinator.append(decision, waiting)
@@ -79,7 +79,7 @@ def ask_to_add(
 
 
 def produce(world: WorldModel, client: ClientModel, caller: int | None, request: Produce) -> None:
-    """Handle a Produce. The first record of a transaction needs the coordinator's consent
+    """Handle a Produce. The first record of a transaction needs the coordinator's verification
     (KIP-890)."""
     partition = world.partitions[request.partition]
     if partition.has_open_transaction(request.producer):
@@ -101,7 +101,7 @@ def produce(world: WorldModel, client: ClientModel, caller: int | None, request:
 
 
 def append_parked(world: WorldModel, waiting: Waiting, response: TransactionResult) -> None:
-    """Append a parked record after the coordinator's response, if the guard still holds."""
+    """Append a parked record after the coordinator's response, if its guard still holds."""
     parked = waiting.request
     assert isinstance(parked, Parked)
     request = parked.request
@@ -130,7 +130,7 @@ def append(
 def answer(
     world: WorldModel, caller: int | None, request: Any, response: TransactionResult
 ) -> None:
-    """Hand a response to its client, if the client still listens."""
+    """Give a response to its client, unless the client has stopped listening."""
     if caller is None:
         return
     clients = list(world.clients)

@@ -1,5 +1,5 @@
-"""Start worlds: the first steps of two producers are fixed, because no order of them can go
-wrong."""
+"""Start worlds. They fix the first steps of two producers, because no order of these steps can
+violate an invariant."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from tests.exploration.partition_model import Ghost
 from tests.exploration.steps import Step, take
 from tests.exploration.world_model import Budget, WorldModel
 
-# Before KIP-890 a frame that the network held back looks like one of the next transaction. This is
-# Kafka's known exposure (KAFKA-17754, R7v1). It ends if the broker checks that the connection is
-# still open.
+# Before KIP-890, a delayed frame looks like a frame of the next transaction. This is Kafka's known
+# exposure (KAFKA-17754, R7v1). A broker that checks if the connection is still open avoids it.
 BEFORE_890 = Budget(holds=0)
 
 
 def world(
     version: int, *, same_id: bool, start: str = "fresh", budget: Budget | None = None
 ) -> WorldModel:
-    """Return a world. `start` "fresh": nothing has happened. "ready": the first producer has its id
-    and epoch, and so has the second if it has another transactional id. "open": the first producer
-    also has a record in both partitions."""
+    """Return a world. `start` is one of these. "fresh": no step is taken. "ready": each
+    transactional id has a producer id and epoch. "open": also, the first producer has a record in
+    both partitions."""
     clients = (ClientModel("t", version), ClientModel("t" if same_id else "u", version))
     made = WorldModel(clients, budget or Budget())
     if start == "fresh":

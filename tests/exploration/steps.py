@@ -1,8 +1,8 @@
-"""Every possible next step in a world, and its effect.
+"""Every possible next step of a world, and its effect.
 
-A step is one of these: a request that is served, with or without its response; a request that the
-network holds back; a held request that arrives; a commit in the coordinator's log; a marker that
-arrives, with or without its response; a timeout; a restart of the coordinator.
+The steps are: a request is served, and its response arrives or is lost; the network holds back a
+request; a held request arrives; the coordinator's log commits a record; a marker arrives, and its
+response arrives or is lost; a transaction times out; the coordinator restarts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 def steps(world: WorldModel) -> Iterator[Step]:
-    """Yield the possible steps, in an order that is the same in every run."""
+    """Yield the possible steps. Their order is the same in every run."""
     may_lose = world.budget.losses > 0
     for index, client in enumerate(world.clients):
         waits = any(waiter.client == index for waiter in world.coordinator.waiting)
@@ -116,8 +116,8 @@ def ask(world: WorldModel, how: str, index: int, request: Request) -> None:
 
 
 def commit(world: WorldModel) -> None:
-    """Commit the next record of the coordinator's log, and continue the request that waited for
-    it."""
+    """Commit the next record of the coordinator's log. Continue the request that waited for this
+    record."""
     waiting = world.coordinator.commit_next()
     metadata = world.coordinator.metadata(waiting.transactional_id)
     assert metadata is not None
@@ -165,16 +165,16 @@ def deliver_marker(world: WorldModel, index: int, *, is_answered: bool) -> None:
         code = ErrorCode(refused.code)
     coordinator = world.coordinator
     if work.coordinator_epoch != coordinator.epoch:
-        return  # the coordinator that sent it has ended
+        return  # the coordinator that sent the marker has ended
     if not is_answered:
         world.again += (owed,)
     elif marker_outcome(code) is MarkerOutcome.WRITTEN:
         coordinator.shard.marker_written(work, PARTITIONS[owed.partition])
     else:
-        world.violations.append(f"{code.name} for a marker of the coordinator that is alive")
+        world.violations.append(f"{code.name} for a marker of the live coordinator")
     if any(other.work == work for other in world.owed):
         return
-    # This attempt is over: markers without a response are sent again.
+    # The attempt has ended, so the coordinator sends markers without a response again.
     retried = tuple(other for other in world.again if other.work == work)
     world.again = tuple(other for other in world.again if other.work != work)
     world.owed += retried

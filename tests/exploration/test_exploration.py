@@ -1,4 +1,4 @@
-"""A short exploration in each test run; `make explore` has the long one."""
+"""A short exploration in each test run. `make explore` runs the long one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_no_order_of_a_few_steps_violates_anything(version: int, same_id: bool, 
 
 
 def test_r7v1_the_known_exposure_of_old_clients_is_met() -> None:
-    """KAFKA-17754: before KIP-890 an EndTxn that the network held back ends the next transaction.
-    The exploration finds this known case, and nothing of the kind with KIP-890 (`make explore`)."""
+    """KAFKA-17754: before KIP-890, a delayed EndTxn ends the next transaction. The exploration
+    finds this known case before KIP-890, and no such case with KIP-890 (`make explore`)."""
     exploration = Exploration(depth=12, most_states=100_000)
     exploration.run(world(1, same_id=True, start="open", budget=Budget()))
     ((wrong, path), *_) = exploration.violations
@@ -39,8 +39,8 @@ def test_every_kind_of_step_is_taken() -> None:
 
 
 def test_a_broken_core_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any sequence check a repeated batch is in the log twice (I3), and the exploration
-    finds it."""
+    """The broken code does not check sequence numbers. The log then has a repeated batch twice
+    (I3), and the exploration finds it."""
     monkeypatch.setattr(Producers, "check_data", lambda *_, **__: None)
     exploration = Exploration(depth=8, most_states=100_000)
     exploration.run(world(2, same_id=True, start="open"))

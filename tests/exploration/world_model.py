@@ -1,4 +1,4 @@
-"""Two producers, two partitions, one coordinator: the state that the steps change."""
+"""The state that the steps change: two producers, two partitions and one coordinator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTITIONS = (TopicPartition("a", 0), TopicPartition("a", 1))
 
 
 class Held(NamedTuple):
-    """A request in the network after its client has stopped waiting for it."""
+    """A request that the network still has, although its client no longer waits for it."""
 
     client: int
     request: Request
@@ -29,7 +29,7 @@ class Owed(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """A Produce that waits until its partition is in the transaction; `guard` is a key of
+    """A Produce that waits until its partition is in the transaction. `guard`: a key of
     `WorldModel.guards`."""
 
     request: Produce
@@ -37,14 +37,15 @@ class Parked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An EndTxn with a successful response at the client."""
+    """An EndTxn with a successful response that has reached the client."""
 
     ended: End
     client: int
 
 
 class Budget(NamedTuple):
-    """The number of rare events that may still happen: each multiplies the number of orders."""
+    """The number of rare events that may still happen. Each event multiplies the number of
+    orders."""
 
     transactions: int = 2
     restarts: int = 1
@@ -54,9 +55,10 @@ class Budget(NamedTuple):
 
 
 class WorldModel:
-    """The world. It is mutable: a step changes a clone. `violations` are those of the last step.
+    """The world. It is mutable, and each step changes a clone. `violations`: those of the last
+    step.
 
-    Partitions are shared with the clone until `changing` copies one.
+    The clone shares its partitions until `changing` copies one.
     """
 
     def __init__(self, clients: tuple[ClientModel, ...], budget: Budget) -> None:
@@ -66,12 +68,12 @@ class WorldModel:
         self.partitions = [PartitionModel(), PartitionModel()]
         self.held: tuple[Held, ...] = ()
         self.owed: tuple[Owed, ...] = ()
-        # Markers without a response: the coordinator sends them again.
+        # Markers without a response. The coordinator sends them again.
         self.again: tuple[Owed, ...] = ()
         self.answered: tuple[Answered, ...] = ()
-        # All EndTxn requests of the clients.
+        # All EndTxn requests that the clients have sent.
         self.asked: frozenset[tuple[Ghost, bool]] = frozenset()
-        # (producer id, epoch) -> the client that got them.
+        # For each (producer id, epoch), the client that got them.
         self.handed: tuple[tuple[tuple[int, int], int], ...] = ()
         self.guards: dict[int, VerificationGuard] = {}
         self.questions = 0
@@ -93,7 +95,7 @@ class WorldModel:
         return self.next_producer_id - 1
 
     def changing(self, index: int) -> PartitionModel:
-        """Return a partition for a change. A partition that other worlds share is copied first."""
+        """Return a partition to change. If other worlds share it, copy it first."""
         if not self._owned[index]:
             copies: dict[int, VerificationGuard] = {}
             self.partitions[index] = self.partitions[index].clone(copies)
@@ -104,7 +106,7 @@ class WorldModel:
         return self.partitions[index]
 
     def key(self) -> int:
-        """Return a hash that is equal for worlds with the same possible future."""
+        """Return a hash that is equal for worlds with the same possible futures."""
         return hash(
             (
                 self.clients,

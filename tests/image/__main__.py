@@ -1,7 +1,8 @@
-"""`make image-test`: the image and docker/compose.yaml for real, without a Docker engine.
+"""`make image-test`: builds the image and runs docker/compose.yaml, without a Docker engine.
 
-Build, up, a transactional round trip through the published port and one by service name, kill -9,
-up again on the same volume, nothing lost, down. Exit code 1 when anything is lost or doubled.
+The steps are: build, up, a transactional round trip through the published port and another by
+service name, kill -9, up on the same volume, a check that nothing is lost, down. The exit code is 1
+if a record is lost or doubled.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ JOB_TIMEOUT_S = 240.0
 
 
 class ImageTest:
-    """The steps, in order; `timings` holds what each took."""
+    """The steps, in order. `timings`: the duration of each step."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -56,7 +57,7 @@ class ImageTest:
         condition: Callable[[], bool],
         timeout_s: float = START_TIMEOUT_S,
     ) -> None:
-        """Poll the condition. Ends the program at the timeout."""
+        """Poll the condition. End the program at the timeout."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
@@ -74,7 +75,7 @@ class ImageTest:
         return self.inspect(READER, "{{.State.Status}}") == "exited"
 
     def healthy(self) -> bool:
-        """Run the image's own health check by hand, because podman has no timers here. Return its
+        """Run the image's own health check directly, because podman has no timers here. Return its
         status."""
         done = self.engine.run("podman", "healthcheck", "run", BROKER, check=False)
         return done.returncode == 0
@@ -120,7 +121,7 @@ class ImageTest:
 
 
 def compare(expected: list[str], found: list[str]) -> None:
-    """Check that each committed record is there once, in order. Ends the program otherwise."""
+    """Check that each committed record occurs once, in order. End the program otherwise."""
     if expected != found:
         raise SystemExit(
             f"image-test: {len(expected)} records committed, {len(found)} read, "

@@ -1,8 +1,7 @@
-"""podman and buildah in place of a Docker engine, separate from any other containers of the
-machine.
+"""podman and buildah in place of a Docker engine, separate from other containers of the computer.
 
-Storage, settings and the base image are below ~/.cache/oncelog/containers. The base image is made
-from Debian's packages, so that no image registry is needed.
+Storage, settings and the base image are below ~/.cache/oncelog/containers. The base image is built
+from Debian's packages, so it needs no image registry.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "oncelog" / "containers"
 BASE_IMAGE = "localhost/python:3.11-slim-bookworm"
 
-# command -> the Debian package with it
+# For each command, the Debian package that has it.
 TOOLS = {
     "buildah": "buildah",
     "podman": "podman",
@@ -31,16 +30,16 @@ NETWORK_TOOLS = {  # not on PATH: podman's own helpers
     "netavark": Path("/usr/lib/podman/netavark"),
     "aardvark-dns": Path("/usr/lib/podman/aardvark-dns"),
 }
-# The settings with which the machine's pip finds packages; a build needs the same.
+# The pip settings of the computer, which a build needs, too.
 PIP_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT")
 
 
 class Unavailable(Exception):
-    """A program is missing on this machine; the message has the command that installs it."""
+    """A program is missing on this computer. The message has the command that installs it."""
 
 
 def ensure_tools() -> None:
-    """Install missing programs with apt-get, as root. Raises Unavailable for any other user."""
+    """Install missing programs with apt-get, as root. Raises Unavailable for other users."""
     search = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
     missing = [package for tool, package in TOOLS.items() if not shutil.which(tool, path=search)]
     missing += [package for package, path in NETWORK_TOOLS.items() if not path.exists()]
@@ -61,7 +60,7 @@ def say(what: str) -> None:
 
 
 class Engine:
-    """Runs podman, buildah and podman-compose on our own storage."""
+    """Runs podman, buildah and podman-compose with our own storage."""
 
     def __init__(self) -> None:
         ensure_tools()
@@ -76,7 +75,7 @@ class Engine:
         self.driver = "overlay"
         self._write_settings()
         if self.run("podman", "info", check=False).returncode != 0:
-            self.driver = "vfs"  # for a file system without overlays: copies, which are slower
+            self.driver = "vfs"  # slower, but needs no overlays in the file system
             self._write_settings()
 
     def _write_settings(self) -> None:
@@ -105,7 +104,7 @@ graphroot = "{CACHE}/{self.driver}/graph"
         )
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end. If it fails and `check` is set, show its output."""
+        """Run a program to its end. If it fails and `check` is True, show its output."""
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         if check and done.returncode != 0:
             sys.stderr.write(done.stdout + done.stderr)
@@ -113,7 +112,7 @@ graphroot = "{CACHE}/{self.driver}/graph"
         return done
 
     def ensure_base_image(self) -> None:
-        """Make a replacement for the official base image: Debian bookworm with its Python 3.11."""
+        """Build a replacement for the official base image: Debian bookworm with its Python 3.11."""
         if self.run("podman", "image", "exists", BASE_IMAGE, check=False).returncode == 0:
             return
         say("making the base image from Debian's packages, once")
@@ -127,7 +126,7 @@ graphroot = "{CACHE}/{self.driver}/graph"
         archive.unlink()
 
     def build(self, context: Path, dockerfile: Path, tag: str, *, target: str = "") -> None:
-        """Build an image with the package index and certificates of this machine's pip."""
+        """Build an image with the package index and certificates of this computer's pip."""
         extra = [f"--target={target}"] if target else []
         certificate = os.environ.get("PIP_CERT")
         for path in (Path("/etc/pip.conf"), Path(certificate) if certificate else None):

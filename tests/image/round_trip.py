@@ -1,4 +1,4 @@
-"""Transactions written and read by a well-known client, from outside the container."""
+"""Transactions through librdkafka, from outside the container."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TIMEOUT_S = 30.0
 
 
 def write_transactions(address: str, topic: str) -> list[str]:
-    """Write `TRANSACTIONS` transactions, every fourth aborted; returns the committed values."""
+    """Write `TRANSACTIONS` transactions. Abort every fourth. Return the committed values."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": f"image-test-{topic}"})
     producer.init_transactions(TIMEOUT_S)
     committed = []

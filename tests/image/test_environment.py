@@ -1,4 +1,4 @@
-"""Compose files for Apache Kafka's image work after a change of the image's name."""
+"""A compose file for Apache Kafka's image works with our image after a change of the image name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oncelog_server.settings.listeners import Endpoint, advertised_endpoints, li
 
 BASE = Path(__file__).resolve().parent.parent.parent / "docker/server.properties"
 
-# From Kafka's own documentation: one node, broker and controller.
+# The example in Kafka's own documentation: one node that is broker and controller.
 KAFKA_DOCUMENTATION = {
     "KAFKA_NODE_ID": "1",
     "KAFKA_PROCESS_ROLES": "broker,controller",
@@ -26,7 +26,7 @@ KAFKA_DOCUMENTATION = {
     "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
     "KAFKA_NUM_PARTITIONS": "3",
 }
-# The same for clients inside and outside the network of the compose file.
+# The same, for clients inside and outside the network of the compose file.
 TWO_LISTENERS = {
     **KAFKA_DOCUMENTATION,
     "KAFKA_LISTENERS": "CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092",

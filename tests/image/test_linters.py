@@ -1,4 +1,4 @@
-"""Checks of the image and the compose file by linters, without a container."""
+"""Linters check the image and the compose file, without a container."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Defects put into the code on purpose, to see that the suite finds each of them."""
+"""Deliberate defects in the code. The test suite must find each of them."""

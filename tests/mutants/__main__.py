@@ -18,7 +18,7 @@ from tests.mutants.trial import WIDER, copy_sources, first_failure, killer
 
 @click.command(help=__doc__)
 @click.option("--only", default="", help="Names, separated by commas or spaces.")
-@click.option("--tests", default="", help="Run these instead, to see what they find by themselves.")
+@click.option("--tests", default="", help="Run these tests instead of the named ones.")
 @click.option("--jobs", default=2, show_default=True)
 def main(only: str, tests: str, jobs: int) -> None:
     wanted = set(only.replace(",", " ").split())
@@ -33,7 +33,7 @@ def main(only: str, tests: str, jobs: int) -> None:
 
 
 def run(mutants: list[Mutant], copies: Queue[Path], jobs: int, *, wider: Sequence[str]) -> int:
-    """Run the mutants, and print a row for each. Return 1 if any mutant survives."""
+    """Run the mutants and print a row for each. Return 1 if a mutant survives."""
     lists = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
     root = copies.get()
     failure = first_failure(root, lists, sound=True)

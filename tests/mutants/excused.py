@@ -1,4 +1,4 @@
-"""Generated mutants that no test can find because they behave as the code does, each with the
+"""Generated mutants that behave like the original code, so that no test can find them. Each has a
 reason."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from tests.mutants.mutant import Mutant
 
 
 class Excused(NamedTuple):
-    """`was` and `becomes`: the differing lines, joined by single spaces."""
+    """`was` and `becomes`: the lines that differ, joined by single spaces."""
 
     file: str
     was: str
@@ -116,7 +116,7 @@ EXCUSED: Final = (
 
 
 def difference(mutant: Mutant) -> tuple[str, str]:
-    """Return the lines before and after, in the form of Excused."""
+    """Return the lines before and after the change, in the form of Excused."""
     lines = diff_of(mutant)
     was, becomes = (
         " ".join(" ".join(line[1:] for line in lines if line.startswith(sign)).split())
@@ -126,7 +126,7 @@ def difference(mutant: Mutant) -> tuple[str, str]:
 
 
 def excuse_for(mutant: Mutant) -> str | None:
-    """Return why a mutant is excused; None if it is not."""
+    """Return the reason for which a mutant is excused, or None."""
     was, becomes = difference(mutant)
     found = (excuse.why for excuse in EXCUSED if excuse[:3] == (mutant.file, was, becomes))
     return next(found, None)

@@ -1,8 +1,8 @@
-"""Defects by rule: every condition, comparison, return, constant and dropped statement of a source,
-one at a time.
+"""Defects by rule: every condition, comparison, return, constant and dropped statement of a source
+file, one at a time.
 
-Annotations, decorators, options of classes and texts are left alone, because they decide nothing,
-or only speed. So is code that only a type checker or a program's start runs.
+Annotations, decorators, class options and texts are left alone, because they decide nothing or only
+affect speed. Code that only a type checker or a program's start runs is left alone as well.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _NEXT_TO: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
 }  # fmt: skip
 _EXTREMES: Final = {"min": "max", "max": "min"}
-# By the annotated return type; None for all others.
+# The constants for each annotated return type. All other types have None.
 _CONSTANTS: Final = {"bool": ("True", "False"), "int": ("0",), "str": ('""',)}
 _DROPPED: Final = ast.Continue | ast.Break | ast.Raise | ast.AugAssign | ast.Delete
 _LEFT_ALONE: Final = {"annotation", "returns", "decorator_list"}
-# Conditions that are false whenever a test imports a module.
+# Conditions that are false when a test imports a module.
 _NEVER: Final = {"TYPE_CHECKING", "__name__ == '__main__'"}
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Edit(NamedTuple):
-    """`node` of the source becomes `text`."""
+    """A change of the source: `node` becomes `text`."""
 
     kind: str
     node: ast.expr | ast.stmt
@@ -42,7 +42,7 @@ class Edit(NamedTuple):
 
 
 def mutants_of(file: str, source: str, tests: tuple[str, ...] = ()) -> list[Mutant]:
-    """Return all mutants of a file, each once, in the order of its lines. They are named
+    """Return all mutants of a file, each once, in the order of its lines. A mutant's name is
     `file:line`."""
     found: dict[str, Mutant] = {}
     for edit in sorted(_edits(ast.parse(source), None), key=lambda edit: edit.node.lineno):
@@ -54,13 +54,13 @@ def mutants_of(file: str, source: str, tests: tuple[str, ...] = ()) -> list[Muta
 
 
 def diff_of(mutant: Mutant) -> list[str]:
-    """Return the differing lines: the source's with `-` and the mutant's with `+`."""
+    """Return the lines that differ: with `-` in the source and with `+` in the mutant."""
     lines = difflib.unified_diff(mutant.old.splitlines(), mutant.new.splitlines(), n=0, lineterm="")
     return [line for line in list(lines)[2:] if not line.startswith("@@")]
 
 
 def _spliced(source: str, edit: Edit) -> str:
-    """Replace a part of the source. Columns of a syntax tree are in bytes of UTF-8."""
+    """Replace a part of the source. A syntax tree counts columns in bytes of UTF-8."""
     lines = source.encode().splitlines(keepends=True)
     node = edit.node
     assert node.end_lineno is not None
@@ -71,7 +71,7 @@ def _spliced(source: str, edit: Edit) -> str:
 
 
 def _edits(node: ast.AST, function: _Function | None) -> Iterator[Edit]:
-    """Yield the edits of `node` and everything within it; it is in `function`."""
+    """Yield the edits of `node` and of all nodes within it. `function` contains `node`."""
     if isinstance(node, ast.JoinedStr | ast.Assert):
         return
     if isinstance(node, ast.If) and ast.unparse(node.test) in _NEVER:
@@ -82,7 +82,7 @@ def _edits(node: ast.AST, function: _Function | None) -> Iterator[Edit]:
     yield from _of_value(node)
     yield from _of_statement(node, function)
     if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
-        return  # a number below 0 is one
+        return  # a negative number is an operator with a constant
     for field, value in ast.iter_fields(node):
         if field in _LEFT_ALONE or (field == "keywords" and isinstance(node, ast.ClassDef)):
             continue
@@ -146,7 +146,7 @@ def _of_statement(node: ast.AST, function: _Function | None) -> Iterator[Edit]:
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         yield Edit("call dropped", node, "pass")
     elif isinstance(node, ast.Assign):
-        # Without one of its initial values an object is unusable: too easily found.
+        # An object without one of its initial values is unusable, so tests find that too easily.
         first = function is None or function.name == "__init__"
         stored = all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
         if stored and not first:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class StalePatch(Exception):
-    """The text that the patch replaces is missing in its file, or is there more than once."""
+    """The file does not have the text to replace, or has it more than once."""
 
 
 class Mutant(NamedTuple):
-    """`old` must be in `file` exactly once. `tests`: the tests that should find it, fastest
-    first."""
+    """`file` must have `old` exactly once. `tests`: the tests that should find the defect, the
+    fastest first."""
 
     name: str
     what: str

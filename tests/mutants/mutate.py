@@ -1,7 +1,7 @@
-"""`make mutate`: defects by rule in the cores, drawn by a seed, and the tests that find them.
+"""`make mutate`: a seed draws defects by rule in the pure packages, and tests must find them.
 
-Each is tried against the tests of its own folder. If all of those pass, it is tried against wider
-ones, up to the first failure. An endless run, or one that takes all memory, counts as found.
+A defect is tried against the tests of its own folder first. If all of them pass, wider tests are
+tried, up to the first failure. An endless run, or a run that takes all memory, counts as found.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.trial import copy_sources, first_failure, killer
 
 SERVER: Final = "server/oncelog_server"
-# The folder of a core's modules, by the first part of its name; otherwise the server.
+# The folder of a core's modules, by the first part of the core's name. Otherwise the server.
 _FOLDERS: Final = {"protocol": "protocol/oncelog_protocol", "client": "client/oncelog_client"}
 REQUIRED: Final = 0.95
 _MEMORY: Final = 4 * 2**30
 _SWARM: Final = "tests/simulation/test_swarm.py::test_nothing_is_lost_torn_or_doubled"
 _ALL_OF_IT: Final = ("tests/exploration", f"{_SWARM}[0]", f"{_SWARM}[10]")
-# Tests that use most of the server's modules, and those that use a client's against a broker.
+# Tests that use most modules of the server, and tests that use a client with a broker.
 _USERS: Final = ("tests/server/handlers", "tests/server/test_replica_manager.py")
 _CLIENTS: Final = (
     "tests/client/test_against_broker.py",
@@ -41,7 +41,7 @@ _CLIENTS: Final = (
 
 
 class Core(NamedTuple):
-    """The tests about a core's modules, and those that use it."""
+    """The tests of a core's modules, and the tests that use these modules."""
 
     near: tuple[str, ...]
     wider: tuple[str, ...]
@@ -98,15 +98,15 @@ CORES: Final[dict[str, Core]] = {
     "client/io": Core(("tests/client/io",), ("tests/client/core", *_CLIENTS)),
 }
 
-# The client is drawn on request: too few of its mutants are found without Java or minutes.
+# The client is drawn only on request: few of its mutants are found without Java or within minutes.
 BY_DEFAULT: Final = tuple(name for name in CORES if not name.startswith("client/"))
 
 
 @click.command(help=__doc__)
-@click.option("-n", "--number", default=150, show_default=True, help="How many are drawn.")
+@click.option("-n", "--number", default=150, show_default=True, help="Number of mutants to draw.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--modules", default=" ".join(BY_DEFAULT), help="Folders, or files in them.")
-@click.option("--lines", default="", help="Only those whose `file:line` ends with one of these.")
+@click.option("--lines", default="", help="Only mutants whose `file:line` ends so.")
 @click.option("--jobs", default=1, show_default=True)
 def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
@@ -131,8 +131,8 @@ def main(number: int, seed: int, modules: str, lines: str, jobs: int) -> None:
 
 
 def mutants_in(root: Path, module: str) -> list[Mutant]:
-    """Return the mutants of all files of a core, or of one: `partition`, `partition/waiting.py`,
-    `client/core`."""
+    """Return the mutants of all files of a core, or of one file: `partition`,
+    `partition/waiting.py`, `client/core`."""
     path = root / source_of(module)
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     found: list[Mutant] = []
@@ -144,19 +144,19 @@ def mutants_in(root: Path, module: str) -> list[Mutant]:
 
 
 def source_of(module: str) -> str:
-    """Return the path of a module, or of a folder of them."""
+    """Return the path of a module or of a folder of modules."""
     first, _, rest = module.partition("/")
     return f"{_FOLDERS[first]}/{rest}".rstrip("/") if first in _FOLDERS else f"{SERVER}/{module}"
 
 
 def core_of(file: str) -> Core:
-    """Return the core that a source file is in."""
+    """Return the core that contains a source file."""
     return next(core for name, core in CORES.items() if file.startswith(f"{source_of(name)}/"))
 
 
 def near_tests(root: Path, core: Core, stem: str) -> tuple[str, ...]:
-    """Return the files of the core's own tests, slow ones last; first any that are named after the
-    module."""
+    """Return the files of the core's own tests. Files with the module's name come first, slow ones
+    last."""
     files = [file for folder in core.near for file in (root / folder).rglob("test_*.py")]
     files += [file for folder in core.wider for file in (root / folder).rglob(f"test_{stem}.py")]
     files.sort(key=lambda file: (stem not in file.stem, "properties" in file.stem, file.stem))
@@ -173,7 +173,7 @@ def wider_tests(mutant: Mutant) -> tuple[str, ...]:
 
 
 def all_tests(mutants: Sequence[Mutant]) -> list[str]:
-    """Return all tests that any of these mutants may be tried against."""
+    """Return all tests that may run against any of these mutants."""
     lists = {tuple(sorted(mutant.tests)) for mutant in mutants} | {
         wider_tests(mutant) for mutant in mutants
     }
@@ -183,8 +183,8 @@ def all_tests(mutants: Sequence[Mutant]) -> list[str]:
 def run(
     copies: Sequence[Path], mutants: Sequence[Mutant], *, wider: Sequence[str] | None = None
 ) -> int:
-    """Run the mutants, and print a row for each. Return 1 if too few are found. `wider`: used
-    instead of the core's own."""
+    """Run the mutants and print a row for each. Return 1 if too few are found. `wider`: tests in
+    place of the core's own wider tests."""
     free: Queue[Path] = Queue()
     for root in copies:
         free.put(root)

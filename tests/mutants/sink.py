@@ -1,5 +1,5 @@
-"""Named defects of the Spark sink's machines: each breaks an assumption of the protocol's proof.
-The model of `tests/spark/model` finds them, and prints a shortest trace."""
+"""Named defects of the Spark sink's state machines. Each breaks an assumption of the protocol's
+proof. The model in `tests/spark/model` finds them and prints a shortest trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named defects that only a special situation shows: an age, an order, a pause."""
+"""Named defects that appear only in a special situation, such as an age, an order or a pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules make the changes that they name, and a mutant that no test finds is reported."""
+"""Each rule makes the change that it names. A mutant that no test finds is reported."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_every_excuse_is_of_a_mutant_that_there_is() -> None:
 def test_a_mutant_that_survives_is_reported_with_its_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of two mutants one is found: half is too few."""
+    """Tests find one of two mutants. Half is too few."""
     source = "def first():\n    return 1\n\n\ndef second():\n    return 2\n"
     folder = tmp_path / "server/oncelog_server/partition"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The catalogue fits the code: a patch that cannot be applied any more would prove nothing."""
+"""The catalogue fits the code: every patch can be applied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.trial import ROOT
 
-# What needs access rules.
+# The mutants that need access rules.
 ELSEWHERE = {"M29"}
 
 

@@ -1,4 +1,4 @@
-"""Runs the suite against a copy of the sources with one defect."""
+"""Runs the tests with a copy of the sources that has one defect."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-# Tests compare some pages with the sources.
+# Pages are copied, too, because some tests compare them with the sources.
 SOURCES: Final = (
     "protocol", "server", "client", "tests", "docs", "README.md", "pyproject.toml",
 )  # fmt: skip
-# Wider tests for a defect that its own tests did not find: all tests without another program.
+# Wider tests, for a defect that its own tests did not find: all tests without another program.
 WIDER: Final = ("tests/protocol", "tests/server", "tests/simulation")
-# Names of parameters may contain spaces.
+# A parameter's name may contain spaces.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 _LIMIT_S: Final = 600
 
 
 def copy_sources(target: Path) -> Path:
-    """Copy the sources, without built or recorded files."""
+    """Copy the sources without built or recorded files."""
     for name in SOURCES:
         source = ROOT / name
         if source.is_dir():
@@ -41,8 +41,8 @@ def copy_sources(target: Path) -> Path:
 def first_failure(
     root: Path, tests: Sequence[str], passing_over: Sequence[str] = (), *, sound: bool = False
 ) -> str | None:
-    """Return the first test that fails in the sources at `root`; None if all pass. Raises
-    RuntimeError if no test could be run. Byte code of `sound` sources is kept for later runs."""
+    """Return the first test that fails with the sources at `root`, or None if all pass. Raises
+    RuntimeError if no test ran. Keep the byte code of `sound` sources for later runs."""
     paths = [str(root / package) for package in ("protocol", "server", "client")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
     environment["PYTHONDONTWRITEBYTECODE"] = "" if sound else "1"
@@ -53,7 +53,7 @@ def first_failure(
             command, cwd=root, env=environment, capture_output=True, text=True, timeout=_LIMIT_S
         )
     except subprocess.TimeoutExpired:
-        return f"none of {', '.join(tests)} came to an end"
+        return f"none of {', '.join(tests)} ended"
     if ended.returncode == 0:
         return None
     failed = _FAILED.search(ended.stdout)
@@ -75,8 +75,8 @@ def defective(root: Path, mutant: Mutant) -> Iterator[None]:
 
 
 def killer(root: Path, mutant: Mutant, *, wider: Sequence[str] = WIDER) -> str | None:
-    """Return the test that finds the defect, and passes without it. Afterwards `root` is
-    unchanged."""
+    """Return the test that finds the defect and passes without it. Leave `root` unchanged at the
+    end."""
     with defective(root, mutant):
         found = first_failure(root, mutant.tests)
     if found is not None or not wider:
@@ -87,4 +87,4 @@ def killer(root: Path, mutant: Mutant, *, wider: Sequence[str] = WIDER) -> str |
             found = first_failure(root, wider, broken)
         if found is None or "::" not in found or first_failure(root, [found]) is None:
             return found
-        broken.append(found)  # it fails without the defect, too
+        broken.append(found)  # the test also fails without the defect

@@ -1,8 +1,8 @@
-"""The scenarios that the names of the tests begin with.
+"""The ids of scenarios at the beginning of a test's name.
 
 A name begins with the ids of the scenarios that the test shows: `test_l4_l5_…`, `test_c0_to_c14_…`,
-in small or capital letters. The first word that is no id ends them. Ids of invariants (I1) and of
-mutants (M1) are skipped.
+in small or capital letters. The first word that is not an id ends the list. Ids of invariants (I1)
+and of mutants (M1) are skipped.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Final
 from tests.scenarios.rows import Row
 
 TESTS: Final = Path(__file__).resolve().parent.parent
-# A word that looks like an id. If no row has it, the name has a typing error.
+# A word in the form of an id. If no row has this id, the name has a typing error.
 _ID_LIKE: Final = re.compile(r"[zterxlogsdknbwh]\d+[a-z]?|r7v1|c\d+|c[a-k]|v[123]m")
 
 _OTHERS: Final = re.compile(r"[im]\d+")
 
 
 class UnknownScenario(Exception):
-    """A test's name begins with an id that no row has."""
+    """A test's name begins with an id without a row."""
 
 
 def shown_by(rows: Iterable[Row]) -> dict[str, list[str]]:
-    """Return for each row's id the tests that show it, as `path::name`. Raise UnknownScenario if a
-    name has an id without a row."""
+    """Return the tests that show each row's id, as `path::name`. Raises UnknownScenario if a name
+    has an id without a row."""
     by_token = {row.token: row.id for row in rows}
     found: dict[str, list[str]] = {identity: [] for identity in by_token.values()}
     for path in sorted(TESTS.rglob("test_*.py")):
@@ -50,7 +50,7 @@ def _test_names(path: Path) -> Iterator[str]:
 
 
 def tokens(name: str) -> list[str]:
-    """Return the ids at the front of a test's name. `c0_to_c14` stands for fifteen."""
+    """Return the ids at the beginning of a test's name. `c0_to_c14` stands for fifteen ids."""
     words = name.removeprefix("test_").lower().split("_")
     found: list[str] = []
     position = 0

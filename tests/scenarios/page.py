@@ -59,7 +59,7 @@ def _summary(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> str:
 
 
 def open_rows(rows: Sequence[Row], tests: Mapping[str, Sequence[str]]) -> list[Row]:
-    """Return the rows that one broker can show and no test does."""
+    """Return the rows that one broker can show but no test shows."""
     return [row for row in rows if not row.needs and not tests[row.id]]
 
 

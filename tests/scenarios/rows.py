@@ -1,4 +1,4 @@
-"""The rows of rows.tsv: each scenario that a test has to show, under an id that never changes."""
+"""The rows of rows.tsv. Each row is a scenario that a test must show. Its id never changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 TABLE: Final = Path(__file__).with_name("rows.tsv")
 
-# The letters before the number and their section, in the order of the page.
+# The letters of the ids and the sections of the page, in the page's order.
 FAMILIES: Final[dict[str, str]] = {
     "Z": "Zombies and fencing",
     "T": "Timeouts",
@@ -35,8 +35,8 @@ FAMILIES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`needs`: what the scenario needs beyond one broker without security settings, or nothing.
-    `tried`: what its tests do, if that is less than the title or differs from what one may expect.
+    """`needs`: a requirement beyond one broker without security settings, or nothing. `tried`: what
+    the tests do, if the title promises more or may be misunderstood.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def token(self) -> str:
-        """The id in the name of a test: `test_r7v1_…`, `test_ca_…`."""
+        """Return the id in the form of a test's name: `test_r7v1_…`, `test_ca_…`."""
         return self.id.lower().replace("-", "")
 
 

@@ -1,4 +1,4 @@
-"""The page of scenarios agrees with the names of the tests, and each id stands for one row."""
+"""The page of scenarios agrees with the names of the tests. Each id stands for one row."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A transactional copy loop under kill -9 of broker and clients at random moments, audited."""
+"""A transactional copy loop with an audit. Broker and clients get kill -9 at random moments."""

@@ -1,4 +1,5 @@
-"""`python -m tests.torture --rounds 2`: exit code 1 on any duplicate, loss or stuck reader."""
+"""`python -m tests.torture --rounds 2`. The exit code is 1 for a duplicate, a loss or a stuck
+reader."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from tests.torture.run import BROKER_SETTINGS, torture
 
 
 @click.command()
-@click.option("--rounds", default=2, show_default=True, help="Each with a broker of its own.")
-@click.option("--kills", default=0, help="Go on until the broker was killed so often in all.")
-@click.option("--records", default=20_000, show_default=True, help="Copied in each round.")
+@click.option("--rounds", default=2, show_default=True, help="Each has its own broker.")
+@click.option("--kills", default=0, help="Minimum number of broker kills in all.")
+@click.option("--records", default=20_000, show_default=True, help="Records to copy in each round.")
 @click.option(
     "--faults", default=0, help="At least so many in each round, whatever has to be copied for it."
 )
-@click.option("--seed", type=int, help="Chances of an earlier run.")
+@click.option("--seed", type=int, help="The seed of an earlier run.")
 @click.option(
     "--target",
     type=click.Choice(["oncelog", "kafka"]),
@@ -83,7 +84,7 @@ def main(
 
 
 def show(verdict: Verdict) -> None:
-    """Print what was counted, and how long decisions took."""
+    """Print the counts, and the times until transactions were decided."""
     for line in verdict.figures:
         click.echo(line)
     for violation in verdict.violations:

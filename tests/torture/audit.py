@@ -1,4 +1,5 @@
-"""The checks at the end: nothing doubled, nothing lost, offsets match outputs, nothing stuck."""
+"""The checks at the end. No record is doubled or lost, the offsets match the outputs, and no reader
+is stuck."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(slots=True)
 class Verdict:
-    """The figures of a run, and a sentence for every violation."""
+    """The counts of a run, and a sentence for every violation."""
 
     records: int = 0
     duplicates: int = 0
@@ -27,11 +28,11 @@ class Verdict:
     violations: list[str] = field(default_factory=list)
     # The number of faults of each kind.
     kinds: Counter[str] = field(default_factory=Counter)
-    # Kills of the broker, by kill -9.
+    # The number of broker kills with SIGKILL.
     kills: int = 0
-    # The time until everything was decided, a line for each kind of fault.
+    # For each kind of fault, a line with the times until all transactions were decided.
     figures: list[str] = field(default_factory=list)
-    # Bytes and name changes that power losses took away.
+    # The number of bytes and name changes that power losses removed.
     dropped: int = 0
     forgotten: int = 0
 
@@ -41,12 +42,12 @@ class Verdict:
 
     @property
     def is_clean(self) -> bool:
-        """Return True if every record was copied exactly once."""
+        """Return True if every record was copied exactly once and nothing else was violated."""
         return not (self.duplicates or self.losses or self.violations)
 
 
 def end_offsets(admin: Any, topic: str, *, committed: bool) -> dict[int, int]:
-    """Return last stable offsets, or high watermarks, by partition."""
+    """Return the last stable offsets, or the high watermarks, by partition."""
     isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     wanted = {
         TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)
@@ -64,7 +65,7 @@ def committed_offsets(consumer: Consumer) -> dict[int, int]:
 def audit(
     address: str, written: Counter[str], read: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
-    """Compare the records that were fed, the live reader's, a new reader's, and the offsets."""
+    """Compare the fed records with those of the live reader and a new reader, and the offsets."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
     try:
@@ -94,7 +95,7 @@ def audit(
 
 
 def difference(right: list[str], seen: list[str]) -> str:
-    """Return the number of extra and of missing values, and the first place of a difference."""
+    """Return the number of extra and of missing values, and the first difference."""
     first = next(
         (at for at, pair in enumerate(zip(right, seen, strict=False)) if pair[0] != pair[1]),
         min(len(right), len(seen)),
@@ -110,7 +111,7 @@ def difference(right: list[str], seen: list[str]) -> str:
 def compare(
     name: str, written: Counter[str], found: Mapping[int, list[str]], verdict: Verdict
 ) -> None:
-    """Count doubled and missing values."""
+    """Count duplicates and losses."""
     counted = Counter(value for values in found.values() for value in values)
     doubled = [value for value, times in counted.items() if times > 1]
     missing = written.keys() - counted.keys()
@@ -130,7 +131,7 @@ def some(values: Iterable[str]) -> str:
 def read_all(address: str, topic: str) -> dict[int, list[str]]:
     """Return all committed records of a topic by partition, up to the last stable offset.
 
-    Raises TimeoutError if the reader gets stuck before that.
+    Raises TimeoutError if the reader gets stuck before that offset.
     """
     consumer = Consumer(
         {

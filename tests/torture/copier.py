@@ -1,7 +1,8 @@
-"""One copier, a process to be killed: input to output in transactions, some aborted on purpose.
+"""A copier process. It copies the input to the output in transactions, and aborts some on purpose.
 
-`python -m tests.torture.copier ADDRESS NUMBER SEED`. It ends with code 3 when its producer cannot
-go on (fenced, or an error librdkafka calls fatal); its supervisor starts the next instance.
+`python -m tests.torture.copier ADDRESS NUMBER SEED`. The process ends with code 3 if its producer
+cannot continue (it is fenced, or librdkafka reports a fatal error). Its supervisor then starts the
+next instance.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ ABORT_PROBABILITY = 0.1
 CALL_TIMEOUT_S = 5.0
 FATAL_EXIT_CODE = 3
 
-# A broker is back soon: the default back-off grows to 10 s.
+# A broker soon restarts, but the default back-off grows to 10 s.
 RECONNECT: Mapping[str, Any] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 100,
     "topic.metadata.refresh.interval.ms": 1000,
-    # A broker that comes back at its address needs no new bootstrap (KIP-899). With a new one
-    # librdkafka 2.16 loses the connection that the offsets of a transaction wait for.
+    # A broker restarts at its old address, so clients need no new bootstrap (KIP-899). With a new
+    # bootstrap, librdkafka 2.16 loses the connection that the offsets of a transaction wait for.
     "metadata.recovery.strategy": "none",
     "log_level": 0,
 }
 
 
 class MustAbort(Exception):
-    """The transaction cannot be committed; the producer can go on after an abort."""
+    """The transaction cannot be committed. The producer can continue after an abort."""
 
 
 def insist(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Repeat a call until the broker responds. Raises MustAbort, and KafkaException for a fatal
+    """Repeat a call until the broker responds. Raises MustAbort, or KafkaException for a fatal
     error."""
     while True:
         try:
@@ -52,12 +53,12 @@ def insist(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _noted(consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-    """With these callbacks a rebalance happens in `consume` only. Otherwise it may happen at any
-    time, and the offsets of records from before it would be committed in the next generation."""
+    """Do nothing. With callbacks, a rebalance happens in `consume` only. Otherwise it may happen at
+    any time, and offsets of earlier records would be committed in the next generation."""
 
 
 class Copier:
-    """Copies every record of its partitions to the same partition of the output."""
+    """Copies every record of its input partitions to the same partition of the output."""
 
     def __init__(self, address: str, number: int, randomness: random.Random) -> None:
         self._randomness = randomness
@@ -66,14 +67,14 @@ class Copier:
             {
                 **common,
                 "group.id": GROUP,
-                # A static member: the next instance takes the place of a killed one at once. The
-                # session of a dead member starts again with each start of the broker, so under
-                # frequent kills it would never end.
+                # A static member, so that the next instance takes the place of a killed one at
+                # once. The session of a dead member starts again with each start of the broker.
+                # Under frequent kills it would never end.
                 "group.instance.id": f"torture-copier-{number}",
                 "enable.auto.commit": False,
-                # The group begins with an offset for every partition (`begin_group`). If a response
-                # to a search for the earliest offset comes after a rebalance, librdkafka 2.16 jumps
-                # to that offset half a second later, whatever the new position is.
+                # The group has an offset for every partition from the start (`begin_group`). If
+                # librdkafka 2.16 looks up the earliest offset and the response comes after a
+                # rebalance, it moves the new position to that offset half a second later.
                 "auto.offset.reset": "error",
                 "isolation.level": "read_committed",
                 "session.timeout.ms": 3000,
@@ -87,13 +88,13 @@ class Copier:
                 "transactional.id": f"torture-copier-{number}",
                 "transaction.timeout.ms": 10_000,
                 "linger.ms": 1,
-                # Several batches of a transaction in flight, as in Kafka's own copier.
+                # The transaction has several batches in flight, as in Kafka's own copier.
                 "batch.size": 512,
             }
         )
 
     def run(self) -> None:
-        """Copy until killed. Raises KafkaException when this instance cannot go on."""
+        """Copy until killed. Raises KafkaException if this instance cannot continue."""
         insist(self._producer.init_transactions)
         self._consumer.subscribe([INPUT], on_assign=_noted, on_revoke=_noted)
         while True:
@@ -104,9 +105,9 @@ class Copier:
                 self._copy(messages)
 
     def _look_for_fatal(self, polled: Sequence[Any]) -> None:
-        """Raise the producer's fatal error. A static member that died while it joined may be
-        forgotten together with its member id: the next one is fenced and must start again (in Kafka
-        too)."""
+        """Raise the producer's fatal error. The coordinator may forget a static member that died
+        while it joined, with its member id. The next instance is then fenced and must start again.
+        In Kafka it must, too."""
         for message in polled:
             error = message.error()
             if error is not None and (error.fatal() or error.code() == KafkaError._FATAL):
@@ -130,7 +131,7 @@ class Copier:
             self._rewind()
 
     def _rewind(self) -> None:
-        """Read again from the committed offsets: an abort does not move the consumer back."""
+        """Read again from the committed offsets, because an abort does not rewind the consumer."""
         assigned = self._consumer.assignment()
         while assigned:
             try:
@@ -142,8 +143,8 @@ class Copier:
             except KafkaException as error:
                 if error.args[0].fatal():
                     raise
-                # The broker is unavailable, or a rebalance took the partition: the rest is rewound.
-                # Only the next poll returns a fatal error, and returns it once.
+                # The broker is unavailable, or a rebalance revoked the partition; a later rewind
+                # handles this. Only the next poll returns a fatal error, and only once.
                 message = self._consumer.poll(0)
                 self._look_for_fatal([] if message is None else [message])
                 assigned = self._consumer.assignment()

@@ -24,12 +24,13 @@ from tests.torture.copier import OUTPUT
 from tests.torture.power import PowerLoss
 from tests.torture.workload import PARTITIONS, Broker, Copiers
 
-# Maximum lifetime of a recovering broker before its second kill.
+# Maximum time from the restart of a recovering broker to its second kill.
 LONGEST_RECOVERY_S = 0.5
 LONGEST_BROKER_PAUSE_S = 2.0
-# Longer than the session timeout (3 s): the group removes the paused copier before it resumes.
+# Longer than the session timeout (3 s), so that the group removes the paused copier before it
+# resumes.
 LONGEST_COPIER_PAUSE_S = 4.5
-# The transaction timeout is 10 s, so no reader should wait longer than this.
+# The transaction timeout is 10 s, so no reader should wait longer than this limit.
 DECISION_TIMEOUT_S = 25.0
 LATEST = -1
 POWER_LOSS = "power loss"
@@ -37,8 +38,8 @@ POWER_LOSS = "power loss"
 
 @dataclass(slots=True)
 class Faults:
-    """Strikes one fault after the other. `decisions` has, by kind of fault, the seconds from each
-    fault until the records that the output's logs held right after it were decided."""
+    """Causes one fault after another. `decisions`: for each kind of fault, the seconds from a fault
+    until all records that the output's logs held right after the fault were decided."""
 
     broker: Broker
     copiers: Copiers
@@ -58,11 +59,11 @@ class Faults:
 
     @property
     def kills(self) -> int:
-        """Return how often the broker was killed; power losses are not counted."""
+        """Return the number of broker kills. Power losses do not count."""
         return sum(len(self.decisions.get(kind, ())) * times for kind, times in KILLS.items())
 
     def strike(self) -> bool:
-        """Strike a random fault, and wait for its end. Return False if its victim was dead."""
+        """Cause a random fault, and wait for its end. Return False if its victim was dead."""
         kind = self._next_kind()
         began = time.monotonic()
         if not KINDS[kind][1](self):
@@ -90,12 +91,13 @@ class Faults:
 
     @property
     def missing(self) -> list[str]:
-        """Return the possible kinds of fault that have not struck yet."""
+        """Return the possible kinds of fault that have not occurred yet."""
         kinds = kinds_of(loses_power=self.power is not None)
         return [kind for kind in kinds if kind not in self.decisions]
 
     def _next_kind(self) -> str:
-        """Return a random kind. No kind comes twice before every possible kind came once."""
+        """Return a random kind. No kind occurs twice before every possible kind has occurred
+        once."""
         kinds = self.missing or kinds_of(loses_power=self.power is not None)
         (kind,) = self.randomness.choices(kinds, [KINDS[kind][0] for kind in kinds])
         return kind
@@ -154,7 +156,7 @@ def pause_copier(faults: Faults) -> bool:
 
 KINDS: Mapping[str, tuple[float, Callable[[Faults], bool]]] = {
     "kill -9 of the broker": (5, kill_broker),
-    "the same while it recovers": (2, kill_broker_twice),
+    "kill -9 of a recovering broker": (2, kill_broker_twice),
     POWER_LOSS: (5, cut_power),
     "SIGSTOP of the broker": (3, pause_broker),
     "kill -9 of a copier": (4, kill_copier),
@@ -163,18 +165,18 @@ KINDS: Mapping[str, tuple[float, Callable[[Faults], bool]]] = {
 
 
 # The number of broker kills in one fault of a kind.
-KILLS: Mapping[str, int] = {"kill -9 of the broker": 1, "the same while it recovers": 2}
+KILLS: Mapping[str, int] = {"kill -9 of the broker": 1, "kill -9 of a recovering broker": 2}
 
 
 def kinds_of(*, loses_power: bool) -> list[str]:
-    """Return the kinds of fault of a run. Power losses count only in runs that sync before they
+    """Return the kinds of fault of a run. Power losses belong only to runs that sync before they
     acknowledge."""
     return [kind for kind in KINDS if loses_power or kind != POWER_LOSS]
 
 
 def ends(address: str, *, committed: bool) -> dict[int, int]:
-    """Return the output's last stable offsets or high watermarks. Raises Closed; OSError also if a
-    partition has no leader."""
+    """Return the output's last stable offsets or high watermarks. Raises Closed, or OSError, also
+    for a partition without a leader."""
     wanted = [ListOffsetsPartition(partition, timestamp=LATEST) for partition in range(PARTITIONS)]
     request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(OUTPUT, wanted)])
     with Wire(address) as wire:

@@ -1,4 +1,4 @@
-"""Copies of data directories at the kills of a torture, under the load of real clients, with open
+"""Copies of data directories at the broker kills of a torture run. Real clients then have open
 transactions and groups."""
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from pathlib import Path
 from tests.harness.broker import Oncelog
 from tests.torture.run import BROKER_SETTINGS, torture
 
-# Records of each round. There are more faults than wanted kills, because some faults are not kills.
+# Records of each round. A round has more faults than wanted kills, because some faults are no
+# kills.
 RECORDS = 1_500
 
 
 class Photographed(Oncelog):
-    """A broker that copies its data directory to `photographs` at each kill, up to `most` times."""
+    """A broker that copies its data directory to `photographs` at each kill, at most `most`
+    times."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str], most: int) -> None:
         super().__init__(directory, settings)
@@ -32,7 +34,7 @@ class Photographed(Oncelog):
 
 
 def photographs(directory: Path, count: int, seed: int, tell: Callable[[str], None]) -> list[Path]:
-    """Return `count` directories, each with a folder `data` as `Oncelog` expects it."""
+    """Yield `count` directories. Each has a folder `data`, as `Oncelog` expects it."""
     found: list[Path] = []
     while len(found) < count:
         place = directory / f"round-{seed}"

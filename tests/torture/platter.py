@@ -1,6 +1,6 @@
-"""The certain and the possible contents of the disk, computed from the journal of a traced broker:
-names as well as bytes. By POSIX's rules a name is durable once its directory was synced, bytes once
-their file was."""
+"""The certain and the possible contents of the disk, computed from the journal of a traced broker.
+They cover names as well as bytes. By POSIX's rules, a sync of the directory makes a name durable,
+and a sync of the file makes its bytes durable."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from tests.simulation.namespace import Inode, NameChange, Namespace
 
-# A journaling file system loses the newest name changes, any other file system loses any of them.
+# Probability of a journaling file system: it loses only the newest name changes, others lose any.
 ORDERED_PROBABILITY = 0.5
 
 
 class Cut(NamedTuple):
-    """A file was shortened to `size`. `durable` bytes of it were on disk before; `end` is the part
-    that was cut off."""
+    """A truncation of a file to `size`. `durable`: the number of bytes that were on disk before.
+    `end`: the bytes that were cut off."""
 
     size: int
     end: bytes
@@ -25,8 +25,8 @@ class Cut(NamedTuple):
 
 
 class Platter:
-    """The disk. `sizes` are the certainly durable bytes by inode, `cuts` the cuts since the file's
-    last sync, `names` the files as the broker last saw them."""
+    """The disk. `sizes`: the certainly durable bytes by inode. `cuts`: the truncations since the
+    file's last sync. `names`: the files as the broker last saw them."""
 
     def __init__(self) -> None:
         self.names = Namespace()
@@ -34,7 +34,7 @@ class Platter:
         self.cuts: dict[int, list[Cut]] = {}
         self._durable = Namespace()
         self._pending: list[NameChange] = []
-        # Synced with their directory, while the name of the directory itself may not be durable
+        # Changes that are synced with their directory. The directory's own name may not be durable
         # yet.
         self._synced: set[NameChange] = set()
         self._syncing: dict[int, set[NameChange]] = {}
@@ -45,7 +45,8 @@ class Platter:
         return self._numbers[inode]
 
     def read(self, lines: Iterable[str]) -> None:
-        """Read the journal's next lines. Half a last line, left by a kill, is skipped."""
+        """Read the next lines of the journal. Skip an incomplete last line, which a kill may
+        leave."""
         for line in lines:
             try:
                 call = json.loads(line)
@@ -87,7 +88,7 @@ class Platter:
         self._land()
 
     def _land(self) -> None:
-        """Make synced changes durable if the names of their directories are."""
+        """Make synced changes durable if the names of their directories are durable."""
         left = []
         for change in self._pending:
             lasts = all(directory in self._durable.directories for directory in change.directories)

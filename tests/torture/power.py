@@ -1,10 +1,10 @@
-"""An imitated power loss after a kill -9: bytes and names that the broker had not synced are taken
-away.
+"""An imitated power loss after a kill -9. It removes bytes and names that the broker has not
+synced.
 
-The journal of a traced broker (`traced`) says what was synced. Of the rest a random part stays, as
-a page cache leaves it: a log keeps a prefix, its last pages may be zeros, and a cut may be undone.
-Files that were created, renamed, replaced or unlinked may be as they were before. The metadata file
-is SQLite's and stays as it is.
+The journal of a traced broker (`traced`) shows what is synced. A random part of the rest stays, as
+a page cache leaves it: a log keeps a prefix, its last pages may be zeros, and a truncation may be
+undone. A file that was created, renamed, replaced or unlinked may have its former name and
+contents. The metadata file belongs to SQLite and stays unchanged.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 
 from tests.torture.platter import Platter
 
-# Probability that the end of a file has its new size, but zeros as its content.
+# Probability that the end of a file has its new size but only zeros.
 ZEROS_PROBABILITY = 0.3
-# Probability that a cut without a sync is undone.
+# Probability that an unsynced truncation is undone.
 UNCUT_PROBABILITY = 0.5
 PAGE = 4096
 
 
 class PowerLoss:
-    """A power loss. The traced processes wrote `journal` and `shadow`; `data` is their
+    """A power loss. The traced processes have written `journal` and `shadow`. `data`: their
     directory."""
 
     def __init__(self, journal: Path, shadow: Path, data: Path, randomness: random.Random) -> None:
@@ -35,13 +35,12 @@ class PowerLoss:
         self._randomness = randomness
         self._read = 0
         self._platter = Platter()
-        # Bytes and name changes taken away, over all power losses.
+        # The number of bytes removed by all power losses.
         self.dropped = 0
         self.names = 0
 
     def strike(self) -> None:
-        """Change the dead broker's files to those of a machine that lost power at the moment of the
-        kill."""
+        """Change the dead broker's files to those after a power loss at the moment of the kill."""
         content = self._journal.read_bytes()[self._read :]
         self._read += len(content)
         platter = self._platter
@@ -75,7 +74,7 @@ class PowerLoss:
         path.unlink()
 
     def _spoil(self, path: Path, number: int) -> None:
-        """Keep a random part of the bytes that were not synced."""
+        """Keep a random part of the unsynced bytes."""
         cuts = self._platter.cuts.pop(number, [])
         size = path.stat().st_size
         with path.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""One round on a broker of its own, with or without power losses."""
+"""One round with its own broker, with or without power losses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.torture.photographs import Photographed
 from tests.torture.power import PowerLoss
 from tests.torture.run import BROKER_SETTINGS, torture
 
-# With these settings a power loss must not lose anything acknowledged. Segments are closed all the
-# time and compacted, so there are always names that are not synced.
+# With these settings a power loss must not lose acknowledged records. Segments are closed and
+# compacted all the time, so there are always unsynced names.
 SYNCED: Mapping[str, str] = {
     "oncelog.flush.on.ack": "true",
     "log.roll.ms": "4000",
@@ -40,13 +40,13 @@ class Traced(Oncelog):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The settings of a round. `loses_power` needs SYNCED among the settings."""
+    """The settings of a round. `loses_power` requires SYNCED among the settings."""
 
     directory: Path
     settings: Mapping[str, str]
     loses_power: bool
     seed: int
-    # Minimum number of faults; every kind comes at least once.
+    # Minimum number of faults. Every kind occurs at least once.
     faults: int = 0
     # Number of copies of the data directory at kills.
     photographs: int = 0

@@ -1,4 +1,4 @@
-"""A run: faults one after the other, then the copiers finish the rest, then the audit."""
+"""A run: faults one after another, then the rest of the copying, then the audit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.torture.workload import PARTITIONS, Broker, Copiers, Feeder, Reader
 
 COPIERS = 3
 RECORDS_PER_S = 400
-# Maximum time between the end of one fault and the next.
+# Maximum time between the end of one fault and the begin of the next.
 LONGEST_PEACE_S = 1.2
 STUCK_AFTER_S = 60.0
 
@@ -38,11 +38,11 @@ def torture(
     power: PowerLoss | None = None,
     faults_wanted: int = 0,
 ) -> Verdict:
-    """Copy `records` records while one fault follows the other, and audit the result.
+    """Copy `records` records while faults follow each other, and audit the result.
 
-    Copying goes on until `faults_wanted` faults have struck and every kind has. The broker must be
-    running. All choices come from `seed`; the times of the faults depend on the machine. `power`
-    adds power losses to the faults.
+    Copying continues until `faults_wanted` faults and every kind of fault have occurred. The broker
+    must be running. `seed` determines all choices, but the times of the faults depend on the
+    computer. `power` adds power losses to the faults.
     """
     randomness = random.Random(seed)
     create_topics(broker.address)
@@ -113,13 +113,13 @@ def drain(address: str, copiers: Copiers, verdict: Verdict) -> None:
 
 
 def wait_for(left: Callable[[], int | None], copier: str, verdict: Verdict) -> None:
-    """Wait until `left` returns 0 (None: unknown at the moment). A copier without progress is
-    stuck, which is a violation."""
+    """Wait until `left` returns 0. None means that the number is unknown at the moment. A copier
+    without progress is stuck, which is a violation."""
     least, deadline = sys.maxsize, time.monotonic() + STUCK_AFTER_S
     while (now := left()) != 0:
         if now is not None and now < least:
             least, deadline = now, time.monotonic() + STUCK_AFTER_S
         if time.monotonic() > deadline:
-            verdict.violations.append(f"{copier} got no further in {STUCK_AFTER_S} s")
+            verdict.violations.append(f"{copier} made no progress in {STUCK_AFTER_S} s")
             return
         time.sleep(0.1)

@@ -1,5 +1,4 @@
-"""Kafka's own transactional copier (Java, KIP-447) while the broker and the copier itself are
-killed."""
+"""Kafka's own transactional copier (Java, KIP-447), while the broker and the copier are killed."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from tests.torture.run import BROKER_SETTINGS, create_topics
 from tests.torture.workload import PARTITIONS
 
 RECORDS = 8_000
-# The broker kills itself at these points: all together after a quarter of the transactions.
+# The broker kills itself at these points, all within a quarter of the transactions.
 KILLED_AT = ("after-data:60", "before-prepare:25", "after-marker:100", "before-complete:25")
 DEADLINE_S = 120.0
 
@@ -40,7 +39,7 @@ def broker(tmp_path: Path) -> Iterator[Oncelog]:
 
 
 def start_copier(broker: Oncelog) -> subprocess.Popen[bytes]:
-    """Start the copier in group mode: it ends at the end of the input."""
+    """Start the copier in group mode. It ends at the end of the input."""
     return start_tool(
         "transactional-message-copier",
         *("--broker-list", broker.address, "--transactional-id", "java-copier"),
@@ -53,7 +52,7 @@ def start_copier(broker: Oncelog) -> subprocess.Popen[bytes]:
 
 
 def test_javas_copier_over_kills(kafka_jars: str, broker: Oncelog) -> None:
-    """After any kill a restarted copier ends with every record copied once."""
+    """After every kill, a restarted copier copies the rest, and every record is copied once."""
     kills_left = [*KILLED_AT]
     broker.fail_at(kills_left[0])
     broker.start()

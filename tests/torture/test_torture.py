@@ -1,4 +1,4 @@
-"""Exactly once holds over faults of broker and clients, in short; `make torture` runs longer."""
+"""A short run: exactly once holds with faults of broker and clients. `make torture` runs longer."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SEED = 20_260_101
 
 @pytest.mark.parametrize("loses_power", [False, True], ids=["killed", "without-power"])
 def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) -> None:
-    """Every fed record is in the output once and in order, committed offsets match the output, and
-    every kind of fault has struck."""
+    """The output has every fed record once and in order, committed offsets match the output, and
+    every kind of fault has occurred."""
     said: list[str] = []
     settings = SYNCED if loses_power else {}
     round_ = Round(tmp_path, settings, loses_power, SEED, FAULTS, photographs=2)
@@ -35,7 +35,7 @@ def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) 
     assert verdict.records >= RECORDS
     assert verdict.faults >= FAULTS
     assert set(verdict.kinds) == set(KINDS) - (set() if loses_power else {POWER_LOSS})
-    # A single kill, and a double one during recovery.
+    # One kill, and the two kills of a fault during recovery.
     assert verdict.kills >= 3
     assert (verdict.dropped > 0) == (verdict.forgotten > 0) == loses_power, verdict
     if not loses_power:
@@ -43,8 +43,8 @@ def test_g1_nothing_is_doubled_lost_or_stuck(tmp_path: Path, loses_power: bool) 
 
 
 def _check_recoveries(directory: Path) -> None:
-    """Two folders left by kills are recovered after they lose their metadata. More of them: `python
-    -m tests.faults.recoveries --from-torture`."""
+    """Recover two folders that kills left, after they lose their metadata. `python -m
+    tests.faults.recoveries --from-torture` recovers more of them."""
     folders = sorted(directory.glob("oncelog/photograph-*"))
     assert len(folders) == 2
     older = directory / "older"
@@ -57,7 +57,7 @@ def _check_recoveries(directory: Path) -> None:
 
 
 def platter_of(*lines: object) -> Platter:
-    """Return the platter after these journal lines, and half a last line, which has no effect."""
+    """Return the platter after these journal lines and an incomplete last line."""
     platter = Platter()
     platter.read([*map(json.dumps, lines), '{"unlink": "t-'])
     return platter
@@ -77,8 +77,8 @@ def names_synced(directory: str) -> tuple[object, ...]:
 
 
 def test_names_last_once_their_directories_are_synced() -> None:
-    """A name needs synced directories up to the data directory. After a rename either name may be
-    left."""
+    """A name is durable if all directories up to the data directory are synced. After an unsynced
+    rename, either name may be left."""
     outcomes = {frozenset(lost(platter_of(*MADE), seed)) for seed in range(40)}
     assert outcomes == {frozenset(), frozenset({"t-0/0.log"})}
     inner = (*MADE, *names_synced("t-0"))
@@ -93,13 +93,13 @@ def test_names_last_once_their_directories_are_synced() -> None:
 
 
 def test_a_name_that_came_while_its_directory_was_synced_may_not_last() -> None:
-    """An fsync makes only the names durable that existed when it began."""
+    """A sync of a directory covers only the names that existed at its begin."""
     late = ({"begin": 5}, {"create": ["late", 8]}, {"names": "", "descriptor": 5})
     assert {len(lost(platter_of(*late), seed)) for seed in range(40)} == {0, 1}
 
 
 def test_what_is_cut_off_counts_until_it_is_synced() -> None:
-    """Until a sync, a file that was cut may have its former length."""
+    """Until a sync, a truncated file may have its former length."""
     cut = ({"synced": [7, 10]}, {"cut": [7, 8, b"xy".hex()]})
     platter = platter_of(*MADE, *cut)
     assert platter.sizes == {7: 8}
@@ -130,8 +130,8 @@ os.ftruncate(cut, 5)
 
 
 def test_what_was_not_synced_is_as_before_with_all_that_was_in_it(tmp_path: Path) -> None:
-    """Files that a traced process replaced, unlinked or cut without a sync have either content
-    after a power loss."""
+    """After a power loss, a file that a traced process replaced, unlinked or truncated without a
+    sync has its old or its new contents."""
     seen: dict[str, set[bytes | None]] = {"old": set(), "gone": set(), "cut": set()}
     for seed in range(16):
         journal, shadow, data = (tmp_path / f"{seed}-{name}" for name in ("journal", "shadow", "d"))

@@ -1,9 +1,10 @@
 """`python -m tests.torture.traced JOURNAL SHADOW DATA serve ...`: a broker that writes a journal of
-its file changes, as lines of JSON, before (names, cuts) or after (syncs) each change.
+its file changes, as lines of JSON. A line comes before each change of a name and each truncation,
+and after each sync.
 
-Overwritten, unlinked and cut contents are kept in SHADOW, so that a power loss can bring them back.
-Files are identified by inode, paths are relative to DATA. File changes by C libraries (the
-metadata's SQLite) and by other processes are not seen.
+SHADOW keeps overwritten, unlinked and truncated contents, so that a power loss can restore them.
+Files are identified by inode, and paths are relative to DATA. The journal does not have file
+changes by C libraries (the metadata's SQLite) or by other processes.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-# A longer cut is not kept, and is never undone.
+# The contents of a longer truncation are not kept, so it is never undone.
 LONGEST_CUT: Final = 1 << 20
 
 
 class Journal:
-    """The journal. Lines are written whole and in the order of the changes, from any thread."""
+    """The journal. Lines are whole and in the order of the changes, from any thread."""
 
     def __init__(self, path: str, shadow: str, data: str) -> None:
         self._shadow = Path(shadow)
@@ -31,8 +32,8 @@ class Journal:
         os.write(self._descriptor, json.dumps(line).encode() + b"\n")
 
     def relative(self, path: Any, directory: int | None = None) -> str | None:
-        """Return the path below the data directory, "" for the directory itself, None for any path
-        elsewhere."""
+        """Return the path below the data directory, "" for the directory itself, or None for any
+        other path."""
         name = os.fsdecode(path)
         if directory is not None and directory >= 0:
             name = os.path.join(os.readlink(f"/proc/self/fd/{directory}"), name)
@@ -50,9 +51,9 @@ class Journal:
             inode = os.lstat(full).st_ino
             os.link(full, self._shadow / str(inode), follow_symlinks=False)
         except (FileNotFoundError, FileExistsError, PermissionError):
-            pass  # missing, kept already, or a directory
+            pass  # the path is missing, linked already, or a directory
 
-    # --- changes that audit events announce
+    # --- changes that the interpreter's audit events show
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Take an audit event of the interpreter."""

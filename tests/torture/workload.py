@@ -69,12 +69,12 @@ class _Thread(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """Do the rest of the work after `stop`."""
+        """Do the remaining work after `stop`."""
 
 
 class Feeder(_Thread):
-    """Writes `total` unique values idempotently, and continues until `may_end` is called. `written`
-    are the acknowledged values."""
+    """Writes `total` unique values idempotently, and continues until `may_end` is called.
+    `written`: the acknowledged values."""
 
     def __init__(self, address: str, total: int, records_per_s: int) -> None:
         super().__init__("feeder")
@@ -96,7 +96,7 @@ class Feeder(_Thread):
 
     @property
     def is_done(self) -> bool:
-        """Return True if everything was handed to the producer."""
+        """Return True if the producer has all values."""
         return self._number >= self._total and self._may_end.is_set()
 
     def may_end(self) -> None:
@@ -126,7 +126,7 @@ class Feeder(_Thread):
 
 
 class Reader(_Thread):
-    """Reads the output as read_committed during the whole run; `read` are the values in their
+    """Reads the output as a read_committed reader during the whole run. `read`: the values in their
     order."""
 
     def __init__(self, address: str) -> None:
@@ -160,7 +160,7 @@ class Reader(_Thread):
 
 
 class Copiers:
-    """The copier processes. They are started again after they end or are killed."""
+    """The copier processes. A copier that ends or is killed starts again."""
 
     def __init__(self, address: str, count: int, randomness: random.Random, log: Path) -> None:
         self._address = address
@@ -170,7 +170,7 @@ class Copiers:
         self.restarts = 0
 
     def supervise(self) -> None:
-        """Start every copier that does not run."""
+        """Start every copier that is not running."""
         for number, process in enumerate(self._processes):
             if process is not None and process.poll() is None:
                 continue
@@ -183,7 +183,8 @@ class Copiers:
                 )
 
     def kill_one(self) -> bool:
-        """Send SIGKILL to a random copier, whatever it does. Return False if it was dead."""
+        """Send SIGKILL to a random copier at any moment of its work. Return False if it was
+        dead."""
         process = self._randomness.choice(self._processes)
         if process is None:
             return False
@@ -192,8 +193,8 @@ class Copiers:
 
     @contextmanager
     def one_suspended(self) -> Iterator[bool]:
-        """Send SIGSTOP to a random copier, and SIGCONT after the block. Return False if it was
-        dead."""
+        """Send SIGSTOP to a random copier, and SIGCONT at the end of the block. Yield False if it
+        was dead."""
         process = self._randomness.choice(self._processes)
         if process is None or process.poll() is not None:
             yield False
