@@ -1,4 +1,4 @@
-"""kio, a library generated from Kafka's own definitions, as a second opinion on our bytes."""
+"""Tests compare our bytes with those of kio, a library generated from Kafka's own definitions."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def kio_read(kio_cls: Any, raw: bytes) -> Any:
 
 
 def without_ours(message: Any) -> Any:
-    """Return the same message with our own tagged fields at their defaults: unlike clients, kio
-    does not skip unknown fields."""
+    """Return the same message with our own tagged fields at their defaults. Clients skip unknown
+    tagged fields, but kio does not."""
     schema = schema_of(type(message))
     values = {}
     for field in schema.fields:

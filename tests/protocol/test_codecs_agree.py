@@ -20,7 +20,7 @@ from tests.protocol.constructs import construct_of
 from tests.protocol.drawing import CASES, case_id, messages, sample
 from tests.protocol.kio_oracle import kio_class, kio_read, kio_write, same, without_ours
 
-# Versions that kio 0.6.5 does not have yet; it must confirm everything else.
+# Versions that kio 0.6.5 does not have yet. kio must agree on all other versions.
 UNKNOWN_TO_KIO = {
     ("ApiVersionsRequest", 5),
     ("ApiVersionsResponse", 5),

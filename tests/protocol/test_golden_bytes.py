@@ -1,4 +1,4 @@
-"""Messages written by hand from Kafka's definitions, compared with the tables' results."""
+"""The codecs give the bytes that were written by hand from Kafka's definitions."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from tests.protocol.drawing import CASES, FLEXIBLE, case_id, sample
 
 def try_decode(cls: type[Any], version: int, raw: Buffer) -> Any:
     """Return the message, or None; any other exception than ProtocolError fails the test."""
-    try:  # contextlib.suppress takes longer, and this is called millions of times
+    try:  # contextlib.suppress takes longer, and tests call this function millions of times
         return decode(cls, version, raw)
     except ProtocolError:
         return None
@@ -110,7 +110,7 @@ def test_h20_h24_no_size_is_believed_before_the_bytes_are_there(bomb: bytes) -> 
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 16_000_000  # most of it is the codecs' own memory
+    assert peak < 16_000_000  # most of this memory belongs to the codecs
     # A false size would be slow at each attempt. A pause of the machine or a garbage collection is
     # slow at one attempt only.
     assert [case for case in slow if seconds_to_decode(*case) >= 1] == []
@@ -134,7 +134,7 @@ def test_h21_a_message_has_at_most_a_million_elements() -> None:
 
 @pytest.mark.parametrize(("second", "fits"), [(399_998, True), (399_999, False)])
 def test_h21_the_elements_of_all_arrays_count_together(second: int, fits: bool) -> None:
-    """Two resources and the names of their settings: a million elements in three arrays."""
+    """Two resources and the names of their settings have a million elements in three arrays."""
     keys = [write_uvarint(count + 1) + b"\1" * count for count in (600_000, second)]
     raw = b"\3" + b"".join(b"\2\1" + array + b"\0" for array in keys) + b"\0\0\0"
     if fits:

@@ -172,7 +172,7 @@ class Inner:
 
 @message(range(0, 3), flexible_since=1)
 class Outer:
-    """Combinations that Kafka's own messages do not have."""
+    """Combinations of field types that Kafka's own messages do not have."""
 
     flags: list[bool] = array(boolean)
     weights: list[float] | None = array(float64, nullable_since=2, default=None)

@@ -1,4 +1,4 @@
-"""Secrets are never printed, by any way of printing."""
+"""No way of printing shows a secret."""
 
 import copy
 import json

@@ -37,7 +37,7 @@ def assert_free(port: int) -> None:
 
 
 async def test_a_metrics_port_in_use_leaves_no_listener(tmp_path: Path) -> None:
-    """Before, the listeners stayed open until a garbage collection."""
+    """The listeners close at once, without a garbage collection."""
     with (
         socket.create_server(("127.0.0.1", 0)) as other,
         unstarted(tmp_path, other.getsockname()[1]) as broker,

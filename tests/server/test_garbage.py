@@ -1,5 +1,5 @@
-"""Garbage collections are short: they skip long-lived objects, and frequent objects of a broker
-need no collection at all."""
+"""Garbage collections are short, because they skip long-lived objects. Objects that a broker
+creates often are freed without a collection."""
 
 from __future__ import annotations
 

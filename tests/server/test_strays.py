@@ -55,8 +55,8 @@ def test_partitions_of_a_deleted_topic_are_put_aside_and_the_others_stay() -> No
 
 
 def test_directories_that_the_store_does_not_know_are_found() -> None:
-    """A directory is unknown if it has no topic id, or if the store has no topic of its name, with
-    its topic id and with as many partitions."""
+    """A directory is unknown in two cases: it has no topic id, or the store has no partition with
+    its name and its topic id."""
     cluster = Cluster()
     topic_id = cluster.create("orders", 2)
     cluster.create("again")

@@ -1,5 +1,4 @@
-"""The messages of internal topics and of the consumer protocol, for tests that hold for all of
-them."""
+"""The messages of internal topics and of the consumer protocol. Some tests run on all of them."""
 
 from __future__ import annotations
 

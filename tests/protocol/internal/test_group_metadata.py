@@ -40,9 +40,9 @@ def test_a_committed_offset_in_every_version(version: int) -> None:
     assert decode_offset_commit_value(OFFSETS[version]) == COMMITTED
 
 
-def test_the_committed_offset_of_the_article_has_24_bytes() -> None:
-    """The dump in the article shows a value of 24 bytes that ends in `y`: offset 121, timestamp
-    1709328801657."""
+def test_the_committed_offset_of_the_deep_dive_has_24_bytes() -> None:
+    """A dump in the transaction deep dive shows a value of 24 bytes that ends in `y`: offset 121,
+    timestamp 1709328801657."""
     raw = encode_offset_commit_value(COMMITTED)
     assert len(raw) == 24
     assert raw[:2] == b"\0\3"

@@ -72,11 +72,12 @@ def test_names_are_those_of_the_settings() -> None:
     assert names == ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-# ── What Java's readers need of us ───────────────────────────────────────────────────────────────
+# ── Requirements of Java's readers ───────────────────────────────────────────────────────────────
 
 
 def test_lz4_is_written_in_independent_blocks() -> None:
-    """FLG 0x70; for other blocks Java raises "Dependent block stream is unsupported"."""
+    """The FLG byte 0x70 says that blocks are independent. For dependent blocks Java raises
+    "Dependent block stream is unsupported"."""
     frame = compress(Compression.LZ4, TEXT)
     assert frame[:4].hex() == "04224d18"
     flags = frame[4]
@@ -98,7 +99,7 @@ def test_snappy_is_written_as_javas_stream_of_32_kib_blocks() -> None:
     assert {len(block) for block in blocks[:-1]} == {32 * 1024}
 
 
-# ── What others write ────────────────────────────────────────────────────────────────────────────
+# ── Frames of other writers ──────────────────────────────────────────────────────────────────────
 
 
 def test_raw_snappy_of_librdkafka_is_read() -> None:
@@ -118,7 +119,7 @@ def test_xerial_snappy_with_blocks_of_any_size_is_read() -> None:
 
 
 def test_zstd_without_a_content_size_is_read() -> None:
-    """librdkafka and the Java client stream, and do not know the size when they begin."""
+    """librdkafka and the Java client compress a stream, so their frame headers have no size."""
     writer = zstandard.ZstdCompressor().compressobj()
     frame = writer.compress(TEXT) + writer.flush()
     assert zstandard.get_frame_parameters(frame).content_size == zstandard.CONTENTSIZE_UNKNOWN

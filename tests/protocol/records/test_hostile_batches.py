@@ -1,4 +1,4 @@
-"""Any bytes of a batch: all of its records are read, or CorruptRecords is raised."""
+"""Reading any bytes as a batch returns all its records or raises CorruptRecords."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A broker that is killed during compactions: nothing is lost, and the compaction is completed in
-the end (S9)."""
+"""A broker that is killed during compactions loses no record, and completes the compaction in the
+end (S9)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read(address: str) -> dict[bytes, bytes]:
     latest: dict[bytes, bytes] = {}
     while True:
         message = consumer.poll(PATIENCE_S)
-        assert message is not None, "nothing comes"
+        assert message is not None, "the consumer gets no record"
         if message.error() is not None:
             consumer.close()
             return latest

@@ -39,7 +39,7 @@ SETTINGS = Settings(log_cleaner_backoff_ms=BACKOFF_MS, log_cleaner_io_buffer_siz
 
 
 class Cleaning:
-    """A world with a cleaner that works in steps, on its timers."""
+    """A broker in memory (`World`) with a cleaner that works in steps, on the timers of `World`."""
 
     def __init__(self, world: World | None = None, settings: Settings = SETTINGS) -> None:
         self.world = world or World()
@@ -200,7 +200,7 @@ def test_a_corrupt_log_is_left_as_it_is_and_the_others_are_cleaned() -> None:
 def test_d6_a_full_disk_stops_a_pass_and_it_is_done_when_there_is_space(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There are two log events, and no other pass while the disk is full."""
+    """The broker logs two events, and begins no other pass while the disk is full."""
     cleaning = Cleaning()
     files = cleaning.world.files
     compacted = cleaning.compact(A0)
@@ -441,7 +441,7 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
         steps = 0
         while compacted._log.segments[0].log.path + CLEANED_SUFFIX not in world.files.nodes:
             steps += 1
-            assert steps < 1_000, "nothing more is cleaned"
+            assert steps < 1_000, "the cleaner makes no progress"
             world.files.settle()
             world.timers.run_next(world.now() + BACKOFF_MS)
             world.timers.run_soon()
@@ -474,7 +474,7 @@ def test_a_new_topic_of_a_deleted_ones_name_starts_uncleaned() -> None:
     cleaning.run()
     assert B0 in cleaning.checkpoint()
     assert cleaning.checkpoint()[A0] == compacted._log.segments.active.base_offset, (
-        "it was cleaned again"
+        "the recreated topic is cleaned as a new log"
     )
 
 
@@ -493,7 +493,8 @@ def test_a_broken_checkpoint_costs_another_pass_and_nothing_else() -> None:
 
 
 def work(world: World, turns: range) -> None:
-    """Run transactions of three ids with offsets, committed and aborted; one stays open."""
+    """Run committed and aborted transactions of three ids, with offsets. One transaction stays
+    open."""
     for turn in turns:
         for name in ("t1", "t2", "t3"):
             producer = world.producer(name)
@@ -569,6 +570,6 @@ def test_tombstones_of_expired_offsets_are_cleaned_in_the_end() -> None:
         value_of(world.end(producer, False, transactional_id=f"t{turn}"))
         world.settle(12_000)
         if not turn:
-            assert tombstones(compacted) == written, "their horizon is still to come"
+            assert tombstones(compacted) == written, "their delete horizon has not passed"
     assert tombstones(compacted) == []
     assert world.crash().offset()[1] == -1

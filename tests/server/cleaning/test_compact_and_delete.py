@@ -28,7 +28,7 @@ CLEANER_FIRST, RETENTION_FIRST = FIRST_RETENTION_MS // 10, 10 * FIRST_RETENTION_
 
 
 def written(partition: Partition) -> dict[bytes, list[int]]:
-    """Return the days on which each key was written, as far as the records exist."""
+    """Return, for each key, the days of its records that are still in the log."""
     found: dict[bytes, list[int]] = {}
     for segment in partition._log.segments:
         data = segment.log.read(0, segment.size)

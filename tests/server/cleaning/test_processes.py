@@ -34,7 +34,7 @@ from oncelog_server.storage.files import StorageError
 
 DEADLINE_S = 60.0
 CONFIG = LogConfig(cleanup_policy=frozenset({COMPACT}), segment_bytes=1)
-# A process of low priority would get no time at all on a busy machine.
+# A process of low priority would get no CPU time on a busy machine.
 LIMITS = CleaningLimits(io_buffer_bytes=1_000, gives_way=False)
 
 
@@ -69,7 +69,7 @@ class Heard:
 
 
 def job_in(folder: Path, *, segments: int = 3, limits: CleaningLimits | None = None) -> CleaningJob:
-    """Closed segments of 50 batches, with repeated keys."""
+    """Return a job with closed segments of 50 batches. Keys repeat."""
     sources = []
     offset = 0
     for _ in range(segments):
@@ -133,7 +133,7 @@ async def test_a_missing_segment_is_a_failure(heard: Heard, tmp_path: Path) -> N
 
 
 def slow(folder: Path) -> CleaningJob:
-    """A pass that takes minutes."""
+    """Return a job for a pass that takes minutes."""
     return job_in(folder, limits=LIMITS._replace(max_bytes_per_second=1_000, step_bytes=500))
 
 

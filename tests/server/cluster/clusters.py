@@ -51,7 +51,7 @@ class Cluster:
         return topic_id
 
     def apply(self, writes: Sequence[Write]) -> bool:
-        """Apply the writes. Return True if all of them were up to date."""
+        """Apply the writes. Return True if no write was stale."""
         for write in writes:
             check_limits(write.compare, write.operations)
             if not all(map(self._holds, write.compare)):

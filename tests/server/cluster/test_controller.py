@@ -1,4 +1,4 @@
-"""The controller alone elects leaders, out of the replicas in sync and with a new epoch."""
+"""Only the controller elects leaders. It elects a replica in sync, with a new leader epoch."""
 
 from __future__ import annotations
 

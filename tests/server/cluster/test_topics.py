@@ -309,8 +309,8 @@ def test_altered_settings_are_checked_before_the_topic_is_looked_for(cluster: Cl
 
 
 def test_small_segments_that_are_stored_stay_and_new_ones_are_refused(cluster: Cluster) -> None:
-    """An older release accepted them: the topic must open, and its other settings can be
-    changed."""
+    """An older release accepted small segments. A topic that has them must open, and its other
+    settings can be changed."""
     topic = cluster.image.topics["orders"]
     small = {"segment.bytes": "4096"}
     assert cluster.apply([Write((), (topic_put(topic, settings=small),))])

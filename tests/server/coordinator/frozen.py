@@ -1,4 +1,5 @@
-"""State as values, compared before and after a call: a decide function changes nothing."""
+"""The state of a shard as values. Tests compare the values before and after a call, because a
+decide function must not change the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebuilding a shard from its log: completely, in slices, or not at all."""
+"""A coordinator rebuilds a shard from its log in slices, completely or not at all."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Writer:
 
     @property
     def left_over(self) -> int:
-        """The bytes that are on disk besides the checkpoints."""
+        """Return the number of bytes on disk in other files than the checkpoints."""
         return sum(len(node.data) for path, node in self.files.nodes.items() if path not in NAMES)
 
 

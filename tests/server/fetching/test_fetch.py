@@ -1,4 +1,4 @@
-"""When a Fetch responds at once, and when it waits."""
+"""The conditions under which a Fetch responds at once or waits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Reader:
         max_wait_ms: int = WAIT_MS,
         also: int | None = None,
     ) -> int | Deferred[int]:
-        """Return the size of the records in the response. `also` is one more partition."""
+        """Return the size of the records in the response. `also` is an additional partition."""
         asked = [*range(len(self.partitions)), *([] if also is None else [also])]
         steps = fetch(
             [FetchedPartition(PartitionKey("t", index), offset, 10_000) for index in asked],

@@ -75,7 +75,7 @@ def test_an_append_wakes_it() -> None:
     reader = Reader()
     parked = reader.park()
     reader.partitions[1].append(batch(), now_ms=NOW_MS)
-    assert not parked.answer.done  # no response leaves in the middle of an append
+    assert not parked.answer.done  # the broker sends no response in the middle of an append
     reader.timers.run_soon()
     assert parked.answer.value.size == SIZE
     assert reader.is_released

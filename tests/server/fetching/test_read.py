@@ -59,7 +59,7 @@ def sizes(result: FetchResult) -> list[int]:
         pytest.param(10_000, 1, [SIZE, 0, 0], id="the first batch always fits, and only that"),
         pytest.param(1, 10_000, [SIZE, 0, 0], id="whatever the limit"),
         pytest.param(0, 0, [SIZE, 0, 0], id="even none"),
-        pytest.param(4 * SIZE, 10_000, [3 * SIZE, SIZE, 0], id="what is left for the second"),
+        pytest.param(4 * SIZE, 10_000, [3 * SIZE, SIZE, 0], id="the second gets the rest"),
         pytest.param(3 * SIZE + 1, 10_000, [3 * SIZE, 0, 0], id="less than a batch is left"),
     ],
 )
@@ -108,8 +108,8 @@ def test_KIP_320_a_reader_with_another_leader_in_mind(epoch: int, code: ErrorCod
     ("epoch", "offset", "expected"),
     [
         pytest.param(0, 2, None, id="the same log"),
-        pytest.param(0, 3, (0, 2), id="it has read more of epoch 0 than there is"),
-        pytest.param(1, 3, (0, 2), id="it knows an epoch that never was here"),
+        pytest.param(0, 3, (0, 2), id="the reader has read more of epoch 0 than the log has"),
+        pytest.param(1, 3, (0, 2), id="the reader has an epoch that the log never had"),
         pytest.param(5, 4, None, id="the newest epoch"),
         pytest.param(-1, 3, None, id="it does not say"),
     ],

@@ -26,7 +26,7 @@ def wanted(*indexes: int, offset: int = 0) -> list[FetchedPartition]:
 
 
 class Broker:
-    """`slots` sessions with ids 1, 2, 3 ..."""
+    """A broker with space for `slots` sessions. Their ids are 1, 2, 3 …"""
 
     def __init__(self, slots: int = 10) -> None:
         self.ids = iter(range(1, 1_000))
@@ -168,7 +168,7 @@ def test_h29_a_stale_session_makes_room() -> None:
     broker.fetch(0, 0, 0)
     broker.fetch(0, 0, 1)
     broker.now_ms = MIN_EVICTION_MS
-    broker.fetch(1, 1)  # in use: the other session is the least recently used one
+    broker.fetch(1, 1)  # the session is in use, so the other session is the least recently used
     broker.now_ms += 1
     assert broker.fetch(0, 0, 2).session_id == 3
     assert broker.refused(2, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -181,6 +181,6 @@ def test_a_larger_reader_takes_the_place_of_a_smaller_one_that_is_not_young() ->
     broker.now_ms = MIN_EVICTION_MS + 1
     broker.fetch(1, 1)
     broker.fetch(0, 0, 3)  # smaller, but new
-    assert broker.fetch(0, 0, 5, 6).session_id == 0  # no larger than the old one
+    assert broker.fetch(0, 0, 5, 6).session_id == 0  # no larger than the old session
     assert broker.fetch(0, 0, 5, 6, 7).session_id == 3
     assert broker.refused(1, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -1,8 +1,8 @@
 """Fetch sessions as traces: `traces/*.txt` (KIP-227).
 
 A partition is fetched as `orders-0@5`, from offset 5. `session=1/2` is the session id and the epoch
-of the request. A response of a session names its partitions in the order in which they were read;
-the last line has the session as the next request finds it.
+of the request. A response of a session names its partitions in the order in which they were read.
+The last line shows the session after the request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A coordinator runtime in memory: appends records to a list, replays them, releases responses.
+"""A coordinator runtime in memory. It appends records to a list, replays them and sends responses.
 
-Time is a number. Every response is encoded in its version, so that one that does not fit fails the
-test. Commits can be held back, and appends can fail.
+Time is a number. Every response is encoded in its version, so that the test fails if the version
+cannot express the response. Commits can be held back, and appends can fail.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Driver:
         return shard
 
     def crash(self) -> None:
-        """End the process, and load the log in another one."""
+        """End the process, and load the log in a new process."""
         self._held.clear()
         self.shard = self.load()
 
@@ -118,14 +118,14 @@ class Driver:
     def decide(
         self, decide: Callable[[Q, Caller], Decision[R]], request: Q, caller: Caller
     ) -> Decision[R]:
-        """Make a decision, and check that it changes nothing."""
+        """Make a decision, and check that this does not change the state."""
         self.shard.table.latest = caller
         if not self.compares:
             return decide(request, caller)
         return reading(self.shard, decide, request, caller)
 
     def run(self, decision: Decision[R], version: int | None = None) -> Deferred[R]:
-        """Do with a decision what the runtime does."""
+        """Carry out a decision as the runtime does."""
         answer: Deferred[R] = Deferred()
         if version is not None:
             answer.on_complete(partial(_encode, version))

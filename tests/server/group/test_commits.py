@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit and OffsetDelete: which members may write, and the records."""
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: the members that may write, and the records."""
 
 from __future__ import annotations
 

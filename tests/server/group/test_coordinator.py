@@ -1,4 +1,4 @@
-"""The group coordinator between requests, shards and the clock."""
+"""The group coordinator with real shards, partitions and timers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Offsets of a group that had members: retention counts from when it became empty (KIP-211)."""
+"""The retention of a group's offsets counts from the time at which the group became empty
+(KIP-211)."""
 
 from __future__ import annotations
 
@@ -75,5 +76,5 @@ def test_no_offset_expires_while_the_members_of_its_group_rebalance(synced: bool
             driver.heartbeat(name, driver.group().generation_id)
     waited_for = GroupState.COMPLETING_REBALANCE if synced else GroupState.PREPARING_REBALANCE
     assert driver.state() is waited_for
-    # No member is subscribed to the topic: in a stable group the offset would be gone.
+    # No member is subscribed to the topic. In a stable group the offset would have expired.
     assert driver.fetch("t", 0) == (5, 0)

@@ -1,4 +1,4 @@
-"""OffsetFetch: one group at a time, and the request's form in each version."""
+"""OffsetFetch: the offsets of each group, and the form of the request in each version."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ UNKNOWN_MEMBER, OLDER = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATIO
 def dismissal(
     driver: Driver, member_id: str, generation_id: int, instance: str | None = None
 ) -> Dismissal | None:
-    """Return the reason for which a TxnOffsetCommit is refused."""
+    """Return the reason why a TxnOffsetCommit is refused."""
     return driver.shard.dismissal(
         TxnOffsetCommitRequest(
             transactional_id="t",
@@ -52,7 +52,9 @@ def alone(driver: Driver, client_id: str = "client", **options: Any) -> tuple[st
 def test_a_member_has_no_reason_for_a_refusal() -> None:
     driver = Driver()
     assert dismissal(driver, *alone(driver)) is None
-    assert dismissal(driver, "", -1) is None, "nor a request without a member, in a transaction"
+    assert dismissal(driver, "", -1) is None, (
+        "a transactional request without a member id has no reason"
+    )
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -139,7 +141,7 @@ def test_a_member_that_lost_its_instance_id_learns_which_one_has_it() -> None:
     driver.join(version=5, instance="i", client_id="second")
     replaced = Dismissal(Why.REPLACED, driver.wall_ms, Requester("second", HOST))
     assert dismissal(driver, member, generation, "i") == replaced
-    # After a restart the error code still says that it was replaced.
+    # After a restart the error code still says that the member was replaced.
     driver.crash()
     assert dismissal(driver, member, generation, "i") == Dismissal(Why.REPLACED)
 

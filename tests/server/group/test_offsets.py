@@ -24,7 +24,7 @@ def value(offset: int, record_offset: int) -> CommittedOffset:
 
 
 def test_a_tombstone_removes_pending_offsets() -> None:
-    # KAFKA-19164: the producer stayed an open transaction of the group for ever.
+    # In KAFKA-19164 the group kept the producer's transaction as open for ever.
     offsets = Offsets()
     offsets.stage(7, "g", "t", 0, value(1, 0))
     offsets.remove("g", "t", 0)
@@ -91,7 +91,8 @@ class OffsetsOfGroups(RuleBasedStateMachine):
 
     @rule(group=groups)
     def delete_group(self, group: str) -> None:
-        """O10: not while a transaction may still commit an offset of the group."""
+        """Delete a group. This fails while a transaction may still commit an offset of the group
+        (O10)."""
         pending = self.driver.shard.table.offsets.is_group_in_transaction(group)
         (result,) = self.driver.delete(group).value
         assert not pending or result.error_code == 68
@@ -102,7 +103,7 @@ class OffsetsOfGroups(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1_000, 700_000, 2 * HOUR_MS]))
     def advance(self, ms: int) -> None:
-        """O4: expiry does not remove offsets that a transaction holds."""
+        """Let time pass. Expiry does not remove offsets that are pending in a transaction (O4)."""
         _, pending = audit(self.driver.log)
         self.driver.advance(ms)
         assert audit(self.driver.log)[1] == pending

@@ -195,7 +195,7 @@ def test_another_producer_with_an_offset_of_the_same_partition_is_known() -> Non
 
     assert others(8, 1) == {7}
     assert others(8, 2) == others(7, 1) == frozenset()
-    # A refused commit does not compete.
+    # The commit would be refused because of its generation, so it has no concurrent producers.
     assert others(8, 1, generation_id=5) == frozenset()
     driver.end_transaction(7, committed=True)
     assert others(8, 1) == frozenset()

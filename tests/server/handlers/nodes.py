@@ -34,7 +34,7 @@ DEADLINE_S = 30
 
 
 class StillClock:
-    """Both clocks, which stand still."""
+    """The wall clock and the monotonic clock. Both stand still."""
 
     def now_ms(self) -> int:
         return NOW_MS

@@ -170,7 +170,7 @@ BROKER_SETTINGS: Final = 4
 
 
 def metadata_request(topic: str | None) -> Any:
-    """None for all topics."""
+    """Return a request for a topic, or with None for all topics."""
     topics = None if topic is None else [metadata.MetadataRequestTopic(name=topic)]
     return metadata.MetadataRequest(topics)
 

@@ -359,7 +359,7 @@ async def test_a_request_asks_once_for_each_topic(
 
 
 def test_handlers_ask_for_rights_through_their_request_alone() -> None:
-    """A single place decides, and chooses the session that the authorizer sees."""
+    """Handlers check rights on their request. Only the request's code asks the authorizer."""
     for path in Path(handlers.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             named = node.attr if isinstance(node, ast.Attribute) else ""
@@ -420,7 +420,8 @@ async def test_a_follower_may_ask_for_the_end_of_an_epoch() -> None:
 async def test_w4_two_phase_commit_needs_the_setting_and_the_right(
     request_about: Callable[[str], Any], switched_on: bool, may: bool
 ) -> None:
-    """KIP-939: both cases have the same error code, and nothing is changed."""
+    """A missing setting and a missing right have the same error code, and change nothing
+    (KIP-939)."""
     rights = (WRITE_ID, (Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID))
     settings = Settings(transaction_two_phase_commit_enable=switched_on)
     async with broker(settings, Granting(*rights[: 1 + may])) as services:

@@ -1,4 +1,4 @@
-"""Settings are described with their sources, and a topic's are altered, over the wire."""
+"""Requests describe settings with their sources, and alter the settings of topics."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def test_a_busy_partition_does_not_keep_the_others_from_being_read(
     reader = Reader(services)
     given = []
     for _ in range(6):
-        # Space for one batch, which the busy partition alone could always fill.
+        # The response has space for one batch. The busy partition alone could always fill it.
         rows = reader.fetch(SIZE)
         given += [number for number, row in rows.items() if row.records]
     assert given == [BUSY, QUIET, LAST, BUSY, QUIET, LAST]

@@ -1,4 +1,4 @@
-"""Requests that name an internal topic get an error before anything is done."""
+"""Requests that name an internal topic get an error before the broker changes any state."""
 
 from __future__ import annotations
 

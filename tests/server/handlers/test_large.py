@@ -150,8 +150,7 @@ WIDE = [
 async def test_a_wide_request_is_served_in_slices(
     handler: Any, about: Callable[[str], Any], array: str, version: int
 ) -> None:
-    """The broker serves other requests between the steps of a wide request, from the first step
-    on."""
+    """The broker serves other requests between the steps of a request with very many elements."""
     request = copy(about("t"))
     setattr(request, array, getattr(request, array) * COUNT)
     rights = CountedRights()
@@ -219,7 +218,7 @@ async def test_a_produce_to_very_many_partitions_lets_other_requests_run(tmp_pat
 
 
 def test_partitions_that_are_added_to_a_transaction_are_collected_in_steps() -> None:
-    """Before, a single step took a fifth of the request's time for 5,000 partitions."""
+    """If one step collected 5,000 partitions, it would take a fifth of the request's time."""
     calls = Calls()
     wide = AddPartitionsToTxnTopic("wide", [*range(COUNT)])
     assert len(at_its_end(calls.counted(add_partitions_to_txn._partitions([wide])))) == COUNT

@@ -72,8 +72,8 @@ def framed(asked: ProduceRequest, version: int) -> bytearray:
 
 
 def serve(broker: Broker, asked: ProduceRequest | bytearray, version: int = 9) -> EncodedResponse:
-    """Serve a request as a connection does: its bytes are in a buffer that the next request
-    reuses."""
+    """Serve a request as a connection does. The request's bytes are in a buffer that the next
+    request overwrites."""
     shared = asked if isinstance(asked, bytearray) else framed(asked, version)
     response = broker._dispatch.serve(memoryview(shared), SESSION)
     shared[:] = bytes(len(shared))

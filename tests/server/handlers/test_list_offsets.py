@@ -30,8 +30,8 @@ READ_COMMITTED = 1
 
 
 async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, int, int]]:
-    """Return (error, offset, leader epoch) for each (partition, timestamp). Partition 0 holds one
-    record and, with a later timestamp, one of an open transaction."""
+    """Return (error, offset, leader epoch) for each (partition, timestamp). Partition 0 has a
+    record, and a later record of an open transaction with a later timestamp."""
     found = partition(name=TopicPartition("orders", 0))
     found.become_leader(0, 4, (0,), (0,))
     found.append(batch(timestamp=NOW_MS), now_ms=NOW_MS)
@@ -62,11 +62,23 @@ async def listed(isolation: int, *wanted: tuple[int, int]) -> list[tuple[int, in
         pytest.param(0, LATEST, (0, 2, 4), id="the high watermark"),
         pytest.param(0, EARLIEST_LOCAL, (0, 0, 4), id="the beginning, which is on local disk"),
         pytest.param(0, LATEST_TIERED, (0, -1, -1), id="nothing is in tiered storage"),
-        pytest.param(0, EARLIEST_PENDING_UPLOAD, (0, -1, -1), id="nor waits to go there"),
+        pytest.param(
+            0, EARLIEST_PENDING_UPLOAD, (0, -1, -1), id="nothing waits for tiered storage"
+        ),
         pytest.param(READ_COMMITTED, LATEST, (0, 1, 4), id="the last stable offset"),
         pytest.param(0, MAX_TIMESTAMP, (0, 1, 4), id="the highest timestamp"),
-        pytest.param(READ_COMMITTED, MAX_TIMESTAMP, (0, -1, -1), id="which is not decided yet"),
-        pytest.param(READ_COMMITTED, NOW_MS + 5, (0, -1, -1), id="nor by its timestamp"),
+        pytest.param(
+            READ_COMMITTED,
+            MAX_TIMESTAMP,
+            (0, -1, -1),
+            id="the record with the highest timestamp is undecided",
+        ),
+        pytest.param(
+            READ_COMMITTED,
+            NOW_MS + 5,
+            (0, -1, -1),
+            id="an undecided record is not found by its timestamp",
+        ),
     ],
 )
 async def test_the_offset_found_is_below_the_readers_limit(

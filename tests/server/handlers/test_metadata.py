@@ -166,7 +166,7 @@ async def test_authorized_operations_are_bits() -> None:
 async def describe(
     services: BrokerServices, **request: Any
 ) -> tuple[list[tuple[str, int, int]], object]:
-    """(topic, error, number of partitions) of each, and the next cursor."""
+    """Return (topic, error, number of partitions) of each topic, and the next cursor."""
     response = await ask(
         describe_topic_partitions,
         services,

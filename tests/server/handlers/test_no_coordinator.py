@@ -1,5 +1,5 @@
-"""Before the first FindCoordinator the internal topic does not exist: each API then returns the
-code that makes a client look for the coordinator again."""
+"""Before the first FindCoordinator the internal topic does not exist. Each API then returns the
+code after which a client looks for the coordinator again."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def without_internal_topics(services: BrokerServices) -> BrokerServices:
         (ApiKey.END_TXN, end_request, None, NOT_COORDINATOR),
         (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 4, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ApiKey.TXN_OFFSET_COMMIT, txn_commit_request, 5, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        # A leader that cannot ask returns a code that every producer retries.
+        # A leader without a coordinator to ask returns a code that every producer retries.
         (ApiKey.PRODUCE, produce_request(1, "id"), 12, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
@@ -106,7 +106,8 @@ async def test_a_client_has_to_look_for_the_coordinator(
 
 
 async def test_add_offsets_to_txn_has_the_offsets_topic_created() -> None:
-    """A producer may send this before any consumer has looked for the group's coordinator."""
+    """A producer may send AddOffsetsToTxn before any consumer has looked for the group's
+    coordinator."""
     async with broker() as bare:
         services = without_internal_topics(bare)
         response = await ask(

@@ -17,7 +17,8 @@ NOW_MS = 1_700_000_000_000
 
 
 def log_with_a_large_batch(folder: Path) -> Path:
-    """A segment: one small record, four MiB of zeros in a few hundred bytes, one small record."""
+    """Write a segment of three batches: a small record, a record of four MiB of zeros compressed to
+    a few hundred bytes, and a small record."""
     path = folder / f"{0:020}.log"
     data = b""
     for offset, (value, compression) in enumerate(
@@ -40,7 +41,7 @@ def dumped(path: Path, *options: str) -> Result:
 
 
 def test_a_batch_larger_than_allowed_is_named_and_skipped(tmp_path: Path) -> None:
-    """Before, the command decompressed any batch in a file, up to a GiB."""
+    """The command does not decompress a batch beyond `--max-batch-bytes`."""
     path = log_with_a_large_batch(tmp_path)
     result = dumped(path, "--max-batch-bytes", "100000")
     assert result.exit_code == 1
@@ -60,7 +61,7 @@ def test_a_batch_within_the_bound_is_printed_whole(tmp_path: Path) -> None:
 
 
 def test_a_batch_with_invalid_records_is_named(tmp_path: Path) -> None:
-    """Before, the command printed a line among the others and exited with 0."""
+    """The command names the batch on standard error, prints the other batches, and exits with 1."""
     path = log_with_a_large_batch(tmp_path)
     data = bytearray(path.read_bytes())
     data[61] = 0x7F  # the length of the first record

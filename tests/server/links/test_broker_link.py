@@ -91,7 +91,7 @@ def image(port: int) -> ClusterImage:
 
 
 class Peer:
-    """A server that handles each connection as the test says."""
+    """A server that handles each connection with the function `serve`."""
 
     def __init__(self) -> None:
         self.writers: list[asyncio.StreamWriter] = []
@@ -131,7 +131,7 @@ async def lost(port: int, timeout_s: float = DEADLINE_S) -> Responses:
 
 
 async def test_no_process_listens() -> None:
-    with socket.socket() as silent:  # bound, so that no other process listens there meanwhile
+    with socket.socket() as silent:  # bound, so that no other process can listen on the port
         silent.bind(("127.0.0.1", 0))
         assert await lost(silent.getsockname()[1]) == [None, None]
 

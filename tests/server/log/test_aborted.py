@@ -15,7 +15,7 @@ ROWS = [AbortedTransaction(1, n, n + 1, n + 2) for n in range(0, 10, 2)]
 
 
 class Recomputing:
-    """Replaces the log, and records the calls."""
+    """A stand-in for the log that records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []

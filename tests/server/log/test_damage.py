@@ -81,8 +81,8 @@ DAMAGE = [remove, remove_all_of_it, empty, cut_at_a_batch]
 def test_a_start_fails_each_time_if_a_segment_lost_batches(
     damage: Callable[[MemoryFiles, str], None], slot: int, how: str, refuses: bool
 ) -> None:
-    """After a kill, this holds below the recovery point. Above it, a power failure may have lost
-    records that were not durable."""
+    """After a kill, the start fails only if batches below the recovery point are missing. Above the
+    recovery point, a power failure may have lost records that were not durable."""
     driver = written()
     clean = how == "clean stop"
     point = driver.stop()[0] if clean else driver.log.recovery_point
@@ -103,8 +103,8 @@ def test_a_start_fails_each_time_if_a_segment_lost_batches(
 def test_a_coordinators_log_does_not_start_without_batches_that_a_kill_cannot_lose(
     damage: Callable[[MemoryFiles, str], None], slot: int
 ) -> None:
-    """This holds above the recovery point too: the computer kept running, so its page cache is
-    complete."""
+    """The log of a coordinator does not start even if the missing batches are above the recovery
+    point. The computer kept running, so its page cache is complete."""
     driver = written()
     driver.files = driver.files.after_kill()
     damage(driver.files, logs(driver.files)[slot])

@@ -46,8 +46,8 @@ def test_s8_a_flipped_bit_changes_no_leader_epoch(log_start_offset: int) -> None
 
 @pytest.mark.parametrize("removed", [(0, 1), (1, 2), (0, 3)])
 def test_epochs_of_records_that_compaction_removed_stay(removed: tuple[int, int]) -> None:
-    """The first segment has three batches, each with its own epoch. No batch is left that confirms
-    or contradicts a removed batch's epoch."""
+    """The first segment has three batches, each with its own epoch. After the removal of a batch,
+    no other batch confirms or contradicts its epoch."""
     driver = Driver()
     sizes = [0]
     for driver.leader_epoch in range(3):

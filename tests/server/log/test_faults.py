@@ -126,8 +126,7 @@ def test_d9_a_read_that_fails_harms_that_read_alone(driver: Driver) -> None:
 
 
 def test_d9_no_reader_passes_over_a_segment_whose_indexes_could_not_be_rebuilt() -> None:
-    """Before, a failed read left the segment without an end, and readers skipped its records
-    without an error."""
+    """A read of the segment fails or returns its records. It never skips them."""
     driver = Driver()
     for _ in range(3):
         driver.plain()

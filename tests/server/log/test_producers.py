@@ -1,5 +1,5 @@
-"""Idempotence: what a producer may append, and the response to a retry (scenarios R1-R4, R17, E8;
-Kafka's ProducerStateManagerTest)."""
+"""Idempotence: the batches that a producer may append, and the response to a retry (scenarios
+R1-R4, R17, E8; Kafka's ProducerStateManagerTest)."""
 
 from __future__ import annotations
 
@@ -205,7 +205,8 @@ def test_x7_x8_a_producer_with_an_open_transaction_never_expires(driver: Driver)
     assert driver.log.producers.expire(driver.now_ms) == 0
     assert driver.log.first_unstable_offset(2) == 0
     driver.mark(1, coordinator_epoch=3)
-    # A marker keeps the entry too, so that an older coordinator stays refused (KAFKA-9144).
+    # A marker also renews the producer's state, so that an older coordinator stays refused
+    # (KAFKA-9144).
     driver.now_ms += driver.expiration_ms - 1
     assert driver.log.producers.expire(driver.now_ms) == 0
     assert refused(lambda: driver.mark(1, coordinator_epoch=2)) == (

@@ -86,8 +86,8 @@ class Counted(MemoryFile):
 def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
     interval: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log has one record a batch, two closed segments and an active segment, and sparse
-    indexes. It was opened again, so the first reads build the indexes."""
+    """The log has one record a batch, closed segments and an active segment, and sparse indexes. It
+    was opened again, so the first read of a segment loads its indexes."""
     config = topic_config(
         Settings(), {"index.interval.bytes": interval, "segment.bytes": str(1 << 20)}
     )
@@ -100,7 +100,7 @@ def test_h67_wherever_a_tiny_fetch_begins_little_is_read_for_it(
     log, chosen = driver.log, Random(67)
     for _ in range(300):
         offset = chosen.randrange(log.log_end_offset)
-        log.read(offset, 1, limit=MANY)  # the indexes of a segment that was never read
+        log.read(offset, 1, limit=MANY)  # load the indexes of a segment that was not read before
         Counted.total = 0
         found = log.read(offset, 1, limit=MANY, at_least_one=True).records
         assert found is not None

@@ -195,7 +195,7 @@ def test_s4_s6_s7_s8_any_file_but_the_log_may_be_lost_or_damaged(
         else:
             SPOILS[how](disk.nodes[path].data)
     if (kind, how) == ("partition.metadata", "one bit"):
-        with pytest.raises(InconsistentTopicId):  # the log takes it for the log of another topic
+        with pytest.raises(InconsistentTopicId):  # the log seems to belong to another topic
             driver.open(clean=clean, recovery_point=point, files=disk)
         return
     log = driver.open(clean=clean, recovery_point=point, files=disk)

@@ -1,6 +1,6 @@
-"""A disk that is full for one kind of file that an append writes. Either the append is refused and
-changes nothing, or it succeeds and the other files are written later. After a crash at any moment,
-and after the disk has space again, the state equals the log's bytes (D6)."""
+"""The disk is full for one of the kinds of files that an append writes. Either the append is
+refused and changes nothing, or it succeeds and the log writes the refused file later. After a crash
+at any moment, and after the disk has space again, the state equals the log's bytes (D6)."""
 
 from __future__ import annotations
 

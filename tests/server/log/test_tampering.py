@@ -38,7 +38,7 @@ class Outcome(Enum):
     WHOLE = "W"
     # The start fails, or the load of the coordinator.
     REFUSED = "R"
-    # The read fails: at the position is no batch, or a batch with another offset.
+    # The read fails: the position has no batch, or a batch with another offset.
     FOUND = "F"
     # Records are missing, and the recovery reports it.
     CUT = "C"

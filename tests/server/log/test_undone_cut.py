@@ -1,5 +1,5 @@
 """The log cuts off the bytes of a refused append. If a power failure undoes the cut, these bytes
-are again behind the last batch of a segment."""
+follow the last batch of a segment again."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_end_of_a_compacted_segment_is_known_by_its_size(extra: bytes) -> No
 
 @pytest.mark.parametrize("is_older", [True, False])
 def test_a_checkpointed_end_before_valid_batches_is_not_used(is_older: bool) -> None:
-    """The checkpoint has an end of the segment at a damaged batch, with valid batches behind it.
+    """According to the checkpoint, the segment ends at a damaged batch, but valid batches follow.
     The start does not cut there: the checkpoint may be older than the roll, or wrong."""
     without_index = LogConfig(segment_bytes=2000, index_interval_bytes=2000)
     driver, path, recovery_point = rolled(without_index)
@@ -96,7 +96,7 @@ def test_a_checkpointed_end_before_valid_batches_is_not_used(is_older: bool) -> 
 
 
 def test_bytes_behind_a_segment_that_was_synced_after_the_roll_are_not_cut_off() -> None:
-    """If the recovery point is past the segment's end, the cut is durable. Bytes behind the end are
+    """If the recovery point is past the segment's end, the cut is durable. Bytes after the end are
     then damage, and the start does not cut them off."""
     driver, path, _ = rolled()
     driver.plain()

@@ -1,4 +1,4 @@
-"""Small files are read and written whole, and the old one is kept until the new one is complete."""
+"""Small files are read and written whole. The old file stays until the new file is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The contract of every MetadataStore: sqlite's, the simulator's, and later etcd's."""
+"""The contract of every MetadataStore. The store in sqlite and the simulator's store pass the same
+tests."""
 
 from __future__ import annotations
 

@@ -51,4 +51,4 @@ def port_owner_name() -> str:
 def test_a_port_that_is_free_has_no_owner() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        assert port_owner(bound.getsockname()[1]) == "", "bound is not listening"
+        assert port_owner(bound.getsockname()[1]) == "", "a bound socket does not listen yet"

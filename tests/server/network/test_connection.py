@@ -170,8 +170,8 @@ async def test_a_closed_connection_needs_no_collection(session: Session) -> None
 
 
 async def test_a_parked_request_holds_back_the_next(session: Session) -> None:
-    """As in Kafka, the broker serves a connection's next request after the response to the one
-    before it."""
+    """As in Kafka, the broker serves the next request of a connection after the response to the
+    previous request."""
     session.send(b"now 1", b"later", b"now 2")
     await session.expect(b"now 1;")
     await session.until(lambda: len(session.server.served) == 2)

@@ -16,7 +16,7 @@ from tests.server.partition.partitions import mark, partition, send
         (0, Lag(4, 5)),
         (3, Lag(1, 5)),
         (4, Lag(0, 5)),
-        # The group has read records of the open transaction, with read_uncommitted.
+        # A group of read_uncommitted readers may commit an offset after the last stable offset.
         (6, Lag(0, 3)),
         (9, Lag(0, 0)),
     ],

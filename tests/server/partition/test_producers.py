@@ -64,7 +64,7 @@ def test_bytes_are_counted_across_segments_and_after_a_restart() -> None:
 
 
 def test_nothing_unflushed_is_counted_as_held() -> None:
-    """Readers with read_uncommitted do not get unflushed records either."""
+    """Unflushed records are above the high watermark, so no reader would get them."""
     replica = partition(flush_on_ack=True)
     send(replica, 7, 0)
     assert held(replica)[7][0] == 0

@@ -1,4 +1,4 @@
-"""The partitions of this broker, and the reason for each that is unavailable."""
+"""The partitions of this broker, and the reasons why some are unavailable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Guards are compared by identity: an equal one made later is not the same (ABA, R12)."""
+"""Guards are compared by identity. A later guard is a different guard, even if it is equal (ABA,
+R12)."""
 
 from __future__ import annotations
 

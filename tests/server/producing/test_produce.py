@@ -236,7 +236,7 @@ def test_R12_M19_the_transaction_ends_while_its_batch_is_parked() -> None:
     assert later is not None
     assert later.done
     assert codes(appends) == [ErrorCode.TRANSACTION_ABORTABLE, NONE]
-    assert broker.ends == [1, 1, 0]  # the marker; the batch
+    assert broker.ends == [1, 1, 0]  # partition 0 has the marker, partition 1 has the batch
     assert [len(partition.guards) for partition in broker.partitions] == [0, 0, 0]
 
 

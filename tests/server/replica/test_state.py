@@ -303,8 +303,8 @@ class AnyHistory(RuleBasedStateMachine):
         return fetches[-1][1] if fetches else -1
 
     def caught_up_ms(self, follower: int) -> int | None:
-        """Return the time of the latest fetch with which the follower had caught up: this fetch or
-        the next fetch started at or after the leader's log end at the time of this fetch."""
+        """Return the time of the latest fetch that had caught up. A fetch has caught up if it or
+        the next fetch starts at the leader's log end at the time of the fetch, or later."""
         fetches = self.fetches[follower]
         moments = [
             now_ms

@@ -41,7 +41,7 @@ class Question(NamedTuple):
 
 
 class Recording:
-    """An authorizer with the same verdict for every question, which records the questions."""
+    """An authorizer that records its questions and gives the same verdict for each."""
 
     def __init__(self, verdict: bool) -> None:
         self.verdict = verdict

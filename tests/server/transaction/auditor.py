@@ -49,7 +49,7 @@ class Auditor:
         decided = _decisions(values)
         for identity, committed in self.ended:
             # The log has every acknowledged end (I9), with the same outcome (I7).
-            assert decided.get(identity) == committed, f"{identity} ended and the log does not know"
+            assert decided.get(identity) == committed, f"the log lacks the end of {identity}"
         _markers_follow_decisions(values, markers)
 
     @staticmethod
@@ -102,7 +102,7 @@ def _decisions(values: Sequence[TransactionLogValue]) -> dict[Identity, bool]:
     for value in values:
         state = value.transaction_status
         if prepared is not None:
-            assert COMPLETED.get(state) == prepared, "decided one way, completed another"
+            assert COMPLETED.get(state) == prepared, "completed with another outcome than decided"
             prepared = None
         elif state in PREPARED:
             prepared = PREPARED[state]
@@ -145,7 +145,9 @@ def _markers_follow_decisions(
     written: dict[Identity, dict[TopicPartition, set[bool]]] = {}
     for work, partition in markers:
         identity = (work.producer_id, work.producer_epoch)
-        assert work.committed in allowed.get(identity, {}).get(partition, set()), "undecided marker"
+        assert work.committed in allowed.get(identity, {}).get(partition, set()), (
+            "a marker without a decision"
+        )
         written.setdefault(identity, {}).setdefault(partition, set()).add(work.committed)
     if values and values[-1].transaction_status not in PREPARED:
         assert written == {identity: wanted for identity, wanted in allowed.items() if wanted}, (

@@ -70,7 +70,7 @@ class Driver:
     compares: bool = True
 
     def __post_init__(self) -> None:
-        # The coordinator's work, without time and a network.
+        # The effects of the coordinator, without timers and a network.
         self.effects: EffectTable[TransactionShard] = {
             **EFFECTS,
             WriteMarkers: EffectRow(committed=self._write_markers),
@@ -146,7 +146,7 @@ class Driver:
             self._held.pop(0)[0]()
 
     def crash(self, *, keeps: int | None = None, down_ms: int = 0) -> None:
-        """Load another shard from the log, with `keeps` of the uncommitted records."""
+        """Load another shard from the log, with the first `keeps` uncommitted records."""
         del self.log[self.committed + (len(self.log) if keeps is None else keeps) :]
         self.committed = len(self.log)
         self._held.clear()

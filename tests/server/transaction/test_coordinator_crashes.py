@@ -173,7 +173,7 @@ def points(flush_on_ack: bool, committed: bool, bumps_epoch: bool) -> tuple[rang
 def crashes(
     flush_on_ack: bool, committed: bool, bumps_epoch: bool
 ) -> Iterator[tuple[World, Client, str]]:
-    """Yield a world and its client, stopped at each point in turn."""
+    """Yield a broker and its client, stopped at each point in turn."""
     operations, syncs = points(flush_on_ack, committed, bumps_epoch)
     assert len(operations) > 10
     stops: list[tuple[int | None, int, int | None]] = [

@@ -80,7 +80,8 @@ async def test_endtxn_enters_at_most_twenty_files_from_the_handler_to_complete(
         for topic in (TRANSACTION_STATE, DATA.topic):
             await broker.metadata.create_missing_topic(topic)
         await loaded(broker)
-        # Work that is done only once is not on the path, so a first transaction comes before.
+        # Work that is done only once is not on the path, so the test runs another transaction
+        # first.
         for _ in range(2):
             producer = begun(broker)
             request = EndTxnRequest(ID, *producer, committed=True)

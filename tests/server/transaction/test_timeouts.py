@@ -225,7 +225,7 @@ def test_t7_a_timeout_without_a_leader_completes_when_the_leader_is_back() -> No
     assert [outcomes(world, partition) for partition in (A0, A1)] == [[False], [False]]
 
 
-@pytest.mark.parametrize("scan", ["before the end", "while PREPARE is on its way", "after it"])
+@pytest.mark.parametrize("scan", ["before the end", "while PREPARE is pending", "after the end"])
 def test_t10_a_commit_that_takes_longer_than_its_time_out_is_one_or_the_other(scan: str) -> None:
     world = World(flush_on_ack=True)
     producer = world.producer(timeout_ms=1)
@@ -238,12 +238,12 @@ def test_t10_a_commit_that_takes_longer_than_its_time_out_is_one_or_the_other(sc
     if scan == "before the end":
         assert world.transactions.abort_overdue(10) == ["t"]
     ending = world.end(producer, True)
-    if scan == "while PREPARE is on its way":
+    if scan == "while PREPARE is pending":
         assert world.transactions.abort_overdue(10) == [], (
             "the scan leaves a transaction with a pending decision alone"
         )
     world.settle()
-    if scan == "after it":
+    if scan == "after the end":
         assert world.transactions.abort_overdue(10) == []
     committed = value_of(ending).code is ErrorCode.NONE
     assert committed == (scan != "before the end")

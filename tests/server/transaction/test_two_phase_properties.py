@@ -69,7 +69,7 @@ class TwoPhaseLives(Lives):
             # Without a new epoch the auditor cannot distinguish a retry from the next transaction.
             self.answered(response, producer, producer.identity, committed, True)
 
-    # Most events happen to the newest instance, because requests of older instances have no effect.
+    # Most events happen to the newest instance, because older instances are usually fenced.
 
     @rule(at_most=st.integers(1, 3))
     def the_newest_begins(self, at_most: int) -> None:

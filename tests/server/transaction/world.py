@@ -51,7 +51,7 @@ TXN_LOG = TopicPartition(TRANSACTION_STATE, 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 DATA = (A0, A1, B0)
-# The same as for the internal topics.
+# The cleanup policy of the internal topics.
 COMPACTED = frozenset({COMPACT})
 GROUP = "g"
 
@@ -214,7 +214,7 @@ class World:
         return World(
             files,
             flush_on_ack=self.flush_on_ack,
-            # Another machine's monotonic clock, unrelated to this one's.
+            # The monotonic clock of the next process is unrelated, as on another machine.
             now_ms=7_000_000,
             wall_ms=self.wall() + down_ms,
             leader_epoch=self.leader_epoch + 1,

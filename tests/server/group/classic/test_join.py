@@ -1,4 +1,4 @@
-"""JoinGroup: which members are accepted, under which id, and when the join phase ends."""
+"""JoinGroup: the accepted members, their ids, and the end of the join phase."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_a_rebalance_leaves_out_dynamic_members_that_do_not_join_in_time() -> No
 
 
 def test_a_new_member_waits_for_the_others_longer_than_its_session() -> None:
-    """It does not know its member id yet, so it cannot send heartbeats."""
+    """The new member does not know its member id yet, so it cannot send heartbeats."""
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a", session_ms=30_000, rebalance_ms=60_000)
     new = driver.join_twice(client_id="b", session_ms=6_000)

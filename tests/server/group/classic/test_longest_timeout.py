@@ -1,4 +1,4 @@
-"""Members with different timeouts: the join and sync phases last for the longest of them
+"""If members have different timeouts, the join and sync phases last for the longest timeout
 (KIP-62)."""
 
 from __future__ import annotations

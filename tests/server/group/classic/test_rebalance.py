@@ -175,7 +175,7 @@ class GroupOfClients(RuleBasedStateMachine):
     def synced(
         self, client: Client, generation: JoinGroupResponse, answer: SyncGroupResponse
     ) -> None:
-        """Check that all assignments of one generation are parts of the same one."""
+        """Check that the assignments of all members of a generation have the same stamp."""
         if answer.error_code != 0:
             self.outdated(client, answer.error_code)
             return
@@ -215,7 +215,7 @@ class GroupOfClients(RuleBasedStateMachine):
 
     @rule(number=clients_)
     def pause(self, number: int) -> None:
-        """End the client's process without a request. A new one has no state."""
+        """End the client's process without a request. Its next process has no state."""
         self.clients[number] = Client(self.clients[number].name, static=number > 2)
 
     @rule(ms=st.sampled_from([500, 3_000, 6_000, 11_000]))

@@ -165,8 +165,8 @@ def read_committed(driver: Compacting) -> dict[str, str | None]:
 
 def producers_by_scan(driver: Compacting) -> dict[int, tuple[int, int, int, int]]:
     """Return the state of every producer, from the bytes alone: epoch, last sequence, last offset,
-    first offset of its open transaction. Without the coordinator's epoch: compaction may remove the
-    marker that has it, as in Kafka."""
+    first offset of its open transaction. The state has no coordinator epoch, because compaction may
+    remove the marker with that epoch, as in Kafka."""
     producers: dict[int, tuple[int, int, int, int]] = {}
     for header, records in driver.batches():
         if header.producer_id < 0 or (header.is_control and not records):

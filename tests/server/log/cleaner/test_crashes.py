@@ -324,7 +324,7 @@ def test_d6_files_deleted_by_a_pass_stay_while_a_segment_is_read_by_their_name()
 
 
 class Later:
-    """Disk work that runs when a test says so."""
+    """Disk work that runs when a test calls it."""
 
     def __init__(self) -> None:
         self.pending: list[Callable[[], None]] = []

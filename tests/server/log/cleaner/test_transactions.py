@@ -26,7 +26,7 @@ def transaction(
 
 
 def overwrite(driver: Compacting, *keys: str) -> None:
-    """Write newer records of these keys to a segment of their own, then run a pass."""
+    """Write newer records of these keys to a new segment, then run a pass."""
     driver.roll()
     for key in keys:
         driver.put((key, "newer"), timestamp=driver.now_ms)

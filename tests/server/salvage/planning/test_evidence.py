@@ -1,4 +1,5 @@
-"""The warnings of a recovery about topics with lost settings, before it changes anything."""
+"""The warnings that a recovery shows before it changes any file, about topics with lost
+settings."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_E2_E3_E4_at_the_last_epoch_the_end_hands_out_a_new_producer_id_once(
     assert driver.add(1_000, 0, P0).value.code is OK
     assert (
         driver.end(77, LAST, committed).value.code is FENCED
-    )  # R7, with a new producer id between
+    )  # R7, after a change of the producer id
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["itself", "a new instance"])
@@ -209,7 +209,7 @@ def test_I5_every_partition_gets_the_marker_that_was_decided() -> None:
     driver.end(*producer, False)
     driver.write_markers(ID, at_most=1)
     assert driver.complete(ID) is None
-    driver.crash()  # the written record is lost, so it is written again (C-B)
+    driver.crash()  # the next coordinator does not know of the marker and writes it again (C-B)
     driver.finish(ID)
     assert [partition for _, partition in driver.markers] == [P0, P0, P1, P2]
     assert {work.committed for work, _ in driver.markers} == {False}

@@ -142,7 +142,7 @@ def test_codes_for_a_producer_whose_record_cannot_be_written(
 ) -> None:
     driver = Driver(append_error=code)
     assert driver.init().value.code is expected
-    assert not driver.shard.transactions, "an id whose first record was not written never existed"
+    assert not driver.shard.transactions, "an id exists only once its first record is written"
 
 
 def test_E1_E5_at_the_last_epoch_comes_a_new_producer_id_once() -> None:
@@ -163,7 +163,7 @@ def test_E1_E5_at_the_last_epoch_comes_a_new_producer_id_once() -> None:
 def test_R14_the_next_id_after_a_time_out_is_the_same_however_often_it_is_asked_for(
     epoch: int, restart: bool
 ) -> None:
-    """This also holds near the last epoch (B10)."""
+    """The next id stays the same near the last epoch too (B10)."""
     driver = Driver()
     driver.put(State.EMPTY, producer_epoch=epoch, last_producer_epoch=-1)
     assert driver.add(77, epoch, P0).value.code is OK

@@ -39,7 +39,7 @@ def _generations_fence(log: Sequence[CoordinatorRecord]) -> bool:
             value = decode_transaction_log_value(record.value)
             if value.transaction_status == PREPARE_COMMIT and name in generations:
                 group, generation = generations[name]
-                assert generation >= newest[group], f"{name} of {generation} commits"
+                assert generation >= newest[group], f"{name} of generation {generation} commits"
             continue
         generation = decode_transaction_group_value(record.value).generation_id
         generations[key.transactional_id] = (key.group_id, generation)

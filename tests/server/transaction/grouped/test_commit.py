@@ -55,7 +55,7 @@ def test_the_parent_keeps_its_epoch_and_members_end_as_their_own_clients_would()
         live = driver.shard.get(member.transactional_id)
         assert live is not None
         assert live.metadata.producer_epoch == member.producer_epoch + 1
-    assert driver.end(*a[1:], True, transactional_id=A).value.code is NONE  # its own retry
+    assert driver.end(*a[1:], True, transactional_id=A).value.code is NONE  # the member's own retry
     driver.begin(parent, P0, version=0)
     assert driver.state_of(PARENT) is State.ONGOING
 

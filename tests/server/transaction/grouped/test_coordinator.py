@@ -284,8 +284,8 @@ def test_an_id_that_leaves_does_not_let_an_older_generation_in_again(elsewhere: 
 def test_an_id_is_refused_as_a_member_of_a_group_that_it_is_not_in(
     elsewhere: bool, has_begun: bool
 ) -> None:
-    """This holds even if the shard of that group is also the id's own coordinator and knows the
-    id."""
+    """The coordinator refuses the id even if the same shard coordinates both the group and the id,
+    and so knows the id."""
     world = World(shards=SHARDS)
     name = named(elsewhere)
     plain = world.producer(name)

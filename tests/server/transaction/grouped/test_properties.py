@@ -96,7 +96,8 @@ class Groups(RuleBasedStateMachine):
                 self.driver.end(*member[1:], committed, transactional_id=name)
 
     def some(self, data: st.DataObject, at_most: int) -> list[GroupedTransaction]:
-        """Return members by their own state, zombies included."""
+        """Draw members, including zombies, with the producer id and epoch that each has
+        received."""
         pool = [*self.members.values(), *self.zombies[-2:]]
         if not pool:
             return []
