@@ -69,7 +69,7 @@ def test_no_generated_code_calls_back_into_the_schema() -> None:
 
 
 @pytest.mark.parametrize("kind", [DecoderSource, EncoderSource])
-def test_no_local_name_stands_for_two_things(kind: type[DecoderSource | EncoderSource]) -> None:
+def test_no_local_name_has_two_meanings(kind: type[DecoderSource | EncoderSource]) -> None:
     """Structs are inlined, so the names of all levels are in one function."""
     for cls, version in FLEXIBLE:
         source = kind(schema_of(cls), version)

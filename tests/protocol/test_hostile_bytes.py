@@ -57,7 +57,7 @@ def test_h23_h24_every_corrupt_byte_is_refused_or_understood(cls: type[Any], ver
 
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=case_id)
-def test_what_is_understood_of_corrupt_bytes_is_what_the_construct_reads(
+def test_corrupt_bytes_are_decoded_as_the_construct_decodes_them(
     cls: type[Any], version: int
 ) -> None:
     raw = encode(sample(cls, version), version)

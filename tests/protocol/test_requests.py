@@ -75,7 +75,7 @@ def test_a_response_that_cannot_be_decoded_is_refused() -> None:
         list(requests.receive_data(b"\0\0\0\x0e" + bytes(14)))
 
 
-def test_a_broker_that_does_not_speak_this_api_versions_says_so_in_version_0() -> None:
+def test_a_broker_without_this_version_of_api_versions_responds_in_version_0() -> None:
     requests = Requests("c")
     sent, _ = requests.send(ApiVersionsRequest(), 4)
     refusal = ApiVersionsResponse(

@@ -69,7 +69,7 @@ def test_messages_can_be_copied_and_pickled() -> None:
     assert copy.deepcopy(request) == request == pickle.loads(pickle.dumps(request))
 
 
-def test_a_field_that_is_no_declaration_is_refused() -> None:
+def test_a_field_without_a_declaration_is_refused() -> None:
     with pytest.raises(TypeError, match="not declared as a field"):
 
         @struct
@@ -131,7 +131,7 @@ def test_bytes_bytearray_and_memoryview_decode_alike() -> None:
         assert decode(cls, version, memoryview(raw)) == expected
 
 
-def test_a_decoder_starts_anywhere_and_says_where_it_ended() -> None:
+def test_a_decoder_starts_at_any_position_and_returns_its_end() -> None:
     raw = encode(EndTxnRequest(transactional_id="t"), 5)
     decoded, position = decoder(EndTxnRequest, 5)(b"head" + raw + b"tail", 4)
     assert decoded.transactional_id == "t"

@@ -87,7 +87,7 @@ def test_decoding_stops_between_elements() -> None:
     assert steps >= 300
 
 
-def test_what_cannot_be_decoded_is_refused_in_slices_too() -> None:
+def test_undecodable_bytes_are_refused_in_slices_too() -> None:
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=str(number)) for number in range(300)]
     )

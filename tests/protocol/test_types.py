@@ -23,7 +23,7 @@ def test_uuids_look_as_in_kafka() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "A" * 21, "A" * 23, "A" * 21 + "!", "ä" * 22])
-def test_what_is_no_uuid_is_refused(text: str) -> None:
+def test_a_malformed_uuid_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a uuid"):
         uuid_from_string(text)
 

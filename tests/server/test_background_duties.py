@@ -127,7 +127,7 @@ def test_T9_many_overdue_transactions_leave_the_loop_to_others_in_between(tmp_pa
     assert others[-1] == 2 * ABORTS_PER_TURN + 5
 
 
-def test_a_duty_that_fails_stops_neither_the_others_nor_its_own_next_turn(tmp_path: Path) -> None:
+def test_a_failing_duty_does_not_stop_other_duties_or_its_own_next_run(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     world = kept.world
     producer = world.producer(timeout_ms=1_000)
@@ -201,7 +201,7 @@ def test_d6_retention_that_the_disk_refuses_is_applied_within_a_second_of_space(
     ]
 
 
-def test_idle_producers_are_forgotten_and_those_with_an_open_transaction_are_not(
+def test_idle_producers_are_forgotten_unless_they_have_an_open_transaction(
     tmp_path: Path,
 ) -> None:
     kept = Kept(tmp_path)
@@ -242,7 +242,7 @@ def test_x5_expired_transactional_ids_go_in_slices_with_others_in_between(tmp_pa
     assert set(shard.transactions) == {"fresh"}
 
 
-def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_path: Path) -> None:
+def test_checkpoints_have_the_recovery_point_and_the_start_of_each_log(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     world = kept.world
     write(world, A0, 5)
@@ -255,7 +255,7 @@ def test_checkpoints_say_how_far_each_log_is_on_disk_and_where_it_begins(tmp_pat
     assert kept.directory.log_start_offsets() == {A0: 3}
 
 
-def test_checkpoints_are_written_off_the_loop_once_for_all_callers_meanwhile(
+def test_checkpoints_are_written_off_the_loop_once_for_all_waiting_callers(
     tmp_path: Path,
 ) -> None:
     """The second and the third caller share one write, which has the state at its start."""
@@ -301,7 +301,9 @@ def test_checkpoints_that_a_full_disk_refuses_leave_the_old_ones(tmp_path: Path)
     assert kept.background_tasks.checkpoint().value is None
 
 
-async def test_no_topic_is_made_while_the_checkpoints_know_a_deleted_one(tmp_path: Path) -> None:
+async def test_no_topic_is_created_while_the_checkpoints_have_a_deleted_topic_of_its_name(
+    tmp_path: Path,
+) -> None:
     """After a crash, a new topic of the same name could find the old checkpoints and lose
     records."""
     kept = Kept(tmp_path)

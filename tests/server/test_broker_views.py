@@ -47,7 +47,7 @@ async def test_partitions_are_counted_in_steps() -> None:
         assert sum(1 for _ in services.views.broker()) == 30
 
 
-async def test_a_partition_whose_log_cannot_be_used_has_no_leader_and_an_offline_replica() -> None:
+async def test_a_partition_with_an_unusable_log_has_no_leader_and_an_offline_replica() -> None:
     async with broker() as services:
         here = services.broker_id
         await services.metadata.create_topics([NewTopic("wide", 3)])

@@ -115,7 +115,7 @@ def test_a_later_response_is_encoded_when_it_comes(session: Session) -> None:
     assert session.read(given[0]).error_code == 16
 
 
-def test_a_wait_that_the_client_gives_up_ends_where_the_handler_parked_it() -> None:
+def test_a_cancelled_wait_ends_where_the_handler_parked_it() -> None:
     later: Deferred[HeartbeatResponse] = Deferred()
     given_up: list[None] = []
     later.on_cancel(lambda: given_up.append(None))
@@ -258,11 +258,11 @@ def test_every_api_of_the_protocol_is_served_in_all_its_versions() -> None:
     assert served == {key: api.versions for key, api in APIS.items()}
 
 
-def test_a_handler_declares_what_is_known_of_it_before_it_is_imported() -> None:
+def test_handlers_have_the_properties_declared_before_their_import() -> None:
     for handler in all_handlers():
         assert handler.module.API == handler.API
 
 
-def test_an_api_versions_request_is_what_clients_send_first(session: Session) -> None:
+def test_an_api_versions_request_with_a_client_name_is_accepted(session: Session) -> None:
     request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     assert session.read(session.serve(request, 3)).error_code == 0

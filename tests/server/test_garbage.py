@@ -43,7 +43,7 @@ print(most)
 """
 
 
-def test_a_collection_does_not_look_at_all_that_is_alive() -> None:
+def test_a_collection_does_not_examine_all_living_objects() -> None:
     command = [sys.executable, "-c", GROWS]
     ended = subprocess.run(command, check=True, capture_output=True, text=True)
     assert 0 < int(ended.stdout) < LOOKED_AT

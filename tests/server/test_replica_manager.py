@@ -118,7 +118,7 @@ async def test_S3d_a_corrupt_log_stays_offline_at_every_start_and_loses_nothing(
         assert broker.partitions.require("topic", 0).log_end_offset == 10
 
 
-async def test_with_flush_on_ack_what_a_killed_process_left_is_on_disk_before_it_is_served(
+async def test_with_flush_on_ack_records_of_a_killed_process_are_on_disk_before_they_are_served(
     tmp_path: Path,
 ) -> None:
     await written(tmp_path)
@@ -222,7 +222,7 @@ async def test_directories_of_a_deleted_topic_are_deleted_after_the_last_rename(
         assert sorted(name.split(".")[0] for name in deleted) == ["many-0", "many-1", "many-2"]
 
 
-async def test_a_stop_amid_changes_deletes_what_was_renamed(tmp_path: Path) -> None:
+async def test_a_stop_during_changes_deletes_the_renamed_directories(tmp_path: Path) -> None:
     count = 5 * FEW_STEPS
     async with life(tmp_path) as broker:
         await broker.metadata.create_topics([NewTopic("many", count)])

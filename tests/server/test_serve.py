@@ -50,7 +50,7 @@ def start_refused(broker: Oncelog) -> tuple[int, str]:
     return code, broker.said()
 
 
-def test_one_line_says_address_data_and_version(broker: Oncelog) -> None:
+def test_one_line_has_address_data_directory_and_version(broker: Oncelog) -> None:
     with broker:
         lines = broker.output.read_text().splitlines()
         with Wire(broker.address) as wire:
@@ -204,7 +204,7 @@ def test_a_port_and_listeners_are_refused_together(tmp_path: Path) -> None:
     assert "--port 0" in said
 
 
-def test_a_port_in_use_is_named_with_a_way_out(broker: Oncelog) -> None:
+def test_a_port_in_use_is_named_with_advice(broker: Oncelog) -> None:
     with socket.create_server((broker.host, 0)) as other:
         broker.port = other.getsockname()[1]
         code, said = start_refused(broker)
@@ -353,7 +353,7 @@ def test_clients_of_each_listener_get_its_own_address(tmp_path: Path) -> None:
         assert (node.host, node.port) == ("inside.example", 1111)
 
 
-def test_help_says_what_serve_does() -> None:
+def test_help_describes_serve() -> None:
     command = Oncelog(Path("unused")).command()[:4]
     said = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
     for option in ("--port", "--data", "--config", "--set"):

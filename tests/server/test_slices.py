@@ -78,7 +78,7 @@ def test_work_of_others_has_its_turn_in_the_same_slice() -> None:
     assert set(seen) == {"long", "short"}
 
 
-def test_work_that_comes_behind_other_work_is_not_begun_before_its_turn() -> None:
+def test_work_queued_behind_other_work_does_not_begin_before_its_turn() -> None:
     loop = Loop()
     loop.slices.queue(loop.work(ENDLESS))
     answer = loop.slices.run(loop.work(1, name="second"))
@@ -86,7 +86,7 @@ def test_work_that_comes_behind_other_work_is_not_begun_before_its_turn() -> Non
     assert not answer.done
 
 
-def test_only_some_work_is_in_rotation_and_all_of_it_comes_to_its_end() -> None:
+def test_a_limited_amount_of_work_takes_turns_and_all_of_it_ends() -> None:
     loop = Loop()
     begun: list[str] = []
     for number in range(IN_ROTATION * 2):
@@ -98,7 +98,7 @@ def test_only_some_work_is_in_rotation_and_all_of_it_comes_to_its_end() -> None:
     assert len(set(begun)) == IN_ROTATION * 2
 
 
-def test_where_the_clock_stands_still_a_slice_ends_by_its_steps() -> None:
+def test_with_a_frozen_clock_a_slice_ends_by_its_steps() -> None:
     loop = Loop(steps_per_slice=3)
     seen: list[str] = []
     loop.slices.queue(loop.work(10, step_ms=0, seen=seen))

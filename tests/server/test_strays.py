@@ -84,7 +84,7 @@ def test_a_recreated_topic_has_another_id() -> None:
     assert not files.exists("orders-0")
 
 
-def test_a_deletion_is_remembered_as_long_as_something_is_left_of_the_topic() -> None:
+def test_a_deletion_is_remembered_while_a_directory_of_the_topic_is_left() -> None:
     cluster = Cluster()
     old = cluster.create("orders")
     delete(cluster, "orders")

@@ -43,7 +43,7 @@ def test_a_command_that_is_misspelled_is_refused(line: str) -> None:
 
 
 @pytest.mark.parametrize("rewrites", [False, True])
-def test_a_file_changes_only_where_the_environment_asks_for_it(
+def test_a_file_changes_only_if_the_environment_variable_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrites: bool
 ) -> None:
     path = tmp_path / "scenario.txt"

@@ -26,7 +26,9 @@ LATER = [5, 17, 10_001, 32767, -1, -32768]
 
 @pytest.mark.parametrize(("kind", "version"), VERSIONED, ids=kind_id)
 @given(data=st.data())
-def test_every_value_comes_back(kind: Kind, version: int, data: st.DataObject) -> None:
+def test_every_value_is_decoded_as_it_was_encoded(
+    kind: Kind, version: int, data: st.DataObject
+) -> None:
     """The construct, built from the same table in another way, writes the same bytes."""
     message = data.draw(messages(kind.cls, version))
     raw = kind.encode(message, version)
@@ -38,7 +40,7 @@ def test_every_value_comes_back(kind: Kind, version: int, data: st.DataObject) -
 
 @pytest.mark.parametrize("kind", KEYS, ids=kind_id)
 @given(data=st.data())
-def test_every_key_comes_back(kind: Kind, data: st.DataObject) -> None:
+def test_every_key_is_decoded_as_it_was_encoded(kind: Kind, data: st.DataObject) -> None:
     key = data.draw(messages(kind.cls, 0))
     assert kind.decode(kind.encode(key)) == key
 

@@ -44,7 +44,7 @@ MAX_SEQUENCE = (1 << 31) - 1
     base_sequence=st.integers(-1, MAX_SEQUENCE),
     is_transactional=st.booleans(),
 )
-def test_what_is_built_is_what_is_read(
+def test_a_built_batch_is_read_as_it_was_built(
     records: list[NewRecord],
     base_offset: int,
     compression: Compression,
@@ -187,7 +187,7 @@ def test_an_old_message_shorter_than_a_header_is_recognized() -> None:
         list(split_batches(old))
 
 
-def test_a_header_that_is_not_all_there_is_refused() -> None:
+def test_an_incomplete_header_is_refused() -> None:
     batch = bytes(build_batch(RECORDS))
     for size in range(HEADER_SIZE):
         with pytest.raises(CorruptRecords):

@@ -57,7 +57,7 @@ def test_other_control_records_are_no_markers() -> None:
         assert read_marker(record(key, b"whatever is in it")) is None
 
 
-def test_what_later_versions_add_is_not_read() -> None:
+def test_fields_of_later_versions_are_not_read() -> None:
     later = record(b"\0\7\0\1more", b"\0\3\0\0\0\5more")
     assert read_marker(later) == EndTransactionMarker(committed=True, coordinator_epoch=5)
 

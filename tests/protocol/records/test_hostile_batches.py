@@ -58,7 +58,7 @@ def record(
     return encode_varint(len(body) if length is None else length) + body
 
 
-def test_the_record_of_these_tests_is_good_unless_spoiled() -> None:
+def test_the_record_of_these_tests_is_valid_unless_changed() -> None:
     assert decode(record()) == [Record(100, 0, None, None)]
 
 

@@ -88,7 +88,7 @@ def size(partition: Partition) -> int:
     return partition.size_bytes
 
 
-def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_says_how_far() -> None:
+def test_a_dirty_log_is_compacted_after_the_backoff_and_the_checkpoint_has_its_end() -> None:
     cleaning = Cleaning()
     compacted = cleaning.compact(A0)
     write(compacted, 100)
@@ -460,7 +460,7 @@ def test_a_deleted_key_stays_deleted_when_retention_is_faster_than_a_pass(
     assert not [name for name in world.files.nodes if name.endswith((".cleaned", ".swap"))]
 
 
-def test_a_new_topic_of_a_deleted_ones_name_starts_uncleaned() -> None:
+def test_a_recreated_topic_starts_uncleaned() -> None:
     cleaning = Cleaning()
     compacted = cleaning.compact(A0)
     write(compacted, 100)

@@ -102,7 +102,7 @@ async def ended(heard: Heard) -> StorageError | CorruptLog | None:
     return await asyncio.wait_for(heard.ended, DEADLINE_S)
 
 
-async def test_a_process_gives_out_what_the_steps_give_out(heard: Heard, tmp_path: Path) -> None:
+async def test_a_process_has_the_same_results_as_the_steps(heard: Heard, tmp_path: Path) -> None:
     job = job_in(tmp_path)
     begin(heard, tmp_path, job)
     assert await ended(heard) is None

@@ -162,7 +162,7 @@ def do(cluster: Cluster, step: tuple[str, str, int]) -> None:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(STEPS, STEPS)
-def test_advancing_is_reading_anew_and_deltas_add_up(
+def test_an_advanced_image_equals_one_read_again_and_deltas_add_up(
     before: list[tuple[str, str, int]], after: list[tuple[str, str, int]]
 ) -> None:
     cluster = Cluster()

@@ -154,7 +154,7 @@ def test_a_topic_takes_the_brokers_defaults(cluster: Cluster) -> None:
     assert all(partition.isr == partition.replicas for partition in topic.partitions)
 
 
-def test_replicas_as_the_request_says(cluster: Cluster) -> None:
+def test_replicas_are_assigned_as_in_the_request(cluster: Cluster) -> None:
     new = NewTopic("n", assignments=((1, (3, 1)), (0, (2, 3))), settings={"retention.ms": "-1"})
     assert cluster.apply(create_topic(cluster.image, SETTINGS, new, cluster.new_id())[1])
     topic = cluster.image.topics["n"]

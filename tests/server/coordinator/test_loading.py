@@ -129,7 +129,7 @@ def code_of(world: World) -> ErrorCode:
     return error.value.code
 
 
-def test_a_shard_is_loaded_in_slices_and_says_so_until_it_is_whole() -> None:
+def test_a_shard_is_loaded_in_slices_and_refuses_requests_until_it_is_complete() -> None:
     before = used()
     world = loading_world(before)
     log = world.partitions[TXN_LOG]._log
@@ -178,7 +178,7 @@ def test_a_load_that_is_overtaken_by_another_epoch_leaves_nothing() -> None:
     assert loaded.epoch == 2
 
 
-def test_a_load_is_given_up_when_another_broker_leads() -> None:
+def test_a_load_is_abandoned_when_another_broker_leads() -> None:
     world = loading_world(used())
     world.transactions.lead(world.partitions[TXN_LOG])
     world.transactions.resign(0)

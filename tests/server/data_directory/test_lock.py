@@ -38,7 +38,7 @@ def test_a_directory_in_use_names_the_process_that_holds_it(tmp_path: Path) -> N
     second.release()
 
 
-def test_a_refused_first_start_leaves_what_it_found(tmp_path: Path) -> None:
+def test_a_refused_first_start_changes_no_file(tmp_path: Path) -> None:
     made = tmp_path / "new"
     directory = DataDirectory(str(made))
     directory.unmake()

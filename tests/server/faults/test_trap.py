@@ -31,7 +31,7 @@ def test_every_cell_of_the_crash_matrix_has_a_fail_point(cell: str) -> None:
 @pytest.mark.parametrize(
     "text", ["before-lunch", "before-prepare:0", "before-prepare:", "before-prepare:x", ""]
 )
-def test_an_unknown_point_or_count_is_an_error_that_says_what_there_is(text: str) -> None:
+def test_an_unknown_point_or_count_is_an_error_with_the_valid_values(text: str) -> None:
     with pytest.raises(UnknownFailPoint, match="ONCELOG_FAIL_AT"):
         Trap.parse(text)
 

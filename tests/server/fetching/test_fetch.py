@@ -80,7 +80,7 @@ def test_a_reader_does_not_wait_for_more_than_max_bytes() -> None:
     assert Reader().fetch(0, min_bytes=10 * SIZE, max_bytes=SIZE) == SIZE
 
 
-def test_a_reader_that_cannot_wait_gets_what_there_is() -> None:
+def test_a_reader_that_cannot_wait_gets_the_available_records() -> None:
     assert Reader().fetch(1, max_wait_ms=0) == 0
 
 

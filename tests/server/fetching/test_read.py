@@ -97,7 +97,7 @@ def test_every_partition_has_its_own_error_and_an_error_is_no_reason_to_wait() -
     ("epoch", "code"),
     [(0, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.NONE), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_KIP_320_a_reader_with_another_leader_in_mind(epoch: int, code: ErrorCode) -> None:
+def test_KIP_320_a_reader_with_another_leader_epoch(epoch: int, code: ErrorCode) -> None:
     partitions = filled(1, 1)
     partitions[key(0)].become_leader(0, 1, (0,), (0,))
     wanted = [FetchedPartition(key(0), 0, 1_000, current_leader_epoch=epoch)]
@@ -114,7 +114,7 @@ def test_KIP_320_a_reader_with_another_leader_in_mind(epoch: int, code: ErrorCod
         pytest.param(-1, 3, None, id="it does not say"),
     ],
 )
-def test_KIP_595_where_the_logs_part(
+def test_KIP_595_the_offset_at_which_the_logs_diverge(
     epoch: int, offset: int, expected: tuple[int, int] | None
 ) -> None:
     partitions = filled(1, 2)
@@ -130,7 +130,7 @@ def test_KIP_595_where_the_logs_part(
     assert (row.read.records is None) is (expected is not None or offset == 4)
 
 
-def test_KIP_320_logs_part_also_where_ours_ends_before_the_position() -> None:
+def test_KIP_320_logs_diverge_also_if_ours_ends_before_the_position() -> None:
     """Without a diverging epoch in the response, the reader would get OFFSET_OUT_OF_RANGE and reset
     its position, or skip later records."""
     partitions = filled(1, 2)
@@ -139,7 +139,7 @@ def test_KIP_320_logs_part_also_where_ours_ends_before_the_position() -> None:
     assert (response.code, response.diverging) == (ErrorCode.NONE, (0, 2))
 
 
-def test_KIP_320_what_lies_before_the_log_is_out_of_range_whatever_epoch_was_read() -> None:
+def test_KIP_320_an_offset_before_the_log_is_out_of_range_for_any_epoch() -> None:
     partitions = filled(1, 2)
     partitions[key(0)].delete_records_before(2, NOW_MS)
     wanted = [FetchedPartition(key(0), 1, 1_000, last_fetched_epoch=0)]
@@ -153,7 +153,7 @@ def test_an_epoch_of_the_future_is_out_of_range() -> None:
     assert response.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_KIP227_an_incremental_response_has_only_what_changed_since_the_last_one() -> None:
+def test_KIP227_an_incremental_response_has_only_changes_since_the_last_response() -> None:
     partitions = filled(1, 1)
     (found,) = partitions.values()
     wanted = [FetchedPartition(key(0), 1, 10_000)]
@@ -175,7 +175,7 @@ def test_KIP227_an_incremental_response_has_only_what_changed_since_the_last_one
     assert read().is_news(), "the log start offset is new"
 
 
-def test_KIP227_an_error_is_news_every_time_and_so_is_its_end() -> None:
+def test_KIP227_an_error_is_in_every_response_and_so_is_its_end() -> None:
     wanted = [FetchedPartition(key(0), 1, 10_000)]
     partitions = filled(1, 1)
     (before,) = fetch(partitions, wanted, 10_000).partitions

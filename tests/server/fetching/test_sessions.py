@@ -79,7 +79,7 @@ def test_an_incremental_fetch_names_only_changed_partitions() -> None:
     }
 
 
-def test_what_was_sent_last_is_remembered_across_an_update() -> None:
+def test_the_last_sent_offsets_are_remembered_across_an_update() -> None:
     broker = Broker()
     broker.fetch(0, 0, 0)
     broker.fetch(1, 1).partitions[0].last_sent_high_watermark = 55

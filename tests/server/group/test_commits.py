@@ -111,7 +111,7 @@ def test_an_empty_group_id_may_hold_offsets_as_in_kafka() -> None:
     assert driver.fetch("t", 0, group="") == (5, 0)
 
 
-def test_the_record_says_when_by_the_wall_clock() -> None:
+def test_the_record_has_the_commit_time_by_the_wall_clock() -> None:
     driver = Driver(now_ms=42)
     driver.commit(("t", 3, 5), metadata="m")
     entry = driver.log[-1]
@@ -136,7 +136,7 @@ def test_a_retention_beyond_all_time_is_kept_as_long_as_there_is_time(retention_
     assert driver.commit(("t", 0, 5), retention_ms=retention_ms, version=4) == [0]
 
 
-def test_a_retention_of_its_own_makes_a_record_of_version_1() -> None:
+def test_a_retention_in_the_request_makes_a_record_of_version_1() -> None:
     driver = Driver()
     driver.commit(("t", 0, 5), retention_ms=1_000, version=4)
     version, value = last_value(driver)

@@ -46,7 +46,7 @@ def test_timers_of_a_shard_fire_at_their_time() -> None:
     assert first.value.error_code == ErrorCode.NONE
 
 
-def test_the_earliest_of_many_groups_goes_first_and_none_is_forgotten() -> None:
+def test_timers_of_many_groups_fire_in_order_and_none_is_lost() -> None:
     world = World()
     answers = []
     for number in range(5):

@@ -85,7 +85,7 @@ def test_offsets_never_expire_while_subscriptions_cannot_be_read(
     assert driver.fetch("t", 0) == (2, 0)
 
 
-def test_a_retention_of_its_own_counts_from_the_commit_whatever_the_group_does() -> None:
+def test_a_retention_in_the_request_counts_from_the_commit_in_any_state_of_the_group() -> None:
     driver = retention()
     generation_id, (member,) = driver.stable_group("a", session_ms=600_000)
     driver.commit(
@@ -126,7 +126,7 @@ def test_a_group_with_nothing_but_an_open_transaction_stays() -> None:
     assert driver.state() is GroupState.EMPTY
 
 
-def test_a_group_that_never_committed_goes_once_it_is_empty() -> None:
+def test_a_group_without_offsets_is_deleted_once_it_is_empty() -> None:
     driver = retention()
     given = driver.join(session_ms=1_500_000).value
     driver.advance(CHECK_MS)
@@ -165,7 +165,7 @@ def test_a_sweep_that_cannot_be_written_waits_for_the_next_one() -> None:
     assert driver.state() is GroupState.DEAD
 
 
-def test_a_sweep_that_failed_begins_anew_with_the_first_group() -> None:
+def test_a_sweep_that_failed_begins_again_with_the_first_group() -> None:
     driver = retention(cleanup_groups_max=1)
     driver.commit(("t", 0, 1), group="g")
     driver.commit(("t", 0, 1), group="h")

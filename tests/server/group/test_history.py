@@ -77,7 +77,7 @@ def test_a_newer_generation_names_the_client_that_began_it(crashes: bool) -> Non
     assert dismissal(driver, member, generation) == Dismissal(Why.NEWER_GENERATION, began_ms, by)
 
 
-def test_a_later_generation_is_not_blamed_for_what_the_first_newer_one_did() -> None:
+def test_the_reason_is_the_first_newer_generation_and_not_a_later_one() -> None:
     driver = Driver()
     member, generation = alone(driver, "first")
     answers = []
@@ -134,7 +134,7 @@ def test_a_member_that_joined_and_did_not_sync_missed_it_too() -> None:
     )
 
 
-def test_a_member_that_lost_its_instance_id_learns_which_one_has_it() -> None:
+def test_the_reason_of_a_replaced_instance_has_the_new_member_id() -> None:
     driver = Driver()
     member, generation = alone(driver, instance="i")
     driver.advance(10)

@@ -35,14 +35,14 @@ def test_groups_are_listed_by_state_and_type_in_any_case() -> None:
     assert listed(driver, types=("consumer", "classic")) == everything
 
 
-def test_a_listed_group_says_what_kind_it_is() -> None:
+def test_a_listed_group_has_its_type() -> None:
     driver = Driver()
     driver.stable_group("a")
     (group,) = views_of(driver.shard.table)
     assert (group.protocol_type, group.type) == ("consumer", "classic")
 
 
-def test_a_row_is_of_the_moment_at_which_it_is_read() -> None:
+def test_a_row_shows_the_moment_at_which_it_is_read() -> None:
     """The coordinator reads a long list in slices. A group that is deleted or created between two
     slices is not in the list."""
     driver = Driver()
@@ -109,7 +109,7 @@ def test_a_deletion_that_cannot_be_written_deletes_nothing() -> None:
     assert driver.fetch("t", 0, group="empty") == (1, 0)
 
 
-def test_a_deleted_group_may_begin_anew() -> None:
+def test_a_deleted_group_may_begin_again() -> None:
     driver = Driver()
     _, (member,) = driver.stable_group("a")
     driver.leave(member)

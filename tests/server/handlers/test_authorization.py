@@ -338,7 +338,7 @@ class Counting(Granting):
 @pytest.mark.parametrize("partitions", [3, 3 * SMALL])
 @pytest.mark.parametrize("rights", [(), (WRITE_TOPIC, READ_TOPIC)])
 @pytest.mark.parametrize("api", [K.PRODUCE, K.FETCH])
-async def test_a_request_asks_once_for_each_topic(
+async def test_a_request_checks_each_topic_once(
     api: ApiKey, rights: tuple[Right, ...], partitions: int
 ) -> None:
     """The number of questions depends neither on the number of partitions nor on the verdict."""
@@ -358,7 +358,7 @@ async def test_a_request_asks_once_for_each_topic(
         assert authorizer.questions == 1
 
 
-def test_handlers_ask_for_rights_through_their_request_alone() -> None:
+def test_handlers_check_rights_only_through_their_request() -> None:
     """Handlers check rights on their request. Only the request's code asks the authorizer."""
     for path in Path(handlers.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

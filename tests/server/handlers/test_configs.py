@@ -94,7 +94,7 @@ async def test_what_is_asked_again_is_answered_once() -> None:
             assert [entry.name for entry in result.configs] == ["segment.ms"]
 
 
-async def test_a_brokers_settings_are_read_only_and_say_what_has_no_effect() -> None:
+async def test_a_brokers_settings_are_read_only_and_show_which_have_no_effect() -> None:
     settings = load_settings(assignments=["num.partitions=3", "num.io.threads=9"]).settings
     async with broker(settings) as services:
         result = await described(services, BROKER, "1", include_documentation=True)

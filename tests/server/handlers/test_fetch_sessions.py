@@ -121,7 +121,7 @@ async def test_a_partition_that_gave_nothing_keeps_its_turn(services: BrokerServ
     assert given == [QUIET, LAST, BUSY]
 
 
-async def test_a_partition_whose_position_the_reader_moves_keeps_its_turn(
+async def test_a_partition_with_a_moved_position_keeps_its_turn(
     services: BrokerServices,
 ) -> None:
     for number in PARTITIONS:

@@ -60,7 +60,7 @@ WHOLE: dict[str, Any] = {
     ],
     ids=str,
 )
-async def test_the_fields_of_a_group_come_all_or_none_and_never_without_an_id(
+async def test_the_fields_of_a_group_are_all_set_or_none_and_never_without_an_id(
     change: dict[str, Any],
 ) -> None:
     async with broker() as services:

@@ -190,7 +190,7 @@ async def test_no_step_of_a_produce_is_long(
     assert max(calls.most, at_once.most) < MOST_CALLS
 
 
-async def test_with_acks_0_a_partition_that_refuses_closes_the_connection_and_keeps_no_other_out(
+async def test_with_acks_0_a_refused_partition_closes_the_connection_and_affects_no_other_partition(
     broker: Broker,
 ) -> None:
     asked = request(acks=0)
@@ -202,7 +202,9 @@ async def test_with_acks_0_a_partition_that_refuses_closes_the_connection_and_ke
     assert broker.partitions.require("wide", 7).log_end_offset == 0
 
 
-async def test_a_client_that_goes_away_meanwhile_has_written_all_or_nothing(broker: Broker) -> None:
+async def test_a_client_that_disconnects_during_a_produce_has_written_all_or_nothing(
+    broker: Broker,
+) -> None:
     response = serve(broker, request())
     assert isinstance(response, Deferred)
     await some_appended(broker)
@@ -210,7 +212,7 @@ async def test_a_client_that_goes_away_meanwhile_has_written_all_or_nothing(brok
     await all_appended(broker)
 
 
-async def test_partitions_of_a_topic_that_is_deleted_meanwhile_are_refused(broker: Broker) -> None:
+async def test_partitions_of_a_topic_deleted_during_a_produce_are_refused(broker: Broker) -> None:
     response = serve(broker, request())
     await some_appended(broker)
     topic = broker.metadata.image.topics["wide"]
@@ -223,7 +225,7 @@ async def test_partitions_of_a_topic_that_is_deleted_meanwhile_are_refused(broke
 
 
 @pytest.mark.parametrize("version", [9, ADDING])
-async def test_a_transaction_that_ends_meanwhile_is_not_written_to_any_more(
+async def test_a_transaction_that_ends_during_a_produce_gets_no_more_records(
     broker: Broker, version: int
 ) -> None:
     """A batch after the marker would hold back readers for ever (KIP-890)."""

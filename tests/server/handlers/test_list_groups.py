@@ -38,7 +38,7 @@ class LoadedGroups:
         pass
 
 
-async def test_rows_are_made_in_steps_also_if_the_filter_hides_them() -> None:
+async def test_rows_are_read_in_steps_also_if_the_filter_hides_them() -> None:
     first, second = Driver(), Driver()
     for number in range(COUNT):
         first.commit(("t", 0, 1), group=f"simple-{number}")

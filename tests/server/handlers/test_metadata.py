@@ -78,7 +78,7 @@ async def test_no_topic_is_created_if_auto_creation_is_disabled(
         assert not services.metadata.image.topics
 
 
-async def test_a_topic_that_cannot_be_created_says_why() -> None:
+async def test_a_topic_that_cannot_be_created_has_the_error() -> None:
     async with broker() as services:
         request = MetadataRequest(by_name("a b", "fine", "a.b"))
         await services.metadata.create_topics([NewTopic("a_b")])
@@ -134,7 +134,7 @@ async def test_a_topic_is_not_created_if_the_request_forbids_it() -> None:
         assert not services.metadata.image.topics
 
 
-async def test_internal_topics_are_marked_and_made_as_they_must_be() -> None:
+async def test_internal_topics_are_marked_and_created_with_their_settings() -> None:
     async with broker() as services:
         request = MetadataRequest(by_name("__consumer_offsets"))
         (topic,) = (await ask(metadata, services, request)).topics
@@ -142,7 +142,7 @@ async def test_internal_topics_are_marked_and_made_as_they_must_be() -> None:
         assert len(topic.partitions) == 50
 
 
-async def test_a_partition_whose_log_cannot_be_used_has_no_leader() -> None:
+async def test_a_partition_with_an_unusable_log_has_no_leader() -> None:
     async with broker() as services:
         await services.metadata.create_topics([NewTopic("orders", 2)])
         services.partitions.add_offline(TopicPartition("orders", 1), "corrupt")

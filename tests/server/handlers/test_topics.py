@@ -221,7 +221,7 @@ async def test_the_data_directory_is_described(version: int) -> None:
                 assert 0 < directory.usable_bytes < directory.total_bytes
 
 
-async def test_a_directory_that_is_not_there_has_no_size() -> None:
+async def test_a_missing_directory_has_no_size() -> None:
     async with broker(Settings(log_dirs=("./no-such-directory",))) as services:
         response = await ask(describe_log_dirs, services, DescribeLogDirsRequest(None))
         assert response.results[0].total_bytes == -1

@@ -15,5 +15,5 @@ def test_a_broker_is_recognized_by_its_client_id(broker_id: int) -> None:
 @pytest.mark.parametrize(
     "client_id", ["", "adminclient-1", "broker-", "broker--markers", "broker-x-markers", "7"]
 )
-def test_any_other_name_belongs_to_no_sink(client_id: str) -> None:
+def test_other_client_ids_belong_to_no_sink(client_id: str) -> None:
     assert broker_of(client_id) is None

@@ -120,7 +120,7 @@ async def test_markers_arrive_and_readers_get_the_records(
     assert stable(broker) == ends(broker) == [2, 2, 2]
 
 
-async def test_an_abort_is_an_abort_on_the_other_side(
+async def test_an_abort_marker_aborts_at_the_other_broker(
     broker: Broker, markers: RemoteMarkers
 ) -> None:
     write(broker, (7, 0), TOPIC[0])
@@ -129,7 +129,9 @@ async def test_an_abort_is_an_abort_on_the_other_side(
     assert (row.producer_id, row.first_offset) == (7, 0)
 
 
-async def test_every_partition_has_its_own_answer(broker: Broker, markers: RemoteMarkers) -> None:
+async def test_every_partition_has_its_own_error_code(
+    broker: Broker, markers: RemoteMarkers
+) -> None:
     write(broker, (7, 3), TOPIC[0])
     unknown = TopicPartition("unknown", 0)
     codes = await answered(link_to(markers), work(), [TOPIC[0], unknown, TOPIC[1]])

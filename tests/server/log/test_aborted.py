@@ -54,7 +54,7 @@ def test_rows_without_a_checksum_are_computed_and_then_remembered() -> None:
     assert log.asked == [0]
 
 
-def test_only_so_many_segments_stay_in_memory_and_the_last_always() -> None:
+def test_a_limited_number_of_segments_stays_in_memory_and_the_last_always() -> None:
     files = MemoryFiles()
     files.make_directory("d")
     aborted = AbortedTransactions(files, "d", Recomputing())
@@ -79,7 +79,7 @@ def test_M25_a_segment_that_is_scanned_again_begins_with_an_empty_file() -> None
     assert bytes(files.nodes[path].data) == encode_row(ROWS[0])
 
 
-def test_M25_rows_of_what_was_cut_off_are_in_no_file() -> None:
+def test_M25_rows_of_truncated_transactions_are_in_no_file() -> None:
     driver = Driver(LogConfig())
     for turn in range(3):
         driver.send(1, turn, transactional=True)

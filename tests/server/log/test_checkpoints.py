@@ -33,7 +33,7 @@ def test_an_offset_checkpoint_has_kafka_s_lines() -> None:
 
 
 @given(OFFSETS)
-def test_offsets_come_back(offsets: dict[tuple[str, int], int]) -> None:
+def test_offsets_are_decoded_as_they_were_encoded(offsets: dict[tuple[str, int], int]) -> None:
     assert decode_offsets(encode_offsets(offsets)) == offsets
 
 

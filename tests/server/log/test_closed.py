@@ -41,7 +41,7 @@ def files_of(driver: Driver) -> set[str]:
     return {path.removeprefix(f"{DIRECTORY}/") for path in driver.files.nodes}
 
 
-def test_the_file_reads_as_it_was_written_or_not_at_all() -> None:
+def test_the_file_is_read_as_it_was_written_or_refused() -> None:
     """A changed bit may produce a different line ending. The file then has the same contents."""
     data = encode_closed_logs([closed_log_line(name, log) for name, log in LOGS.items()])
     assert decode_closed_logs(data) == LOGS
@@ -91,7 +91,7 @@ def test_a_log_with_producers_has_a_snapshot_at_its_end_after_a_clean_stop() -> 
     assert driver.send(7, 0).duplicate
 
 
-def test_an_index_with_entries_is_written_and_one_that_is_there_is_kept_right() -> None:
+def test_an_index_with_entries_is_written_and_an_existing_index_stays_correct() -> None:
     driver = Driver(LogConfig())
     driver.plain()
     driver.restart()

@@ -22,7 +22,7 @@ def test_a_roll_leaves_indexes_and_a_snapshot_and_makes_the_old_segment_durable(
     assert {f"{second}.log", f"{second}.snapshot"} <= names
 
 
-def test_what_was_appended_is_counted_across_rolls_and_deletions() -> None:
+def test_appended_bytes_are_counted_across_rolls_and_deletions() -> None:
     driver = Driver()
     sizes = [driver.plain(size=40 * number).size for number in (1, 2, 3)]
     assert driver.log.segments.appended_bytes == sum(sizes)

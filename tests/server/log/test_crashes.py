@@ -137,7 +137,7 @@ def test_s9_s17_after_a_power_loss_the_log_is_a_prefix_and_keeps_what_was_flushe
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_one(seed: int) -> None:
+def test_unsynced_files_of_a_killed_process_are_synced_by_the_next_one(seed: int) -> None:
     """The broker is killed, restarts and flushes the log. Then the machine loses power."""
     driver = busy()
     driver.kill()

@@ -173,7 +173,7 @@ def test_a_coordinator_does_not_cut_off_whole_batches_behind_a_damaged_one(refus
             assert log.log_end_offset == 3 * slot + batch
 
 
-def test_what_a_power_failure_leaves_is_cut_off() -> None:
+def test_the_remains_of_a_power_failure_are_cut_off() -> None:
     """A power failure leaves zeros if a later write reached the disk and an earlier write did not.
     It may also leave a torn end."""
     for place in (0, 1):

@@ -30,7 +30,7 @@ def driver() -> Driver:
     return driver
 
 
-def test_a_failed_append_changes_nothing_and_may_be_tried_again(driver: Driver) -> None:
+def test_a_failed_append_changes_nothing_and_may_be_retried(driver: Driver) -> None:
     before = producers_of(driver.log.producers)
     driver.files.fail_append(match=".log")
     with pytest.raises(StorageError):
@@ -168,7 +168,7 @@ def test_a_roll_makes_the_old_segment_durable_in_the_background() -> None:
     assert node.durable == bytes(node.data)
 
 
-def test_a_disk_without_room_for_a_new_log_says_so() -> None:
+def test_a_disk_without_space_for_a_new_log_is_an_error() -> None:
     with pytest.raises(StorageError):
         Driver(files=MemoryFiles(capacity=10))
 

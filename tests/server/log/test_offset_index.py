@@ -21,7 +21,9 @@ def index_of(entries: list[tuple[int, int]]) -> OffsetIndex:
 
 
 @given(COLUMN, COLUMN, st.integers(-1, 2**31 - 1))
-def test_look_ups_are_those_of_a_list(offsets: list[int], positions: list[int], at: int) -> None:
+def test_look_ups_have_the_results_of_a_list(
+    offsets: list[int], positions: list[int], at: int
+) -> None:
     entries = list(zip(offsets, positions, strict=False))
     index = index_of(entries)
     assert len(index) == len(entries)

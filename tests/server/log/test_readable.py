@@ -95,7 +95,7 @@ def test_the_count_is_the_number_of_records_that_a_reader_gets(
     ),
     st.data(),
 )
-def test_what_compaction_removed_is_not_counted(
+def test_records_removed_by_compaction_are_not_counted(
     steps: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
     driver = Compacting()

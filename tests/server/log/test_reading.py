@@ -58,7 +58,7 @@ def test_offsets_outside_of_the_log_are_refused(offset: int) -> None:
     assert (refused.value.log_start_offset, refused.value.log_end_offset) == (2, 5)
 
 
-def test_a_segment_never_read_twice_from_disk_is_kept_within_bounds() -> None:
+def test_the_memory_of_segments_read_from_disk_is_bounded() -> None:
     driver = Driver(replace(DEFAULT, segment_bytes=300, index_interval_bytes=50))
     for _ in range(40):
         driver.plain(1, size=60)

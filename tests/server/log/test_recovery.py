@@ -130,7 +130,7 @@ def test_s17_a_log_ends_where_the_end_of_a_segment_was_lost() -> None:
     check_invariants(driver.log, driver.files)
 
 
-def test_a_gap_that_compaction_has_left_is_no_loss() -> None:
+def test_a_gap_left_by_compaction_is_no_loss() -> None:
     driver = Driver(LogConfig(cleanup_policy=frozenset({"compact"})))
     driver.plain()
     kept = driver.log.size_bytes

@@ -34,7 +34,7 @@ def names(driver: Driver) -> list[str]:
     return driver.files.list(DIRECTORY)
 
 
-def test_retention_ms_takes_segments_whose_latest_record_is_too_old() -> None:
+def test_retention_ms_deletes_segments_with_a_latest_record_that_is_too_old() -> None:
     driver = days(Driver(replace(DEFAULT, retention_ms=3 * DAY_MS)), 6)
     assert driver.log.apply_retention(driver.now_ms, MANY) == 3
     assert bases(driver) == [6, 8, 10, 12]
@@ -48,7 +48,7 @@ def test_retention_ms_takes_segments_whose_latest_record_is_too_old() -> None:
     assert driver.log.log_start_offset == 6
 
 
-def test_an_expired_last_segment_is_rolled_and_goes_too() -> None:
+def test_an_expired_last_segment_is_rolled_and_deleted_too() -> None:
     driver = Driver(replace(DEFAULT, retention_ms=DAY_MS))
     driver.send(1, 0, 3)
     driver.now_ms += DAY_MS + 10
@@ -64,7 +64,7 @@ def test_an_expired_last_segment_is_rolled_and_goes_too() -> None:
     assert driver.send(1, 3, 1).base_offset == 3
 
 
-def test_nothing_above_the_high_watermark_goes() -> None:
+def test_no_record_above_the_high_watermark_is_deleted() -> None:
     driver = days(Driver(replace(DEFAULT, retention_ms=DAY_MS)), 6)
     assert driver.log.apply_retention(driver.now_ms, 5) == 2
     assert bases(driver)[0] == 4
@@ -138,7 +138,7 @@ def test_delete_records_moves_the_start_and_drops_whole_segments() -> None:
     assert driver.log.log_start_offset == 6
 
 
-def test_a_log_wholly_below_its_start_begins_anew_there() -> None:
+def test_a_log_wholly_below_its_start_continues_with_an_empty_segment_there() -> None:
     driver = Driver(DEFAULT)
     driver.send(1, 0, 5)
     driver.files = driver.files.after_kill()

@@ -57,7 +57,7 @@ def test_zeros_are_no_batch() -> None:
     assert scan.problem == "message format v0 is not supported"
 
 
-def test_a_whole_batch_is_found_behind_garbage() -> None:
+def test_a_whole_batch_is_found_after_garbage() -> None:
     last = bytes(BATCHES[-1])
     assert find_valid_batch(b"\x02" * 99 + last + b"tail", 0) == 99
     assert find_valid_batch(b"\x02" * 99 + last + b"tail", 57) == 99

@@ -111,7 +111,7 @@ def test_an_empty_segment_is_never_rolled() -> None:
     assert bases(driver) == [0]
 
 
-def test_index_files_are_kafka_s() -> None:
+def test_index_files_have_kafka_s_format() -> None:
     driver = Driver(replace(DEFAULT, index_interval_bytes=150))
     for n in range(12):
         driver.plain(2, timestamp=NOW_MS + (n * 5) % 30)
@@ -137,7 +137,7 @@ def test_index_files_are_kafka_s() -> None:
         )
 
 
-def test_a_txnindex_row_is_kafka_s() -> None:
+def test_a_txnindex_row_has_kafka_s_format() -> None:
     driver = Driver(DEFAULT)
     driver.send(9, 0, 1, transactional=True)
     driver.send(8, 0, 1, transactional=True)

@@ -88,7 +88,7 @@ def test_nothing_is_kept_in_memory_of_a_removed_segment() -> None:
     assert first.base_offset not in segments.aborted._loaded
 
 
-def test_segments_are_found_by_the_offsets_that_belong_to_them() -> None:
+def test_segments_are_found_by_their_offsets() -> None:
     segments = busy().log.segments
     for slot, segment in enumerate(segments):
         for offset in (segment.base_offset, segment.end_offset - 1):

@@ -146,7 +146,7 @@ def stored(driver: Driver) -> bytes:
     return bytes(driver.files.nodes[driver.log.segments.active.log.path].data)
 
 
-def test_log_append_time_is_the_broker_s_and_the_crc_is_right_again() -> None:
+def test_log_append_time_is_the_broker_s_and_the_crc_is_correct_again() -> None:
     driver = Driver(replace(DEFAULT, message_timestamp_type="LogAppendTime"))
     answer = driver.plain(3, timestamp=5)
     assert answer.log_append_time_ms == NOW_MS

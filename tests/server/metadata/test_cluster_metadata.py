@@ -171,7 +171,7 @@ async def test_a_change_that_lost_a_race_is_retried(
     assert metadata.image.topics["a"].settings == {"flush.ms": "1", "retention.ms": "5"}
 
 
-async def test_blocks_of_producer_ids_are_never_given_twice(store: MemoryStore) -> None:
+async def test_blocks_of_producer_ids_are_never_assigned_twice(store: MemoryStore) -> None:
     settings = [Settings(node_id=1), Settings(node_id=2)]
     brokers = [ClusterMetadata(store, setting) for setting in settings]
     blocks = await asyncio.gather(*(brokers[n % 2].allocate_producer_ids() for n in range(10)))

@@ -52,7 +52,7 @@ async def collect(store: MetadataStore, prefix: str, start: int, count: int) -> 
     return found
 
 
-async def test_what_is_written_is_read_with_its_revisions(store: MetadataStore) -> None:
+async def test_written_values_are_read_with_their_revisions(store: MetadataStore) -> None:
     first = await store.txn((), [Put("a", b"1"), Put("b", b"2")])
     second = await store.txn((), [Put("a", b"3")])
     assert (first.succeeded, second.revision) == (True, first.revision + 1)
@@ -70,7 +70,7 @@ async def test_a_range_is_one_prefix_in_order_at_one_revision(store: MetadataSto
     assert len((await store.range("")).entries) == 5
 
 
-async def test_a_key_that_comes_back_was_created_anew(store: MetadataStore) -> None:
+async def test_a_key_created_again_has_a_new_create_revision(store: MetadataStore) -> None:
     first = await store.txn((), [Put("a", b"")])
     await store.txn((), [Delete("a")])
     again = await store.txn((), [Put("a", b"")])
@@ -147,7 +147,7 @@ async def test_a_watch_sees_every_change_of_its_prefix_in_order(store: MetadataS
     assert len(await collect(store, "u", two.revision, 1)) == 1
 
 
-async def test_a_watch_waits_for_what_comes(store: MetadataStore) -> None:
+async def test_a_watch_waits_for_later_changes(store: MetadataStore) -> None:
     start = (await store.range("")).revision + 1
     watching = asyncio.create_task(collect(store, "a", start, 20))
     await asyncio.gather(*(store.txn((), [Put(f"a{number}", b"")]) for number in range(20)))

@@ -109,7 +109,9 @@ def test_an_operators_abort_by_marker_is_counted_apart_from_the_clients(world: W
     assert page.value(DECIDED, outcome="abort", cause="client") == 1
 
 
-def test_a_fenced_producer_that_comes_back_is_counted_by_what_fenced_it(world: World) -> None:
+def test_a_refused_request_of_a_fenced_producer_is_counted_by_the_cause_of_the_fence(
+    world: World,
+) -> None:
     producer = world.producer()
     world.add(producer, DATA[0])
     world.producer()
@@ -119,7 +121,7 @@ def test_a_fenced_producer_that_comes_back_is_counted_by_what_fenced_it(world: W
     assert page.value(metrics.REFUSED.name, cause="unknown") == 0
 
 
-def test_what_is_decided_before_a_restart_is_not_counted_again(world: World) -> None:
+def test_decisions_before_a_restart_are_not_counted_again(world: World) -> None:
     world.scene.leaderless.add(DATA[0])
     producer = world.producer()
     world.add(producer, DATA[0])

@@ -15,7 +15,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(texts, texts, st.integers(-(2**63), 2**63))
-def test_any_label_and_any_offset_come_back_as_they_were(
+def test_any_label_and_any_offset_are_parsed_as_they_were_written(
     topic: str, host: str, offset: int
 ) -> None:
     page = scraped([PER_TOPIC.head(), PER_TOPIC.line(offset, topic, host)])
@@ -30,7 +30,7 @@ def test_any_help_text_is_escaped(text: str) -> None:
     assert page.value("a_total") == 0.5
 
 
-def test_a_sample_has_all_labels_of_its_metric_or_is_a_mistake() -> None:
+def test_a_sample_must_have_all_labels_of_its_metric() -> None:
     for labels in ((), ("a",), ("a", "b", "c")):
         with pytest.raises(ValueError, match="argument"):
             PER_TOPIC.line(1, *labels)

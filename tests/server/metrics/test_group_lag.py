@@ -18,7 +18,7 @@ from tests.server.transaction.world import World
 NAME = TopicPartition("table", 0)
 
 
-def test_lag_of_a_compacted_partition_is_counted_anew_at_each_scrape() -> None:
+def test_lag_of_a_compacted_partition_is_counted_again_at_each_scrape() -> None:
     driver = Compacting()
     for number in range(6):
         driver.put(("key", f"value {number}"))

@@ -146,7 +146,7 @@ def test_traffic_is_counted_since_the_start_and_by_topic(world: World) -> None:
     assert again.value(metrics.BYTES_IN.name, topic=topic) == 0
 
 
-def test_bytes_in_never_go_back_where_segments_are_rolled_and_deleted(world: World) -> None:
+def test_bytes_in_never_decrease_when_segments_are_rolled_and_deleted(world: World) -> None:
     producer = world.producer()
     log = world.partitions[DATA[0]]._log
     topic = DATA[0].topic

@@ -35,7 +35,7 @@ async def _second_listens() -> str:
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_a_port_that_was_bound_in_time_and_is_taken_is_refused(
+def test_the_second_of_two_bound_servers_cannot_listen(
     run: object,
 ) -> None:
     assert callable(run)

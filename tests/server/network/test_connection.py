@@ -157,7 +157,7 @@ async def test_responses_are_sent_in_the_order_of_requests(session: Session) -> 
     await session.expect(b"now 1;now 2;now 3;")
 
 
-async def test_a_closed_connection_needs_no_collection(session: Session) -> None:
+async def test_a_closed_connection_is_freed_without_a_garbage_collection(session: Session) -> None:
     session.send(b"now", b"later")
     await session.expect(b"now;")
     gc.disable()
@@ -179,7 +179,9 @@ async def test_a_parked_request_holds_back_the_next(session: Session) -> None:
     await session.expect(b"done;now 2;")
 
 
-async def test_an_ordered_wait_lets_the_next_be_served_but_not_overtake(session: Session) -> None:
+async def test_after_an_ordered_wait_the_next_request_is_served_but_does_not_overtake(
+    session: Session,
+) -> None:
     session.send(b"ordered", b"ordered", b"now")
     await session.until(lambda: len(session.server.served) == 3)
     first, second = session.server.waiting
@@ -188,7 +190,7 @@ async def test_an_ordered_wait_lets_the_next_be_served_but_not_overtake(session:
     await session.expect(b"first;second;now;")
 
 
-async def test_requests_behind_several_parked_ones_are_all_answered(session: Session) -> None:
+async def test_requests_behind_several_parked_requests_all_get_responses(session: Session) -> None:
     session.send(*[b"later", b"now 1"] * 5)
     waiting = session.server.waiting
     for count in range(1, 6):
@@ -222,7 +224,7 @@ async def test_requests_that_arrived_before_the_peer_closed_are_served(
     assert served == [b"none", first] + [b"none %d" % number for number in range(count)]
 
 
-async def test_a_drained_connection_whose_peer_closes_waits_for_nothing(session: Session) -> None:
+async def test_a_drained_connection_ends_when_its_peer_closes(session: Session) -> None:
     session.send(b"later", b"now")
     await session.until(lambda: bool(session.server.waiting))
     await session.until(lambda: session.server.opened[0].held_bytes > 0)

@@ -105,7 +105,7 @@ def failing() -> Iterator[str]:
     raise RuntimeError("a defect")
 
 
-async def test_others_have_their_turn_between_the_slices_of_a_page() -> None:
+async def test_other_clients_are_served_between_the_slices_of_a_page() -> None:
     """The loop does one slice at a time, however long the page is."""
     turn = 0
     made_in_turn: Counter[int] = Counter()
@@ -181,7 +181,7 @@ async def test_scrapes_one_after_the_other_are_never_refused(port: int) -> None:
         assert (await ask(port, SCRAPE))[0] == OK
 
 
-async def test_a_stop_ends_scrapes_that_are_under_way() -> None:
+async def test_a_stop_ends_scrapes_in_progress() -> None:
     busy = asyncio.Event()
 
     def endless() -> Iterator[str]:

@@ -45,7 +45,7 @@ def test_a_new_broker_has_every_metric_under_its_name_and_type(broker: Oncelog) 
     assert page.value(metrics.ACTIVE_CONTROLLER.name) == 1
 
 
-def test_an_open_transaction_is_seen_in_all_places_and_gone_when_it_is_decided(
+def test_an_open_transaction_is_in_all_its_metrics_until_it_is_decided(
     broker: Oncelog, wire: Wire
 ) -> None:
     """KIP-98: live producer ids, the last stable offset, transactional ids."""
@@ -88,7 +88,7 @@ def test_requests_connections_and_bytes_are_counted(broker: Oncelog, wire: Wire)
     assert page.value(metrics.LOG_SIZE.name, **WHERE) == len(data)
 
 
-def test_coordinators_say_how_long_they_took_to_load(broker: Oncelog, wire: Wire) -> None:
+def test_coordinators_show_the_time_of_their_loads(broker: Oncelog, wire: Wire) -> None:
     new_identity(wire, "id")
     broker.stop()
     broker.start()

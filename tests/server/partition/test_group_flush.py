@@ -30,7 +30,7 @@ def test_requests_during_a_round_share_the_next_round() -> None:
     assert not files.pending
 
 
-def test_what_is_appended_while_its_round_runs_is_not_acknowledged_by_it() -> None:
+def test_records_appended_during_a_round_are_not_acknowledged_by_it() -> None:
     files = MemoryFiles()
     replica = partition(files, flush_on_ack=True)
     replica.append(batch(), now_ms=NOW_MS)
@@ -55,9 +55,7 @@ def test_after_a_failure_the_next_round_serves_later_requests() -> None:
     assert (second.offline, second.high_watermark) == (None, 1)
 
 
-def test_what_a_round_did_not_cover_is_synced_by_the_next_one_though_its_segment_was_rolled() -> (
-    None
-):
+def test_bytes_not_covered_by_a_round_are_synced_by_the_next_one_after_a_roll() -> None:
     """Syncs may end in any order. Each sync covers only bytes written before it began."""
     files = MemoryFiles()
     replica = partition(files, flush_on_ack=True)

@@ -20,7 +20,7 @@ MANY = 1 << 30
 # --- the high watermark
 
 
-def test_without_flush_on_ack_what_is_appended_is_committed() -> None:
+def test_without_flush_on_ack_appended_records_are_committed() -> None:
     replica = partition()
     replica.append(batch(3), now_ms=NOW_MS)
     assert replica.high_watermark == replica.log_end_offset == 3
@@ -42,7 +42,7 @@ def test_with_flush_on_ack_records_on_disk_are_committed() -> None:
     assert replica.read(0, MANY, RU, at_least_one=True).high_watermark == 5
 
 
-def test_what_is_not_committed_is_not_read() -> None:
+def test_uncommitted_records_are_not_read() -> None:
     files = MemoryFiles()
     replica = partition(files, flush_on_ack=True)
     replica.append(batch(3), now_ms=NOW_MS)
@@ -91,7 +91,7 @@ def test_the_high_watermark_never_goes_back() -> None:
     assert replica.high_watermark == 3
 
 
-def test_a_failed_append_moves_nothing() -> None:
+def test_a_failed_append_moves_no_offset() -> None:
     files = MemoryFiles()
     replica = partition(files)
     files.fail_append(match=".log")
@@ -209,7 +209,7 @@ def test_a_new_min_insync_replicas_counts_at_once() -> None:
 # --- replicas: `tests/server/replica` covers the rules
 
 
-def test_a_follower_of_the_isr_holds_the_high_watermark_and_what_waits_for_it() -> None:
+def test_a_follower_of_the_isr_holds_the_high_watermark_and_waiting_requests() -> None:
     replica = partition(isr=(0, 1), replicas=(0, 1))
     replica.append(batch(3), now_ms=NOW_MS)
     codes = waiter(replica, 3)
@@ -220,7 +220,7 @@ def test_a_follower_of_the_isr_holds_the_high_watermark_and_what_waits_for_it() 
     assert (replica.high_watermark, codes) == (3, [ErrorCode.NONE])
 
 
-def test_what_a_follower_has_counts_in_its_leader_epoch_whatever_else_changes() -> None:
+def test_a_followers_log_end_counts_only_in_its_leader_epoch() -> None:
     replica = partition(isr=(0, 1), replicas=(0, 1))
     replica.append(batch(3), now_ms=NOW_MS)
     replica._replicas.record_fetch(1, 3, 3, NOW_MS)

@@ -15,7 +15,7 @@ from tests.server.partition.partitions import NAME, partition, refusal, send
 from tests.server.storage.memory_files import MemoryFiles
 
 
-def test_a_view_has_the_bounds_of_the_moment_and_only_of_a_leader() -> None:
+def test_a_view_has_the_current_bounds_and_only_of_a_leader() -> None:
     partitions = Partitions()
     found = partition(cleanup_policy=frozenset({"compact"}))
     partitions.add(found)
@@ -32,7 +32,7 @@ def test_a_view_has_the_bounds_of_the_moment_and_only_of_a_leader() -> None:
     assert views.view(NAME) is None
 
 
-def test_a_walk_counts_records_and_is_refused_if_it_cannot() -> None:
+def test_a_count_of_records_is_refused_if_the_partition_is_unavailable() -> None:
     files, partitions = MemoryFiles(), Partitions()
     found = partition(files)
     partitions.add(found)

@@ -53,7 +53,7 @@ def test_a_refused_side_file_is_shown_unless_the_partition_is_offline() -> None:
     assert not partition_view(found).refuses_writes
 
 
-def test_views_show_each_partition_as_it_is_when_its_turn_comes() -> None:
+def test_views_show_each_partition_at_the_moment_of_its_step() -> None:
     """Other requests run between two steps. A partition may grow, disappear or fail between two
     steps."""
     partitions = Partitions()

@@ -30,7 +30,7 @@ def test_requests_parked_for_a_commit_complete_in_order_and_once() -> None:
     assert len(waiters) == 0
 
 
-def test_a_callback_that_parks_again_waits_for_what_comes_next() -> None:
+def test_a_callback_that_parks_again_waits_for_the_next_event() -> None:
     waiters = CommitWaiters()
     completed: list[ErrorCode] = []
     waiters.wait(1, lambda code: waiters.wait(2, completed.append))

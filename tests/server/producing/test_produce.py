@@ -136,7 +136,7 @@ def test_an_idempotent_batch_asks_no_coordinator() -> None:
 # --- KIP-890: the first batch of a transaction
 
 
-def test_the_first_batch_of_a_transaction_asks_the_coordinator_and_no_other_does() -> None:
+def test_only_the_first_batch_of_a_transaction_asks_the_coordinator() -> None:
     broker = Broker()
     broker.produce(transactional(), transactional())
     (command,) = broker.asked
@@ -265,7 +265,7 @@ def test_R12_the_old_response_comes_after_the_question_about_the_next_transactio
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_codes_for_a_producer_whose_partition_cannot_be_added(
+def test_codes_if_the_producers_partition_cannot_be_added(
     code: ErrorCode, expected: ErrorCode, parked: bool
 ) -> None:
     result = TransactionResult(code)
@@ -279,7 +279,7 @@ def test_codes_for_a_producer_whose_partition_cannot_be_added(
     assert len(broker.partitions[0].guards) == 0
 
 
-def test_a_coordinator_that_is_not_here_is_retriable() -> None:
+def test_a_missing_coordinator_is_a_retriable_error() -> None:
     broker = Broker(answer=Refused(ErrorCode.NOT_COORDINATOR))
     appends, _ = broker.produce(transactional())
     assert codes(appends) == [ErrorCode.NOT_ENOUGH_REPLICAS]

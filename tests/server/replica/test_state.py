@@ -38,7 +38,7 @@ def replicas(
 # --- the high watermark
 
 
-def test_a_leader_alone_in_the_isr_commits_what_it_has() -> None:
+def test_a_leader_alone_in_the_isr_commits_its_whole_log() -> None:
     found = replicas((0,))
     assert found.is_alone
     assert found.high_watermark(3, 10) == 10
@@ -164,7 +164,7 @@ def test_a_replica_that_is_unassigned_leaves_the_change_in_flight() -> None:
     assert found.out_of_sync(10, 2 * MAX_LAG_MS + 2, MAX_LAG_MS) == (1,)
 
 
-def test_while_a_change_is_in_flight_there_is_no_other() -> None:
+def test_no_change_begins_while_another_is_in_flight() -> None:
     found = replicas((0, 1), f1=8, f2=10)
     assert found.may_join(5) == (2,)
     assert found.out_of_sync(10, 0, MAX_LAG_MS) == ()
@@ -185,7 +185,7 @@ def test_an_id_without_a_replica_is_an_error() -> None:
 # --- lag
 
 
-def test_lag_is_what_a_follower_lacks() -> None:
+def test_lag_is_the_number_of_missing_records() -> None:
     found = replicas(f1=7)
     assert [found.lag(follower, 10) for follower in (1, 2)] == [3, None]
     assert (
@@ -208,7 +208,7 @@ def test_at_the_log_end_a_follower_is_in_sync_however_old_its_fetch() -> None:
     assert found.out_of_sync(11, MAX_LAG_MS + 1, MAX_LAG_MS) == (1,)
 
 
-def test_under_constant_appends_a_follower_is_in_sync_by_what_it_had_at_the_fetch_before() -> None:
+def test_under_constant_appends_a_follower_is_in_sync_by_its_previous_fetch() -> None:
     found = replicas((0, 1), f1=5)
     for now_ms in range(20, 200, 20):
         found.record_fetch(1, 10 + now_ms - 20, 10 + now_ms, now_ms)

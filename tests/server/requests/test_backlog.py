@@ -27,7 +27,7 @@ def test_frames_come_in_order_whenever_they_are_added_and_taken() -> None:
     assert backlog.waiting_bytes == 0
 
 
-def test_what_waits_is_not_copied_again_when_some_is_taken() -> None:
+def test_waiting_bytes_are_not_copied_again_when_frames_are_taken() -> None:
     backlog = Backlog()
     for _ in range(18_000):
         backlog.add(memoryview(b"0123456789"))

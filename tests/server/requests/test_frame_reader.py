@@ -112,6 +112,6 @@ def test_connections_share_one_buffer_without_mixing() -> None:
         (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes"),
     ],
 )
-def test_what_is_not_kafkas_protocol_is_named(first: bytes, said: str) -> None:
+def test_bytes_of_another_protocol_are_named(first: bytes, said: str) -> None:
     with pytest.raises(ProtocolError, match=said):
         feed(FrameReader(SharedBuffer(256), LIMIT), first, [])

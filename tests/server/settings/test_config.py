@@ -245,7 +245,7 @@ def test_the_older_name_of_the_broker_id() -> None:
     assert "must be the same as node.id" in problem
 
 
-def test_what_cannot_be_read_is_reported_with_the_rest(tmp_path: Path) -> None:
+def test_an_unreadable_source_is_reported_with_the_other_problems(tmp_path: Path) -> None:
     assert problems_of("num.partitions", "max.connections=x", "=5")[:2] == [
         "--set num.partitions: expected name=value",
         "--set =5: expected name=value",

@@ -37,7 +37,7 @@ def test_a_value_is_shown_in_its_normal_form() -> None:
     assert found["preallocate"] == "true"
 
 
-def test_a_broker_shows_what_it_honours_and_what_it_only_accepts() -> None:
+def test_a_broker_shows_settings_with_effect_and_settings_without_effect() -> None:
     settings = load_settings(assignments=["num.io.threads=9", "num.partitions=2"]).settings
     found = {entry.name: entry for entry in describe_broker(settings)}
     assert set(found) == HONOURED.keys() | ACCEPTED.keys()

@@ -93,7 +93,7 @@ def test_in_one_file_kafkas_name_holds_over_the_kips(row: Row, tmp_path: Path) -
 # --- effects
 
 
-def test_the_topic_of_transactions_is_made_as_the_settings_say() -> None:
+def test_the_topic_of_transactions_is_created_with_its_settings() -> None:
     settings = Settings(
         transaction_state_log_num_partitions=7,
         transaction_state_log_replication_factor=2,
@@ -112,7 +112,7 @@ def test_one_broker_needs_no_settings_for_the_topic_of_transactions() -> None:
     assert internal_topic(image, Settings(), TRANSACTION_STATE).replication_factor == 1
 
 
-def test_a_longer_time_out_than_the_limit_is_refused_with_code_50() -> None:
+def test_a_longer_timeout_than_the_limit_is_refused_with_code_50() -> None:
     limit = Settings().transaction_max_timeout_ms
     world = World()
     assert value_of(world.init(timeout_ms=limit)).code is ErrorCode.NONE
@@ -121,7 +121,7 @@ def test_a_longer_time_out_than_the_limit_is_refused_with_code_50() -> None:
         assert int(refused.code) == 50, "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_an_idle_transactional_id_expires_when_the_setting_says() -> None:
+def test_an_idle_transactional_id_expires_after_the_setting() -> None:
     world = World()
     world.producer()
     expiration_ms = Settings().transactional_id_expiration_ms

@@ -97,12 +97,12 @@ def test_connection_limits_of_single_addresses() -> None:
 @pytest.mark.parametrize(
     ("named", "listener"), [("external", "EXTERNAL"), ("INTERNAL", "INTERNAL"), (None, "INTERNAL")]
 )
-def test_other_brokers_come_by_the_listener_that_is_named(named: str | None, listener: str) -> None:
+def test_other_brokers_use_the_named_listener(named: str | None, listener: str) -> None:
     settings = replace(TWO, inter_broker_listener_name=named)
     assert inter_broker_listener(settings) == listener
 
 
-def test_other_brokers_come_by_the_plain_listener_if_none_is_named() -> None:
+def test_other_brokers_use_the_plaintext_listener_if_none_is_named() -> None:
     settings = Settings(
         listeners=("CLIENTS://:9094", "PLAINTEXT://:9092"),
         listener_security_protocol_map="CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT",

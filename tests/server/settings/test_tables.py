@@ -49,7 +49,7 @@ def test_every_broker_setting_of_kafka_is_in_exactly_one_table() -> None:
         assert sum(name in table for table in tables) == 1, name
 
 
-def test_what_is_not_kafkas_is_marked_as_ours() -> None:
+def test_settings_that_kafka_does_not_have_are_marked_as_ours() -> None:
     # The names that Kafka would have if the early draft of KIP-447 had been released.
     drafted = {"group.transactions.enable"}
     # Kafka has these settings, but not in its documentation.
@@ -167,7 +167,7 @@ def test_lags_of_compaction_may_not_cross() -> None:
 
 
 @pytest.mark.parametrize("text", ["1_000", "1.0", "", "0x10", "٣", "2147483648", "9" * 5000, "1 2"])
-def test_what_java_does_not_read_as_an_int_is_none(text: str) -> None:
+def test_text_that_java_does_not_parse_as_an_int_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue, match="Not a number of type INT"):
         parse_value(NUMBER, text)
 

@@ -58,7 +58,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
         files.close()
 
 
-def test_what_is_appended_is_read_back_at_its_position(disk: Disk) -> None:
+def test_appended_bytes_are_read_back_at_their_position(disk: Disk) -> None:
     disk.files.make_directory("a/b")
     file = disk.files.open("a/b/f", create=True)
     file.append(b"one")
@@ -90,7 +90,7 @@ def test_creating_an_existing_file_opens_it(disk: Disk) -> None:
     assert file.read(0, 9) == b"oldnew"
 
 
-def test_truncate_cuts_and_appends_go_on_from_there(disk: Disk) -> None:
+def test_truncate_cuts_and_appends_continue_at_the_cut(disk: Disk) -> None:
     file = disk.files.open("f", create=True)
     file.append(b"0123456789")
     file.truncate(4)
@@ -99,7 +99,7 @@ def test_truncate_cuts_and_appends_go_on_from_there(disk: Disk) -> None:
     assert file.read(0, 10) == b"0123x"
 
 
-def test_a_closed_handle_goes_on_working(disk: Disk) -> None:
+def test_a_closed_handle_still_works(disk: Disk) -> None:
     file = disk.files.open("f", create=True)
     file.append(b"a")
     file.close()
@@ -150,7 +150,7 @@ def test_sync_ends_by_an_event(disk: Disk) -> None:
     assert disk.sync() is None
 
 
-def test_remove_takes_files_and_directories_and_minds_no_missing_ones(disk: Disk) -> None:
+def test_remove_deletes_files_and_directories_and_ignores_missing_ones(disk: Disk) -> None:
     disk.files.make_directory("d/sub")
     disk.files.open("d/sub/f", create=True)
     disk.files.open("g", create=True)

@@ -35,7 +35,7 @@ def test_a_limited_number_of_pieces_runs_and_the_last_piece_is_the_end() -> None
     assert disk.outcomes == [None]
 
 
-def test_after_an_error_nothing_is_begun_and_what_was_begun_ends_first() -> None:
+def test_after_an_error_no_piece_begins_and_pieces_in_progress_end_first() -> None:
     disk = Disk(7, at_once=3)
     error = StorageError("sync", "t-0", "Input/output error")
     disk.end(error)

@@ -57,7 +57,7 @@ def test_the_record_has_the_transaction_version_of_the_client(
 
 
 @pytest.mark.parametrize("state", INIT_PRODUCER_ID)
-def test_an_id_expires_at_rest_from_the_moment_on(state: State) -> None:
+def test_an_id_without_a_transaction_expires_exactly_at_its_time(state: State) -> None:
     driver = Driver(finishes=False)
     driver.put(state, last_update_ms=1_000)
     rests = state not in (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
@@ -109,12 +109,12 @@ def test_a_leaving_id_is_forgotten_if_another_has_the_newest_generation() -> Non
     assert len(groups.removal(["b", "c"])) == 3
 
 
-def test_a_client_that_takes_an_id_over_is_a_newer_instance_unless_it_says_otherwise() -> None:
+def test_a_client_that_takes_over_an_id_is_a_newer_instance_unless_by_operator() -> None:
     assert taken_over_by(None).cause is FenceCause.NEWER_INSTANCE
     assert taken_over_by(None, by_operator=True).cause is FenceCause.OPERATOR
 
 
-def test_a_new_instance_is_no_operator_unless_it_says_so() -> None:
+def test_a_new_instance_is_no_operator_by_default() -> None:
     driver = Driver()
     driver.put(State.ONGOING)
     command = InitProducerId(ID, 60_000)
@@ -137,7 +137,7 @@ def test_no_state_is_kept_of_a_group_without_ids() -> None:
     assert not groups._newest
 
 
-def test_the_record_of_an_id_that_has_moved_away_says_that_nothing_is_open() -> None:
+def test_the_record_of_an_id_that_has_moved_away_has_no_open_transaction() -> None:
     driver = GroupDriver()
     driver.begin(driver.member("a", 1, IN0), P0)
     driver.depart("a")
@@ -183,7 +183,7 @@ def test_ids_of_a_later_batch_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) 
     assert states == [State.DEAD, State.DEAD, State.EMPTY]
 
 
-def test_an_id_of_the_first_millisecond_stays_where_its_next_record_is_not_written() -> None:
+def test_an_id_created_at_time_0_stays_if_its_next_record_is_not_written() -> None:
     driver = Driver()
     driver.put(State.EMPTY, last_update_ms=0)
     driver.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -200,7 +200,7 @@ def test_an_append_that_fails_leaves_nothing_in_memory() -> None:
     assert not driver.shard.transactions
 
 
-def test_a_participant_in_two_phase_commit_has_the_longest_time_out_there_is() -> None:
+def test_a_participant_in_two_phase_commit_has_the_maximum_timeout() -> None:
     driver = Driver()
     driver.init(two_phase=True)
     assert driver.metadata.timeout_ms == 0x7FFF_FFFF

@@ -37,7 +37,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("api", "version", "code", "expected"), CELLS)
-def test_a_code_is_sent_as_the_version_knows_it(
+def test_a_code_is_sent_in_the_form_of_the_version(
     api: ApiKey, version: int, code: ErrorCode, expected: int
 ) -> None:
     assert code_for_version(api, version, code) == expected

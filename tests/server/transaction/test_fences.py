@@ -123,7 +123,7 @@ def test_a_client_id_unlike_the_tools_is_a_newer_instance(client_id: str) -> Non
     assert heard.driver.live.client == client
 
 
-def test_an_id_that_kafkas_tool_takes_out_of_a_group_was_taken_by_an_operator() -> None:
+def test_an_id_that_kafkas_tool_removes_from_a_group_is_fenced_by_an_operator() -> None:
     heard = Heard()
     heard.begin()
     admin = Client("adminclient-1", "/10.0.0.9")
@@ -157,7 +157,7 @@ def test_an_instance_after_a_timeout_is_not_its_cause() -> None:
     assert heard.driver.init(*producer).value.code is FENCED
 
 
-def test_a_producer_that_asks_for_its_own_next_epoch_leaves_no_fence() -> None:
+def test_a_producer_that_bumps_its_own_epoch_leaves_no_fence() -> None:
     heard = Heard()
     producer = heard.begin()
     heard.driver.init(*producer, caller=OLD)
@@ -241,7 +241,7 @@ def test_a_newer_generation_fences_older_producers_busy_or_idle() -> None:
     assert driver.shard.fences.refused[GENERATION] == 2
 
 
-def test_a_client_that_takes_an_id_into_a_group_is_named_where_it_was() -> None:
+def test_the_former_coordinator_names_the_client_that_took_an_id_into_a_group() -> None:
     driver = GroupDriver()
     before = driver.init(caller=OLD).value
     decision = decide_departure(driver.shard, ID, NEW, wall_ms=driver.wall_ms)

@@ -50,7 +50,7 @@ def test_the_groups_generation_is_the_newest_of_its_ids() -> None:
     assert groups.others(NEW, "b") == [("a", OLD)]
 
 
-def test_a_shard_that_another_broker_leads_knows_no_generation() -> None:
+def test_a_shard_led_by_another_broker_has_no_generations() -> None:
     groups = loaded(to_record("a", OLD), to_record("b", NEW))
     for record in groups.removal(["b"]):
         groups.replay(record)
@@ -104,7 +104,7 @@ def test_leaving_does_not_lower_the_newest_generation() -> None:
     assert loaded(*records, *removal).newest_generation("g") == -1
 
 
-def test_an_id_that_goes_to_another_group_leaves_its_own() -> None:
+def test_an_id_that_joins_another_group_leaves_its_former_group() -> None:
     groups = loaded(to_record("a", OLD))
     other = GroupAssignment("h", 7, frozenset())
     removal, registration = groups.registration("a", other)
@@ -124,7 +124,7 @@ def test_an_unchanged_registration_needs_no_record() -> None:
     )
 
 
-def test_the_ids_of_all_shards_are_known_until_a_shard_is_given_up() -> None:
+def test_the_ids_of_all_shards_are_known_until_a_shard_is_unloaded() -> None:
     ids: Counter[str] = Counter()
     first, second = TransactionGroups(ids), TransactionGroups(ids)
     first.replay(to_record("a", OLD))

@@ -68,7 +68,7 @@ def test_CK_the_marker_of_a_partition_that_is_gone_is_dropped_and_all_completes(
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_topic_made_anew_inside_a_transaction_gets_a_harmless_marker(
+def test_a_topic_recreated_during_a_transaction_gets_a_harmless_marker(
     committed: bool,
 ) -> None:
     world = World()

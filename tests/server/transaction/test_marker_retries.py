@@ -100,7 +100,7 @@ def test_T7_a_coordinator_that_takes_over_begins_with_the_shortest_pause() -> No
     assert state(world) is State.PREPARE_ABORT
 
 
-def test_a_complete_record_that_cannot_be_written_is_tried_again_with_back_off() -> None:
+def test_a_complete_record_that_cannot_be_written_is_retried_with_back_off() -> None:
     world = World()
     producer = opened(world, A0)
     world.files.fail_append(2, match=TRANSACTION_STATE)  # PREPARE is written

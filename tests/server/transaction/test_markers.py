@@ -13,7 +13,7 @@ from oncelog_server.transaction.marker_delivery import (
 )
 
 
-def test_only_two_codes_say_that_no_marker_is_needed_any_more() -> None:
+def test_only_two_codes_mean_that_no_marker_is_needed() -> None:
     written = {
         code for code, outcome in MARKER_OUTCOMES.items() if outcome is MarkerOutcome.WRITTEN
     }

@@ -74,7 +74,7 @@ def test_without_verification_the_group_coordinator_alone_decides() -> None:
     assert world.transactions.views.details("t").partitions == ()
 
 
-def test_a_coordinator_that_is_not_here_refuses_all_partitions() -> None:
+def test_without_a_coordinator_all_partitions_are_refused() -> None:
     world = World()
     producer = world.producer()
     world.transactions.resign(0)

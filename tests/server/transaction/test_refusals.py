@@ -225,7 +225,7 @@ def group_commit_of_an_older_part(world: World) -> Refused:
         (group_commit_of_an_older_part, OLDER, NEWER_GENERATION),
     ],
 )
-def test_every_refusal_leaves_a_trace(
+def test_every_refusal_is_counted_and_remembered(
     site: Callable[[World], Refused], code: ErrorCode, cause: FenceCause | None
 ) -> None:
     world = World(shards=SHARDS)
@@ -244,7 +244,7 @@ def counted(fences: Fences) -> dict[FenceCause | None, int]:
     return known | {None: fences.refused_unknown}
 
 
-def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fence() -> None:
+def test_a_producer_gets_the_client_of_the_newer_generation_without_a_fence() -> None:
     """The transaction of a two-phase participant stays open (KIP-939), but its producer is
     refused."""
     world = World()
@@ -266,7 +266,7 @@ def test_the_client_of_the_newer_generation_is_named_to_a_producer_it_did_not_fe
     assert (fence.cause, fence.by, fence.at_ms) == (NEWER_GENERATION, client, came_ms)
 
 
-def test_a_late_request_without_a_producer_names_none() -> None:
+def test_a_late_request_without_a_producer_has_no_producer_in_its_fence() -> None:
     """The refused request names no producer, so the fence has the producer id -1 and not the id of
     the current producer."""
     world = World()

@@ -57,7 +57,7 @@ def test_a_control_record_in_the_transaction_log_changes_nothing_and_is_counted(
     assert driver.shard.stray_markers == 1
 
 
-def test_a_failed_decision_takes_back_its_own_mark_alone() -> None:
+def test_a_failed_decision_removes_only_its_own_pending_state() -> None:
     driver = Driver(finishes=False)
     driver.put(State.ONGOING)
     earlier, later = (replace(driver.metadata, last_update_ms=number) for number in (1, 2))

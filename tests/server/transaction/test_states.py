@@ -92,7 +92,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("command", "state", "code", "after"), CELLS)
-def test_a_command_meets_a_state(command: str, state: State, code: int, after: State) -> None:
+def test_each_command_in_each_state(command: str, state: State, code: int, after: State) -> None:
     driver = Driver(finishes=False)
     driver.put(state)
     records = len(driver.log)
@@ -123,5 +123,5 @@ def test_a_state_that_is_in_no_table_allows_nothing() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_decision_is_completed_as_it_was_made(committed: bool) -> None:
+def test_a_decision_is_completed_with_its_outcome(committed: bool) -> None:
     assert COMPLETED[PREPARED[committed]] is (CC if committed else CA)

@@ -36,7 +36,7 @@ def shown(driver: Driver) -> list[str]:
     return [view.transactional_id for view in views_of(driver.shard.transactions.values())]
 
 
-def test_a_row_is_of_the_moment_at_which_it_is_read() -> None:
+def test_a_row_shows_the_moment_at_which_it_is_read() -> None:
     """The coordinator reads a long list in slices. Each row shows the id at the moment of its
     slice."""
     world = World()

@@ -166,7 +166,7 @@ def test_the_protocol_is_the_one_most_members_prefer_of_those_all_know() -> None
     assert {answer.value.protocol_name for answer in answers} == {"b"}
 
 
-def test_a_member_without_a_common_protocol_is_turned_away_and_changes_nothing() -> None:
+def test_a_member_without_a_common_protocol_is_refused_and_changes_nothing() -> None:
     driver = Driver()
     generation_id, (member,) = driver.stable_group("a", protocols={"range": b"", "sticky": b""})
     answer = driver.join_twice

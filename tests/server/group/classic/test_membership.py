@@ -152,7 +152,7 @@ def test_a_static_member_that_is_named_twice_leaves_once() -> None:
     assert driver.state() is GroupState.EMPTY
 
 
-def test_an_instance_whose_member_left_in_the_request_fences_no_other() -> None:
+def test_an_instance_that_left_in_the_same_request_fences_no_other() -> None:
     driver = Driver()
     driver.join(instance="i")
     driver.advance(3_000)
@@ -167,7 +167,7 @@ def test_an_instance_whose_member_left_in_the_request_fences_no_other() -> None:
     assert [row.error_code for row in left] == [82, 0, 25]
 
 
-def test_an_initial_rebalance_that_all_leave_is_over_at_its_delay() -> None:
+def test_an_initial_rebalance_that_all_members_leave_ends_at_its_delay() -> None:
     driver = Driver()
     driver.join_twice()
     (member,) = driver.group().members

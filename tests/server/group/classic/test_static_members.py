@@ -110,7 +110,7 @@ def test_a_return_that_cannot_be_written_leaves_the_old_member_in_its_place() ->
     assert driver.group().awaiting_join_count == 0
 
 
-def test_a_member_whose_return_failed_late_has_a_session_again() -> None:
+def test_a_member_has_a_session_again_after_its_return_failed() -> None:
     driver = Driver()
     generation_id, old, follower = static_group(driver, session_ms=10_000)
     driver.holds_commits = True
@@ -152,7 +152,7 @@ def test_a_return_gets_its_response_once_it_is_committed() -> None:
     assert answer.value.error_code == 0
 
 
-def test_a_session_that_ends_while_the_return_is_written_begins_anew() -> None:
+def test_a_session_that_ends_while_the_return_is_written_begins_again() -> None:
     driver = Driver()
     generation_id, _, follower = static_group(driver, session_ms=10_000)
     driver.holds_commits = True

@@ -49,7 +49,7 @@ def test_records_keep_offset_time_and_headers(codec: Compression, horizon_ms: in
     assert read_records(again, max_bytes=MANY) == [records[3]]
 
 
-def test_log_append_time_stays_the_time_of_all() -> None:
+def test_log_append_time_stays_the_time_of_all_records() -> None:
     batch = build_batch(RECORDS, timestamp_type=LOG_APPEND_TIME)
     header = read_header(batch)
     records = read_records(batch, max_bytes=MANY)
@@ -116,7 +116,7 @@ def test_an_empty_batch_stays_for_the_last_of_its_producer_only() -> None:
             assert again == kept
 
 
-def test_damage_is_not_written_anew_with_a_right_checksum() -> None:
+def test_damage_is_not_written_again_with_a_correct_checksum() -> None:
     driver = Compacting()
     for _ in range(20):
         driver.put(("a", "v" * 50))

@@ -48,9 +48,7 @@ def problems(facts: list[FolderFacts]) -> list[str]:
 
 
 @pytest.mark.parametrize("sign", ["gaps", "checkpoint", "cleaned", "none"])
-def test_a_topic_that_was_compacted_is_named_where_its_settings_are_lost(
-    tmp_path: Path, sign: str
-) -> None:
+def test_a_compacted_topic_with_lost_settings_is_named(tmp_path: Path, sign: str) -> None:
     driver = written()
     if sign == "gaps":
         driver.compact()

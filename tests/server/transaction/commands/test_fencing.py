@@ -89,7 +89,7 @@ def test_an_abort_that_cannot_be_written_is_tried_at_the_next_scan_and_spends_no
     assert driver.metadata.producer_epoch == epoch + 1
 
 
-def test_no_more_than_asked_for_at_once() -> None:
+def test_one_scan_aborts_at_most_the_given_number() -> None:
     driver = Driver()
     for number in range(5):
         name = f"t{number}"

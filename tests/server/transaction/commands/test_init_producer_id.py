@@ -88,7 +88,7 @@ def test_X2_a_producer_of_a_forgotten_id_gets_a_new_producer_id() -> None:
     assert ids(driver.init(5, 17).value) == (1_000, 0)
 
 
-def test_a_zombie_does_not_abort_what_the_current_producer_has_open() -> None:
+def test_a_zombie_does_not_abort_the_current_producers_transaction() -> None:
     driver = Driver()
     zombie = ids(driver.init().value)
     current = ids(driver.init().value)
@@ -97,7 +97,7 @@ def test_a_zombie_does_not_abort_what_the_current_producer_has_open() -> None:
     assert driver.state is State.ONGOING
 
 
-def test_a_late_bump_of_its_own_past_does_not_abort_what_a_producer_has_open() -> None:
+def test_a_late_bump_with_an_older_epoch_does_not_abort_the_producers_transaction() -> None:
     driver = Driver()
     first = ids(driver.init().value)
     current = ids(driver.init(*first).value)
@@ -137,7 +137,7 @@ def test_Z6_a_fencing_that_cannot_be_written_spends_no_epoch() -> None:
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_codes_for_a_producer_whose_record_cannot_be_written(
+def test_codes_if_the_producers_record_cannot_be_written(
     code: ErrorCode, expected: ErrorCode
 ) -> None:
     driver = Driver(append_error=code)
@@ -214,7 +214,7 @@ def test_E9_without_a_producer_id_at_hand_nothing_is_left_behind() -> None:
     assert not driver.shard.transactions
 
 
-def test_the_state_of_an_id_survives_its_record_whole() -> None:
+def test_the_record_of_an_id_has_its_whole_state() -> None:
     driver = Driver()
     producer = ids(driver.init().value)
     driver.add(*producer, P0)

@@ -201,7 +201,7 @@ def test_no_member_may_be_named_twice() -> None:
         assert driver.commit_group(parent, *members).value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_more_than_a_batch_can_hold_is_too_large_and_leaves_all_as_it_was() -> None:
+def test_more_members_than_a_batch_can_hold_are_refused_and_change_nothing() -> None:
     driver, parent, a, b = opened()
     driver.append_error = ErrorCode.MESSAGE_TOO_LARGE
     assert driver.commit_group(parent, a, b).value.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -212,7 +212,7 @@ def test_more_than_a_batch_can_hold_is_too_large_and_leaves_all_as_it_was() -> N
     assert driver.commit_group(parent, a, b).value.code is NONE
 
 
-def test_where_there_is_no_producer_id_left_no_member_is_decided(
+def test_without_a_new_producer_id_no_member_is_decided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver, parent, a, b = opened()
@@ -234,9 +234,7 @@ def test_where_there_is_no_producer_id_left_no_member_is_decided(
 
 @pytest.mark.parametrize("crashes", [False, True])
 @pytest.mark.parametrize("finished", [False, True])
-def test_a_retry_with_the_same_members_succeeds_and_one_with_others_does_not(
-    finished: bool, crashes: bool
-) -> None:
+def test_a_retry_succeeds_only_with_the_same_members(finished: bool, crashes: bool) -> None:
     driver, parent, a, b = opened(finishes=finished)
     driver.commit_group(parent, a, b)
     if crashes:

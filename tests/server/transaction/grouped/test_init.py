@@ -252,7 +252,7 @@ def test_an_open_transaction_is_aborted_before_its_id_moves() -> None:
     assert driver.depart("a").value.code is NONE
 
 
-def test_an_id_that_was_never_here_departs_at_once() -> None:
+def test_an_id_unknown_to_the_coordinator_departs_at_once() -> None:
     driver = GroupDriver()
     assert driver.depart("a").value.code is NONE
     assert not driver.log

@@ -35,7 +35,7 @@ def test_all_records_go_in_one_batch_and_markers_follow_all_other_effects() -> N
     assert both.effects == (OWN, FIRST, SECOND, WriteMarkers(("a", "b")))
 
 
-def test_where_it_cannot_be_written_the_last_decision_responds() -> None:
+def test_if_the_batch_cannot_be_written_the_last_decision_responds() -> None:
     both = together([decision(FIRST, "a", X), decision(SECOND, "b", Y), Decision(BUSY)], SUCCESS)
     assert both.failed is not None
     failed = both.failed(ErrorCode.KAFKA_STORAGE_ERROR)
