@@ -28,7 +28,7 @@ class Calls:
             try:
                 step = next(steps)
             except StopIteration as ended:
-                return ended.value  # type: ignore[no-any-return]  # typeshed says Any, the value is a T
+                return ended.value  # type: ignore[no-any-return]  # typeshed has Any
             finally:
                 sys.setprofile(before)
                 self.most = max(self.most, self._now)
@@ -45,7 +45,7 @@ class Calls:
         try:
             next(self.counted(steps()))
         except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]  # typeshed says Any, the value is a T
+            return ended.value  # type: ignore[no-any-return]  # typeshed has Any
         raise AssertionError("a step after the end")
 
     def _count(self, frame: FrameType, event: str, argument: object) -> None:
