@@ -38,6 +38,8 @@ from tests.harness.quick import QUICK
 # One test waits for this timeout. It must be long enough for another transaction to end before,
 # also if the computer pauses.
 TIMEOUT_MS = 4_000
+# Time for an EndTxn whose responses are lost.
+COMMIT_TIMEOUT_MS = 2_000
 
 
 @pytest_asyncio.fixture
@@ -365,12 +367,14 @@ async def test_whatever_answer_is_lost_a_transaction_happens_once(proxy: Proxy) 
 
 
 async def commit_in_vain(producer: Producer, proxy: Proxy, value: bytes) -> CommitOutcomeUnknown:
-    """Commit. The coordinator decides, but the response is lost. Requests to the coordinator time
-    out after a second, other requests keep their timeouts."""
+    """Commit. The coordinator decides, but the response is lost. EndTxn has a short timeout, other
+    requests keep their timeouts."""
     proxy.to_lose[ApiKey.END_TXN] = 1_000_000
     assert producer._lifecycle is not None
+    session = producer._lifecycle._session
+    commit = session.commit
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producer._lifecycle._session, "_deadline", lambda: monotonic_ms() + 1000)
+        patch.setattr(session, "commit", lambda _: commit(monotonic_ms() + COMMIT_TIMEOUT_MS))
         with pytest.raises(CommitOutcomeUnknown) as caught:
             async with producer.transaction():
                 await producer.send("out", value)
