@@ -4,6 +4,7 @@ product's docstrings begin."""
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import re
 import tokenize
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.repository import ROOT, tracked
+from tests.harness.repository import ROOT, parsed, tracked
 
 THIS = Path(__file__).resolve()
 PRODUCT = ("client", "protocol", "server")
@@ -48,19 +49,28 @@ QUESTION_WORDS = ("What", "Whatever", "Where", "Whether", "Which", "Whose")
 QUOTED = re.compile(r"\bwhoami\b")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _without_collections() -> Iterator[None]:
+    """Syntax trees and words stay during the module: garbage collections would find nothing."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
 def words(text: str) -> set[str]:
     """Return the words of a text, in lower case. `fetch_who` and `FetchWho` contain `who`."""
     split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", QUOTED.sub("", text))
     return {word.lower() for word in re.findall(r"[A-Za-z]+", split)}
 
 
+@cache
 def offending(text: str) -> list[str]:
     found = words(text)
     offences = [f"{word!r}" for word in PERSONS if word in found]
     return offences + [f"{old!r}: {new}" for old, new in RENAMED.items() if old in found]
 
 
-@cache
 def tokens(path: Path) -> list[tokenize.TokenInfo]:
     source = io.StringIO(path.read_text(encoding="utf-8"))
     kinds = (tokenize.COMMENT, tokenize.STRING, tokenize.NAME)
@@ -81,7 +91,7 @@ def in_text(path: Path) -> Iterator[str]:
 
 def bound_names(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and name of every variable and argument that a file binds."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):
@@ -96,7 +106,7 @@ def nouns(path: Path) -> Iterator[str]:
 
 def docstrings_that_ask(path: Path) -> Iterator[str]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         text = ast.get_docstring(node) if isinstance(node, kinds) else None
         if text and re.split(r"\W", text, maxsplit=1)[0] in QUESTION_WORDS:
             yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: begins with a question"
