@@ -52,8 +52,10 @@ quick-tests: $(READY)
 	    tests/server tests/protocol tests/client/core tests/client/io
 
 # Three at a time: on two cores one of them always waits for a timeout or for a process to start.
+# Each file runs in one process, and `tests/lanes.py` orders the files. xdist would begin with the
+# files that have the most tests and end with a few that take minutes.
 test: $(READY)  ## all tests (Java 17 and Maven for those with Kafka's own clients and tools)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --ignore tests/spark/connector
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/spark/connector
 
 demo: $(READY)  ## 69,659 purchases through Spark, killed on the way, and a picture of it (Java 17)
 	$(BIN)/python -m examples.purchases_spark

@@ -17,7 +17,7 @@ import uvloop
 from tests.examples import load_profile
 from tests.harness.kafka.fixtures import fresh_kafka, kafka, kafka_jars
 from tests.harness.running_oncelog import running_oncelog
-from tests.lanes import Guard, is_left_out, mark
+from tests.lanes import Guard, is_left_out, mark, order
 
 __all__ = ["fresh_kafka", "kafka", "kafka_jars", "running_oncelog"]
 
@@ -59,9 +59,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_left_out(path, config.option.markexpr) else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, object, object]:
+    """Mark the tests before pytest selects some; order their files after pytest has sorted them."""
     for item in items:
         mark(item)
+    result = yield
+    if hasattr(config, "workerinput"):  # a process of xdist
+        order(items)
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,7 +10,7 @@ import pytest
 
 import tests.examples
 from tests.examples import examples
-from tests.lanes import MARKERS, PAGE, is_left_out, markers_of
+from tests.lanes import MARKERS, PAGE, is_left_out, markers_of, place_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -59,6 +59,27 @@ def test_a_file_is_left_out_where_no_test_of_it_can_run(
 
 def test_the_quick_lane_is_the_one_that_is_tried_here() -> None:
     assert f'-m "{QUICK}"' in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_files_of_few_long_tests_come_first_and_files_without_a_marker_last() -> None:
+    counts = {
+        "tests/server/log/test_log.py": 1,
+        "tests/client/core/test_markers.py": 80,
+        "tests/faults/test_crash_points.py": 98,
+        "tests/protocol/test_codecs_agree.py": 900,
+        "tests/torture/test_torture.py": 2,
+    }
+    assert sorted(counts, key=lambda path: place_of(path, counts)) == [
+        "tests/torture/test_torture.py",
+        "tests/faults/test_crash_points.py",
+        "tests/protocol/test_codecs_agree.py",
+        "tests/server/log/test_log.py",
+        "tests/client/core/test_markers.py",
+    ]
+
+
+def test_xdist_keeps_the_order_of_the_files() -> None:
+    assert "--dist loadfile --no-loadscope-reorder" in (ROOT / "Makefile").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
