@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from typing import Final, ParamSpec, TypeVar
 
 from msgspec import Struct
@@ -17,6 +17,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), Enum, type)
+# Most values are of exactly these types: `isinstance` with Enum and type takes longer.
+_MOSTLY: Final = frozenset({str, bytes, int, float, bool, type(None)})
 
 
 def frozen(value: object) -> object:
@@ -26,10 +28,11 @@ def frozen(value: object) -> object:
 
 
 def _frozen(value: object, met: dict[int, int]) -> object:
-    if isinstance(value, _PLAIN):
+    if type(value) in _MOSTLY or isinstance(value, _PLAIN):
         return value
-    if id(value) in met:
-        return met[id(value)]
+    number = met.get(id(value))
+    if number is not None:
+        return number
     met[id(value)] = len(met)
     if isinstance(value, dict):
         return tuple((_frozen(key, met), _frozen(part, met)) for key, part in value.items())
@@ -47,14 +50,16 @@ def _frozen(value: object, met: dict[int, int]) -> object:
         if value.__struct_config__.frozen:
             return value
         return type(value), tuple(_frozen(part, met) for part in astuple(value))
-    names = [*getattr(value, "__dict__", ())]
-    for of in type(value).__mro__:
-        names += getattr(of, "__slots__", ())
-    return type(value), tuple(
-        (name, _frozen(getattr(value, name), met))
-        for name in dict.fromkeys(names)
-        if hasattr(value, name)
+    kind: type = type(value)
+    names = dict.fromkeys((*getattr(value, "__dict__", ()), *_slots(kind)))
+    return kind, tuple(
+        (name, _frozen(getattr(value, name), met)) for name in names if hasattr(value, name)
     )
+
+
+@cache
+def _slots(kind: type) -> tuple[str, ...]:
+    return tuple(name for base in kind.__mro__ for name in getattr(base, "__slots__", ()))
 
 
 def reading(shard: object, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -423,9 +423,8 @@ class Driver:
             group_id=group,
             topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])],
         )
-        decision = reading(
-            self.shard, self.shard.offset_fetch, request, require_stable=require_stable
-        )
+        fetch = partial(self.shard.offset_fetch, request, require_stable=require_stable)
+        decision = reading(self.shard, fetch) if self.compares else fetch()
         (found,) = self.run(decision).value.topics[0].partitions
         return found.committed_offset, found.error_code
 
