@@ -295,12 +295,10 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
 
     They are one buffer, except for Fetch: the outbox sends its file ranges.
     """
-    parts: Parts = [b""]
+    parts: list[Any] = [b""]
     route.encode(response, parts.append)
-    parts = _with_head(route, correlation_id, parts)
-    if route.keeps_parts:
-        return parts
-    return [b"".join(cast("list[bytes]", parts))]
+    _with_head(route, correlation_id, parts)
+    return parts if route.keeps_parts else [b"".join(parts)]
 
 
 def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Steps[Parts]:

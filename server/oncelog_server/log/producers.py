@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from oncelog_protocol.errors import ErrorCode
-from oncelog_protocol.records.batch import BatchHeader
+from oncelog_protocol.records.batch import TRANSACTIONAL_FLAG, BatchHeader
 from oncelog_server.log.errors import AppendError
 
 BATCHES_KEPT: Final = 5
@@ -188,7 +188,7 @@ class Producers:
             elif sequence and entry.producer_epoch != NONE:
                 raise _refuse_sequence(entry, header, 0)
         if entry.current_txn_first_offset != NONE and (
-            epoch != entry.producer_epoch or not header.is_transactional
+            epoch != entry.producer_epoch or not header.attributes & TRANSACTIONAL_FLAG
         ):
             # A batch of a newer epoch: the coordinator has forgotten the open transaction, as after
             # a power loss without flush. One marker would end both transactions.
@@ -255,7 +255,7 @@ class Producers:
         batches.append(BatchMetadata(last_sequence, base_offset + delta, delta, timestamp))
         entry.last_timestamp = timestamp
         entry.updated_ms = now_ms
-        if entry.current_txn_first_offset == NONE and header.is_transactional:
+        if header.attributes & TRANSACTIONAL_FLAG and entry.current_txn_first_offset == NONE:
             entry.current_txn_first_offset = base_offset
             self._ongoing[base_offset] = OngoingTransaction(
                 producer_id, base_offset, segment_base_offset, position

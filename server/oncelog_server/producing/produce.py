@@ -66,7 +66,8 @@ class PartitionAppend(msgspec.Struct, eq=False):
     @property
     def producer(self) -> tuple[int, int]:
         """Return the producer id and epoch of a transactional batch."""
-        header = _header(self)
+        header = self.header
+        assert header is not None
         return header.producer_id, header.producer_epoch
 
     def refuse(self, code: ErrorCode, message: str = "") -> None:
@@ -146,10 +147,11 @@ class Produce(msgspec.Struct, eq=False):
 
     def is_unknown(self, append: PartitionAppend) -> bool:
         """Return whether the producer's transaction has no batch in the partition yet."""
+        header = _header(append)
         return (
             append.partition is not None
             and append.code is NONE
-            and not append.partition.has_open_transaction(*append.producer)
+            and not append.partition.has_open_transaction(header.producer_id, header.producer_epoch)
         )
 
     def ask(self, unknown: list[PartitionAppend]) -> TransactionAnswer:
