@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def measured(args: argparse.Namespace) -> int:
-    """Measure, print the tables, write the result. Return the exit code."""
+    """Measure, print the tables and write the result. Return the exit code."""
     machine.require_linux()
     if KAFKA in args.targets:
         classpath()

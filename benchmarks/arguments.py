@@ -18,7 +18,7 @@ ALL_LOADS = (START, *LOADS, MEMORY, *GROWTH)
 
 
 def arguments(description: str | None) -> argparse.Namespace:
-    """Parse the command line. `--rows` are names of loads, or of rows as `load.figure`."""
+    """Parse the command line. `--rows` takes names of loads, or of rows as `load.figure`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=description)
     add = parser.add_argument
     add("--rows", type=loads, default=list(ALL_LOADS), help=", ".join(ALL_LOADS))
@@ -26,9 +26,9 @@ def arguments(description: str | None) -> argparse.Namespace:
     add("--against", type=checkout, help="the folder of another checkout of oncelog, beside both")
     add("--set", type=setting, action="append", default=[], help="NAME=VALUE of this oncelog")
     add("--places", type=names_of((PINNED, UNPINNED)), default=[PINNED, UNPINNED])
-    add("--quick", action="store_true", help="one short round, nothing warm")
+    add("--quick", action="store_true", help="one short round without warm-up")
     add("--rounds", type=int, help="3 unless --quick")
-    add("--warm", type=float, default=30.0, help="the most s for each load")
+    add("--warm", type=float, default=30.0, help="maximum warm-up of each load in s")
     add("--directory", help="the folder of the brokers' data; not on a tmpfs")
     add("--json", type=Path, help="the file of the result; in results/ by default")
     add("--markdown", action="store_true", help="print tables for a document")
@@ -37,7 +37,7 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 
 def names_of(known: Iterable[str]) -> Any:
-    """Return a type of argument: some of the known names."""
+    """Return a type of argument that accepts some of the known names."""
     accepted = [*known]
 
     def names(text: str) -> list[str]:
@@ -59,7 +59,7 @@ def loads(text: str) -> list[str]:
 
 
 def checkout(text: str) -> Path:
-    """Return the folder of a checkout, absolute."""
+    """Return the absolute path of a checkout's folder."""
     root = Path(text).resolve()
     if not (root / "server" / "oncelog_server").is_dir():
         raise argparse.ArgumentTypeError(f"{text} has no server/oncelog_server")

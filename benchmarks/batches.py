@@ -1,4 +1,4 @@
-"""Record batches of random bytes: no two are equal, so that no broker profits from a repetition."""
+"""Record batches of random bytes. No two are equal, so no broker profits from a repetition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The context of a load: a broker, the length of a round, and the programs that make the load."""
+"""The context of a load: a broker, the length of a round, and the programs that produce the
+load."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ KB_VALUE: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The length of a round: a time, and for large data also a limit of bytes.
+    """The length of a round: a time, and for large data also a number of bytes.
 
-    `max_bytes` limits the data that a round writes, and the data that a load of reading finds.
-    `consumed_bytes` is what a round of reading reads at least. `records` is the length of a round
-    of Java's producer, which counts records and no time.
+    `max_bytes` limits the data that a round writes, and the data in the topic of a reading load.
+    `consumed_bytes` is the least that a reading round reads. `records` is the length of a round of
+    Java's producer, which counts records instead of time.
     """
 
     seconds: float
@@ -67,7 +68,7 @@ class Bench:
         return write_entries(self.folder / f"{self.target.name}.requests", entries)
 
     def loadgen(self, mode: str, requests: Path, cores: Cores, **options: float) -> Figures:
-        """Run the load generator; add the broker's CPU time to its figures."""
+        """Run the load generator. Add the broker's CPU time to its figures."""
         words = {name.replace("_", "-"): value for name, value in options.items()}
         words = {"seconds": self.pace.seconds} | words
         return self.with_cpu(
@@ -75,13 +76,13 @@ class Bench:
         )
 
     def librdkafka(self, mode: str, topic: str, cores: Cores, *words: str) -> Figures:
-        """Run librdkafka; add the broker's CPU time to its figures."""
+        """Run librdkafka. Add the broker's CPU time to its figures."""
         command = [sys.executable, "-m", "benchmarks.rdload", mode, self.target.address, topic]
         command += [f"--seconds={self.pace.seconds}", *words]
         return self.with_cpu(lambda: run_load(command, cores))
 
     def with_cpu(self, run: Callable[[], Figures]) -> Figures:
-        """Run a load; add the broker's CPU time to its figures."""
+        """Run a load. Add the broker's CPU time to its figures."""
         before = machine.cpu_seconds(self.target.pid)
         found = run()
         return found | {"broker_cpu_s": machine.cpu_seconds(self.target.pid) - before}

@@ -27,11 +27,12 @@ class Checkout:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables with which its sources are found before the installed ones."""
+        """Return the variables that make Python find the checkout's sources before the installed
+        ones."""
         return {"PYTHONPATH": os.pathsep.join(str(self.root / name) for name in _SOURCES)}
 
     def prepare(self) -> None:
-        """Compile the sources. Raise UnfitMachine if a process would not run those."""
+        """Compile the sources. Raises UnfitMachine if a process would run other sources."""
         for name in _SOURCES:
             compileall.compile_dir(self.root / name, quiet=1)
         outcome = subprocess.run(
@@ -46,7 +47,7 @@ class Checkout:
             raise UnfitMachine(f"{self.root} is no checkout of oncelog: {origin}")
 
     def make(self, directory: Path) -> Target:
-        """Return its broker, not started."""
+        """Return the checkout's broker. It is not started."""
         broker = Oncelog(directory / AGAINST, SETTINGS, self.environment)
         return Target(AGAINST, broker)
 

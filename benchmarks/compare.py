@@ -1,4 +1,4 @@
-"""Several runs beside each other: a must counts only where the worst of three runs meets it."""
+"""Several runs beside each other. A must counts as met only if the worst of three runs meets it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ RUNS_THAT_COUNT: Final = 3
 
 
 class UnlikeRuns(Exception):
-    """These runs cannot be compared; the message has the reason."""
+    """These runs cannot be compared. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A row in several runs; a run that did not measure it has None."""
+    """A row in several runs, with None for a run that did not measure the row."""
 
     row: Row
     found: tuple[Result | None, ...]
 
     @property
     def judged(self) -> list[float | None]:
-        """Return what each run compares with the goals: the ratio, or oncelog's own figure."""
+        """Return each run's figure that the goals limit: the ratio, or oncelog's own figure."""
         return [None if result is None else result.judged for result in self.found]
 
     def median(self, figure: Callable[[Result], float | None]) -> float | None:
@@ -37,7 +37,7 @@ class Compared:
 
     @property
     def worst(self) -> float | None:
-        """Return the worst run. None if no run measured the row."""
+        """Return the worst run, or None if no run measured the row."""
         known = [value for value in self.judged if value is not None]
         choose = min if self.row.better is Better.HIGHER else max
         return choose(known, default=None)
@@ -49,8 +49,8 @@ class Compared:
         return max((spread for spread in spreads if spread is not None), default=None)
 
     def meets(self, goal: float | None) -> bool | None:
-        """Return whether a goal is met. None if there is none, or if it is met so far, but by fewer
-        than three runs."""
+        """Return True if three runs meet the goal, and False if a run misses it. Return None
+        without a goal, or if fewer than three runs meet it."""
         if goal is None or self.worst is None:
             return None
         is_met = self.worst >= goal if self.row.better is Better.HIGHER else self.worst <= goal
@@ -59,7 +59,7 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """Return "NO", "yes", "aim" if the aim is met as well, or what is missing to say so."""
+        """Return "NO", "yes", "aim" if the aim is also met, or the number of missing runs."""
         if self.row.must is None and self.row.aim is None:
             return ""
         if self.meets(self.row.must) is False:
@@ -72,8 +72,8 @@ class Compared:
 
 
 def check_alike(runs: Sequence[Document]) -> None:
-    """Raise UnlikeRuns if the runs are of different machines, code, settings or Kafkas, or quick
-    ones."""
+    """Raise UnlikeRuns if a run is quick, or if the runs differ in their computers, code, settings
+    or Kafkas."""
     quick = [run.when for run in runs if run.is_quick]
     if quick:
         raise UnlikeRuns(f"the run of {quick[0]} is a quick one: it measures nothing")
@@ -96,8 +96,8 @@ def compare(runs: Sequence[Document], place: str, baseline: str) -> list[Compare
 
 
 def headings(baseline: str, runs: int) -> tuple[str, ...]:
-    """Return the headings. Both brokers have the median of the runs, `spread` is the largest of the
-    rounds of a run."""
+    """Return the headings. Each broker has the median of the runs. `spread`: the largest spread of
+    the rounds of a run."""
     numbers = (f"run {number}" for number in range(1, runs + 1))
     figures = ("oncelog", baseline, *numbers, "worst", "spread")
     return ("what", "unit", *figures, "must", "aim", "met")
@@ -120,6 +120,6 @@ def cells(compared: Compared) -> list[str]:
 
 
 def missed(compared: Sequence[Compared]) -> list[Compared]:
-    """Return the rows with a must that is not shown to be met by three runs."""
+    """Return the rows with a must that three runs do not meet."""
     with_must = [found for found in compared if found.row.must is not None]
     return [found for found in with_must if not found.meets(found.row.must)]

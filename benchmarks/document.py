@@ -1,4 +1,4 @@
-"""The result file of a run: every round, with the date, the machine and the code that ran."""
+"""The result file of a run: every round, with the date, the computer and the measured code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Measured = Mapping[str, Mapping[str, list[Figures]]]
 
 
 class UnreadableDocument(Exception):
-    """A file is no result of the bench; the message has the reason."""
+    """A file is not a result of the bench. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One run. `commits` are those of oncelog, by the broker's name; `settings` those of its
-    `--set`."""
+    """One run. `commits`: the commits of oncelog, by the broker's name. `settings`: those of the
+    option `--set`."""
 
     when: str
     is_quick: bool
@@ -37,8 +37,8 @@ class Document:
 
     @property
     def baselines(self) -> list[str]:
-        """Return the brokers that oncelog is compared with: Kafka, unless only another checkout
-        ran beside it."""
+        """Return the brokers to compare oncelog with: Kafka, or another checkout if only that
+        ran."""
         loads = [load for of_place in self.rounds.values() for load in of_place.values()]
         ran = {name for load in loads for name in load}
         return [name for name in (KAFKA, AGAINST) if name in ran] or [KAFKA]
@@ -77,14 +77,14 @@ class Document:
 
 
 def write(document: Document, path: Path) -> None:
-    """Write a run: medians, and every round behind them."""
+    """Write a run: the medians, and every round."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document.as_json(), indent=1) + "\n")
 
 
 def read(path: Path) -> Document:
-    """Return a run from its file. The tables in the file are not read: they follow from the
-    rounds. Raise UnreadableDocument."""
+    """Return a run from its file. The tables are computed from the rounds, not read. Raises
+    UnreadableDocument."""
     try:
         found = json.loads(path.read_text())
         return Document(

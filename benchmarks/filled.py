@@ -21,7 +21,7 @@ _WITH_OVERHEAD: Final = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The topic. A round reads it `passes` times, so that much is read from little disk."""
+    """The topic. A round reads it `passes` times, so that a small topic gives much to read."""
 
     topic: str
     messages: int
@@ -29,13 +29,13 @@ class Filled:
 
     @property
     def gigabytes(self) -> float:
-        """The values that a round reads."""
+        """Return the gigabytes of values that a round reads."""
         return self.passes * self.messages * KB_VALUE / 1e9
 
 
 @contextmanager
 def filled_topic(bench: Bench) -> Iterator[Filled]:
-    """Create a topic of 8 partitions with `max_bytes` of messages; delete it on exit."""
+    """Create a topic of 8 partitions with `max_bytes` of messages. Delete it at the end."""
     with bench.target.topic(PARTITIONS) as topic:
         found = bench.loadgen(
             "repeat",
@@ -50,5 +50,5 @@ def filled_topic(bench: Bench) -> Iterator[Filled]:
 
 
 def passes(consumed_bytes: int, messages: int) -> int:
-    """Return how often a round reads so many messages of 1 KB to read `consumed_bytes` at least."""
+    """Return the number of passes in which a round reads at least `consumed_bytes`."""
     return ceil(consumed_bytes / (messages * KB_VALUE))

@@ -1,4 +1,4 @@
-"""Loads of the load generator: requests as fast as the broker responds, without a client's cost."""
+"""Loads of the load generator. It sends requests as fast as the broker responds, at little cost."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PARTITIONS: Final = 16
 FETCH_BYTES: Final = 1 << 20
 FETCHED_PARTITIONS: Final = 4
 TURNS: Final = 64
-# Batches of a ring in flight, at least: far more than those that a broker sees at a time.
+# Minimum number of batches in a ring. A broker has far fewer batches in flight at a time.
 TURNS_OF_LARGE: Final = 8
 
 
 @contextmanager
 def single(bench: Bench) -> Iterator[Round]:
-    """One connection, one request at a time, acks=all."""
+    """One connection with one request at a time, acks=all."""
     with bench.target.topic(1) as topic:
         file = bench.requests(ring(topic, 1, 1, TURNS, SMALL))
 
@@ -37,8 +37,8 @@ def single(bench: Bench) -> Iterator[Round]:
 
 
 def small(per_request: int) -> Load:
-    """16 connections with 5 requests in flight, each with one small message for `per_request` of 16
-    partitions."""
+    """16 connections with 5 requests in flight. Each request has one small message for each of
+    `per_request` of the 16 partitions."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
@@ -57,8 +57,8 @@ def small(per_request: int) -> Load:
 
 
 def idempotent(per_request: int) -> Load:
-    """The same load as `small` by 16 producers with a producer id: each writes to partitions of its
-    own group, with ascending sequences."""
+    """The load of `small` by 16 producers with a producer id. Each producer writes to its own group
+    of partitions, with ascending sequence numbers."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
@@ -98,7 +98,7 @@ def bulk(content: Content, connections: int, depth: int) -> Load:
         def run(cores: Cores) -> Figures:
             with bench.target.topic(connections) as topic:
                 file = bench.requests(ring(topic, connections, 1, TURNS_OF_LARGE, content))
-                # Dirty pages of the round before must not slow this one down.
+                # Dirty pages of the previous round must not slow this round down.
                 os.sync()
                 found = bench.loadgen(
                     "repeat",
@@ -117,7 +117,7 @@ def bulk(content: Content, connections: int, depth: int) -> Load:
 
 @contextmanager
 def fetch_1_mb(bench: Bench) -> Iterator[Round]:
-    """Four connections read the first MB of four partitions again and again."""
+    """Four connections read the first MB of four partitions repeatedly."""
     count = FETCHED_PARTITIONS
     with bench.target.topic(count) as topic:
         fill = bench.requests(ring(topic, count, 1, TURNS_OF_LARGE, OF_1_MB))
@@ -133,10 +133,11 @@ def fetch_1_mb(bench: Bench) -> Iterator[Round]:
 
 
 def of_requests(found: Figures) -> Figures:
-    """Return the rate of requests and the broker's CPU time of one, before the figures found."""
+    """Return the rate of requests and the broker's CPU time per request, before the other
+    figures."""
     return {"per_s": found["answers"] / found["seconds"], "cpu_us": cpu_us(found)} | found
 
 
 def cpu_us(found: Figures) -> float:
-    """Return the broker's CPU time of one request, or of one transaction."""
+    """Return the broker's CPU time per request or per transaction."""
     return found["broker_cpu_s"] / found["all_answers"] * 1e6

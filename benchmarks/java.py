@@ -1,4 +1,4 @@
-"""Loads of Java's client, by the tools that Kafka's own users measure with."""
+"""Loads of Java's client, by the perf tools that Kafka's users know."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.perf_tools import consumed, consumer_command, produced, producer
 DEFAULTS: Final[Mapping[str, str]] = {}
 PLAIN: Final[Mapping[str, str]] = {"enable.idempotence": "false"}
 COMMIT_MS: Final = 10
-# A transaction stops the client until the commit, so a round has fewer records.
+# The client waits for each commit, so a round of transactions has fewer records.
 SHARE_OF_TRANSACTIONS: Final = 4
 _LINES: Final = 4_096
 
@@ -26,7 +26,8 @@ _numbers = itertools.count()
 
 
 def produce(value_bytes: int, settings: Mapping[str, str]) -> Load:
-    """kafka-producer-perf-test with these settings, else Java's defaults; eight partitions."""
+    """kafka-producer-perf-test with these settings and otherwise Java's defaults, eight
+    partitions."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
@@ -85,7 +86,7 @@ def consume(bench: Bench) -> Iterator[Round]:
 
 
 def write_payloads(path: Path, value_bytes: int) -> Path:
-    """Write lines of `value_bytes` random letters: the tool breaks a file at its line ends."""
+    """Write lines of `value_bytes` random letters. The tool splits its file at line ends."""
     randomness = random.Random(1)
     lines = (
         "".join(randomness.choices(string.ascii_letters, k=value_bytes)) for _ in range(_LINES)

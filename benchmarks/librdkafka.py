@@ -1,4 +1,4 @@
-"""Loads of librdkafka, with its own batches: `rdload.py` is the process of the client."""
+"""Loads of librdkafka, which makes its own batches. `rdload.py` is the client's process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from benchmarks.filled import PARTITIONS, filled_topic
 
 @contextmanager
 def single(bench: Bench) -> Iterator[Round]:
-    """Produce one message and wait for its confirmation, in lock step."""
+    """Produce one message at a time. Each message waits for the confirmation of the previous
+    one."""
     with bench.target.topic(1) as topic:
 
         def run(cores: Cores) -> Figures:
@@ -64,7 +65,7 @@ def consume(bench: Bench) -> Iterator[Round]:
 
 @contextmanager
 def transactions(bench: Bench) -> Iterator[Round]:
-    """One producer: begin, one message, commit."""
+    """One producer that repeats begin, one message, commit."""
     with bench.target.topic(1) as topic:
 
         def run(cores: Cores) -> Figures:
@@ -77,9 +78,9 @@ def transactions(bench: Bench) -> Iterator[Round]:
 
 @contextmanager
 def lost_to_transactions(bench: Bench) -> Iterator[Round]:
-    """One producer of 1 KB messages: first only idempotent, then in transactions.
+    """One producer of 1 KB messages, first only idempotent, then in transactions.
 
-    Linger is 0: otherwise the client would add it to every transaction.
+    Linger is 0, because the client would otherwise add it to every transaction.
     """
 
     def run(cores: Cores) -> Figures:

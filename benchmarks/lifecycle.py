@@ -89,7 +89,7 @@ def many_partitions(bench: Bench, cores: Cores) -> Figures:
             topics.enter_context(bench.target.topic(per_topic)) for _ in range(count // per_topic)
         ]
         entries = [entry for name in names for entry in ring(name, per_topic, 1, 1, SMALL)]
-        # The first message of a partition opens its files, which is not measured here.
+        # The first message of a partition opens its files, which must not be measured.
         bench.loadgen("repeat", bench.requests(entries), cores, settle_ms=0, answers=count)
         figures = {"kb_each": kilobytes_each(bench, before, count)}
         return figures | {"slower": latency_us(bench, entries, cores) / small}

@@ -21,7 +21,7 @@ _RUN_TIMEOUT_S = 300.0
 
 
 class LoadFailed(Exception):
-    """The broker refused the load; the message has its response."""
+    """The broker refused the load. The message has its response."""
 
 
 def program() -> Path:
@@ -63,13 +63,13 @@ def run_loadgen(
 
 
 def run_load(command: list[str], cores: Set[int]) -> dict[str, float]:
-    """Run a load process to its end. Return the JSON of its last line. Raise LoadFailed."""
+    """Run a load process to its end. Return the JSON of its last line. Raises LoadFailed."""
     measured: dict[str, float] = json.loads(run_program(command, cores).splitlines()[-1])
     return measured
 
 
 def run_program(command: list[str], cores: Set[int]) -> str:
-    """Run a load process on these cores to its end. Return its output. Raise LoadFailed."""
+    """Run a load process on these cores to its end. Return its output. Raises LoadFailed."""
     with on_cores(cores):
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -10,7 +10,7 @@ from benchmarks.rings import OF_1_MB, OF_16_KB
 from benchmarks.transactional import transactions
 
 LOADS: Mapping[str, Load] = {
-    # First what makes most requests: a JVM is warm sooner.
+    # The loads with the most requests come first, because they warm a JVM up sooner.
     "small": generated.small(per_request=1),
     "small8": generated.small(per_request=8),
     "idem": generated.idempotent(per_request=1),

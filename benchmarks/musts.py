@@ -1,6 +1,6 @@
-"""The limits that the project sets for itself: for each row, in each placement.
+"""The limits that the project sets for itself, for each row in each placement.
 
-A must counts only where the worst of three runs meets it: `python -m benchmarks --compare`.
+A must counts as met only if the worst of three runs meets it: `python -m benchmarks --compare`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ UNPINNED: Final = "unpinned"
 
 
 class Must(NamedTuple):
-    """The limits of a row: the broker pinned to one core, and all cores free for all."""
+    """The limits of a row, for a broker pinned to one core and for a broker that may use all
+    cores."""
 
     pinned: float | None = None
     unpinned: float | None = None

@@ -11,11 +11,11 @@ from typing import Final
 from tests.harness.kafka.jars import class_archive, classpath, java
 from tests.harness.kafka.tools import TOOLS
 
-# As in Kafka's own scripts of these tools.
+# The options in Kafka's own scripts of these tools.
 _JVM_OPTIONS: Final = ("-Xmx512m", "-server", "-XX:+UseG1GC")
 # The first tenth of the records warms the client up.
 _WARM_UP_SHARE: Final = 10
-# Progress lines look like the summary.
+# Progress lines have the form of the summary, so this interval excludes them.
 _NO_REPORTS_MS: Final = 3_600_000
 
 _SUMMARY: Final = re.compile(
@@ -25,7 +25,7 @@ _SUMMARY: Final = re.compile(
 
 
 class UnknownOutput(Exception):
-    """A tool printed something else than expected; the message has its output."""
+    """A tool printed an unexpected output. The message has this output."""
 
 
 def _tool(name: str, arguments: Sequence[str]) -> list[str]:
@@ -68,7 +68,7 @@ def consumer_command(address: str, topic: str, records: int, group: str) -> list
 
 
 def produced(output: str) -> dict[str, float]:
-    """Return rate and latencies of the last summary, which leaves the warm-up out. Raise
+    """Return the rate and latencies of the last summary, which excludes the warm-up. Raises
     UnknownOutput."""
     found = list(_SUMMARY.finditer(output))
     if not found:
@@ -82,8 +82,8 @@ def produced(output: str) -> dict[str, float]:
 
 
 def consumed(output: str) -> dict[str, float]:
-    """Return the number of messages and the rate of fetching, without the time to join the group.
-    Raise UnknownOutput."""
+    """Return the number of messages and the fetch rate, without the time to join the group. Raises
+    UnknownOutput."""
     lines = [line.split(", ") for line in output.splitlines() if "," in line]
     for heads, values in itertools.pairwise(lines):
         if heads[0] == "start.time" and len(heads) == len(values):

@@ -55,7 +55,8 @@ class Sender:
         self.producer = ck.Producer(common | dict(settings))
 
     def send_until(self, deadline: float, max_bytes: int = 0) -> None:
-        """Send until a time of the monotonic clock, or a number of bytes (0: no limit)."""
+        """Send until a time of the monotonic clock, or until a number of bytes (0 means no
+        limit)."""
         limit = self.sent + max_bytes // self._size
         while time.monotonic() < deadline and (not max_bytes or self.sent < limit):
             self._turn = (self._turn + 1) % self._partitions
@@ -136,7 +137,8 @@ def percentiles(took: list[float]) -> dict[str, float]:
 
 
 def single(args: argparse.Namespace) -> dict[str, float]:
-    """Produce one message after the other: each waits for the confirmation of the one before."""
+    """Produce one message at a time. Each message waits for the confirmation of the previous
+    one."""
     sender = Sender(args, {})
     randomness = random.Random(1)
     values = itertools.cycle([randomness.randbytes(args.size) for _ in range(BATCH)])
@@ -160,7 +162,7 @@ def consume(args: argparse.Namespace) -> dict[str, float]:
             "enable.auto.commit": False,
             "queued.min.messages": 1_000_000,
             "queued.max.messages.kbytes": 256 * 1024,
-            # The Fetch at the end of a pass must not hold the next one up.
+            # The Fetch at the end of a pass must not delay the next pass.
             "fetch.wait.max.ms": 10,
         }
     )
@@ -171,7 +173,7 @@ def consume(args: argparse.Namespace) -> dict[str, float]:
 
 
 def _read_from_start(consumer: ck.Consumer, args: argparse.Namespace) -> float:
-    """Return the seconds from the first messages to the last. Raise Lost."""
+    """Return the seconds from the first messages to the last. Raises Lost."""
     consumer.assign([ck.TopicPartition(args.topic, at, 0) for at in range(args.partitions)])
     count, begin, deadline = 0, 0.0, time.monotonic() + WAIT_S
     while count < args.messages:

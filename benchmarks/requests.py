@@ -1,7 +1,7 @@
 """Requests for the load generator: bytes that it sends, and positions in them and in the responses.
 
-An entry has the positions of the error codes in the response. They are found by encoding a response
-with and without an error, so that the layout of a message is not written here a second time.
+An entry has the positions of the error codes in the response. Encoding a response with and without
+an error gives these positions, so that this file does not repeat the layout of a message.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ _AN_ERROR = 0x5A5A
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One request; positions as in native/requests.h, 0 or none where there is nothing to patch."""
+    """One request. Its positions are those of native/requests.h, with 0 or none if nothing is
+    patched."""
 
     request: bytes
     errors_at: tuple[int, ...]

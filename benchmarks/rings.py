@@ -1,4 +1,4 @@
-"""Rings of requests: each has other record bytes than all others."""
+"""Rings of requests. No two requests of a ring have the same record bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Content:
     value_bytes: int
 
     def batches(self, partitions: Sequence[int], producer: Identity = NO_IDENTITY) -> Batches:
-        """Return a batch for each of these partitions; all differ."""
+        """Return a batch for each of these partitions. All batches differ."""
         return {
             partition: a_batch(self.records, self.value_bytes, producer) for partition in partitions
         }
@@ -50,8 +50,8 @@ def ring(
 
 
 def groups(partitions: int, per_request: int) -> list[range]:
-    """Return the partitions 0 to `partitions` - 1 in groups of one size. Raise ValueError if they
-    do not divide: the load generator needs requests of one layout."""
+    """Return the partitions 0 to `partitions` - 1 in groups of equal size. Raises ValueError if the
+    size does not divide their number, because the load generator needs requests of one layout."""
     if partitions % per_request:
         raise ValueError(f"{partitions} partitions are no groups of {per_request}")
     return [range(at, at + per_request) for at in range(0, partitions, per_request)]
@@ -60,7 +60,7 @@ def groups(partitions: int, per_request: int) -> list[range]:
 def producer_ring(
     topic: str, partitions: Sequence[int], turns: int, producer: Identity, content: Content
 ) -> list[Entry]:
-    """Return `turns` requests of one idempotent producer, each to all these partitions."""
+    """Return `turns` requests of one idempotent producer. Each writes to all these partitions."""
     return [produce(topic, content.batches(partitions, producer), producer) for _ in range(turns)]
 
 

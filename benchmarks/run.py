@@ -109,7 +109,8 @@ def _run_load(
                 _warm(plan, f"{place.name}: {name}: {target.name}", turn, place.load, limit_s)
             found: dict[str, list[Figures]] = {target.name: [] for target in targets}
             for number in range(plan.rounds):
-                # The first in one round is the last in the next: a drift of the machine hits all.
+                # The first broker in one round is the last in the next, so that a drift of the
+                # computer affects all brokers.
                 for target, turn in turns if number % 2 == 0 else reversed(turns):
                     found[target.name].append(turn(place.load))
             measured[place.name][name] = found

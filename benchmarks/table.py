@@ -48,8 +48,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row with its medians; a broker that was not measured has None. `spreads` are those of the
-    rounds of both."""
+    """A row with its medians, or None for a broker without a measurement. `spreads`: the spreads of
+    the rounds of both brokers."""
 
     row: Row
     oncelog: float | None
@@ -58,14 +58,14 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """oncelog / baseline; None if one is missing, or the baseline's figure is 0."""
+        """Return oncelog / baseline, or None if a figure is missing or the baseline's is 0."""
         if self.oncelog is None or not self.baseline:
             return None
         return self.oncelog / self.baseline
 
     @property
     def spread(self) -> float | None:
-        """Return the larger spread of both."""
+        """Return the larger spread of the two brokers."""
         return max((spread for spread in self.spreads if spread is not None), default=None)
 
     @property
@@ -103,8 +103,8 @@ def medians(rounds: Sequence[Figures]) -> dict[str, float]:
 
 
 def spread(rounds: Sequence[Figures], name: str) -> float | None:
-    """Return the range of a figure over the rounds as a share of its median. None if there are
-    fewer than two rounds, or the median is 0."""
+    """Return the range of a figure over the rounds, as a share of its median. Return None with
+    fewer than two rounds or a median of 0."""
     values = [figures.get(name, 0.0) for figures in rounds]
     if len(values) < 2 or not statistics.median(values):
         return None
@@ -158,7 +158,7 @@ def cells(result: Result) -> list[str]:
 
 
 def goals(row: Row) -> list[str]:
-    """Return must and aim as text, empty if there is none."""
+    """Return must and aim as text, or empty texts without goals."""
     sign = "≥" if row.better is Better.HIGHER else "≤"
     return [f"{sign} {shown(goal)}" if goal is not None else "" for goal in (row.must, row.aim)]
 
@@ -168,7 +168,7 @@ def percent(share: float | None) -> str:
 
 
 def headings(baseline: str) -> tuple[str, ...]:
-    """Return the headings of a table beside this broker; `spread` is that of the rounds of both."""
+    """Return the headings of a table beside this broker. `spread`: that of the rounds of both."""
     return ("what", "unit", "oncelog", baseline, "ratio", "spread", "must", "aim", "met")
 
 

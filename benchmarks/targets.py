@@ -1,4 +1,4 @@
-"""The brokers side by side, all with their defaults and in folders of the same disk."""
+"""The brokers of a run, all with their defaults and with folders on the same disk."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ Makers = Mapping[str, Maker]
 
 @contextmanager
 def running(makers: Makers, directory: Path, cores: Set[int]) -> Iterator[list[Target]]:
-    """Start these brokers on these cores; stop them afterwards."""
+    """Start these brokers on these cores. Stop them at the end."""
     targets = [make(directory) for make in makers.values()]
     try:
         with machine.on_cores(cores):

@@ -17,13 +17,12 @@ TURNS: Final = 16
 
 
 def transactions(producers: int, version: int, partitions: int = 1) -> Load:
-    """Produce one message to each of `partitions` partitions and commit, in lock step by each of
-    the producers. In version 1 they add the partitions first; in version 2 (KIP-890) Produce does
-    it.
+    """Each producer repeats a Produce to `partitions` partitions, one message each, and a commit,
+    one request at a time. In version 1 it adds the partitions first. In version 2 (KIP-890) Produce
+    adds them.
 
-    CONCURRENT_TRANSACTIONS is retried after 1 ms. Real clients wait 20 ms, so a broker that sends
-    this error looks better here than with them.
-    """
+    CONCURRENT_TRANSACTIONS is retried after 1 ms. Real clients wait 20 ms, so this load favors a
+    broker that returns this error."""
 
     @contextmanager
     def load(bench: Bench) -> Iterator[Round]:
@@ -52,7 +51,7 @@ def _entries(
     bench: Bench, topic: str, producers: int, version: int, partitions: int
 ) -> list[Entry]:
     """Return the requests of the transactions. The producers' epochs are bumped before, so that
-    their sequences begin at 0."""
+    their sequence numbers begin at 0."""
     kind = transaction if version == 1 else transaction_v2
     with bench.target.wire() as wire:
         identities = [new_identity(wire, f"bench-{at}") for at in range(producers)]

@@ -1,11 +1,12 @@
-// A closed-loop load generator for brokers: ready-made requests, sent as fast as answers allow.
+// A closed-loop load generator for brokers. It sends ready-made requests as fast as responses allow.
 //
 //   loadgen repeat    PORT FILE ...   every connection cycles through all requests of FILE, pipelined
 //   loadgen producers PORT FILE ...   connection i is a producer with an id: it cycles through --steps
 //                                     requests from i * steps on, pipelined, with ascending sequences
 //   loadgen steps     PORT FILE ...   the same in lock step: each --unit requests are one transaction
 //
-// requests.h says what is in FILE. Prints one line of JSON. Exit code 1 and a line on stderr at the first error a broker answers.
+// requests.h describes FILE. The program prints one line of JSON. At the first error code in a response, it prints a
+// line on stderr and ends with exit code 1.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,24 +30,24 @@
 enum {
     CONCURRENT_TRANSACTIONS = 51,
     MAX_IN_FLIGHT = 1024,
-    ANSWER_HEAD = 1024,           // the error codes stand within so many bytes of an answer
+    ANSWER_HEAD = 1024,           // all error codes are within this many bytes of a response
     READ_SIZE = 1 << 18,
-    DISCARD_FROM = 1 << 15,       // answers with so much left to come are not even copied
+    DISCARD_FROM = 1 << 15,       // longer rests of a response are discarded without a copy
     EVENTS = 256,
-    SETTLE_SHARE = 10,            // of limited bytes, so much goes before measuring at most
+    SETTLE_SHARE = 10,            // at most a tenth of limited bytes is sent before measuring
     DRAIN_SECONDS = 10,
-    TICK_NS = 100,                // the latencies are counted in so fine steps ...
-    TICKS = 20 * 1000 * 1000,     // ... up to two seconds
+    TICK_NS = 100,                // the step in which latencies are counted
+    TICKS = 20 * 1000 * 1000,     // the number of steps: up to two seconds
 };
 
 struct connection {
     int fd, wants_write;
-    size_t next, sent;            // repeat: the frame of the tape to send, and bytes of it sent
+    size_t next, sent;            // repeat: the next frame of the tape, and its sent bytes
     unsigned in_flight, newest, oldest;
     uint64_t started[MAX_IN_FLIGHT];
     size_t answer_size, answer_got;
     unsigned char answer[ANSWER_HEAD];
-    struct entry *steps;          // producers, steps: its own requests, where it is, when to try again
+    struct entry *steps;          // producers, steps: its requests, its position, the time of the next retry
     int step, idle;
     int32_t sequence, correlation_id;
     uint64_t again_at;
@@ -94,7 +95,7 @@ static void started(struct connection *c, uint64_t now) {
     all_started++;
 }
 
-// Writes as many frames as may be in flight, and the rest of one that was cut off by a full socket.
+// Writes as many frames as may be in flight, and the rest of a frame that a full socket has cut off.
 static void pump(struct connection *c) {
     while (c->sent || (!draining && c->in_flight < (unsigned)option.depth)) {
         size_t count = c->sent ? 1 : (size_t)option.depth - c->in_flight;
@@ -180,7 +181,7 @@ static void finished(struct connection *c, uint64_t now) {
     histogram[took / TICK_NS < TICKS ? took / TICK_NS : TICKS - 1]++;
 }
 
-// The first error code that is not 0: those behind it may stand elsewhere, after its message.
+// The first error code that is not 0. An error message may shift the positions of later codes.
 static int error_in(struct connection *c, struct entry *entry) {
     for (uint32_t i = 0; i < entry->error_count; i++) {
         uint32_t at = entry->error_at[i];
@@ -193,7 +194,7 @@ static int error_in(struct connection *c, struct entry *entry) {
     return 0;
 }
 
-// The next transaction has another epoch, and its sequence begins anew.
+// The next transaction has another epoch, and its sequence numbers begin at 0.
 static void renew(struct connection *c, const unsigned char *identity) {
     for (int i = 0; i < option.steps; i++)
         set_identity(&c->steps[i], identity);
@@ -237,7 +238,7 @@ static void answered(struct connection *c, uint64_t now) {
     finished(c, now);
 }
 
-// Takes `size` bytes that came; those that were thrown away by the kernel have no `data`.
+// Handles `size` received bytes. Bytes that the kernel has discarded have no `data`.
 static void take(struct connection *c, const unsigned char *data, size_t size) {
     uint64_t now = now_ns();
     for (size_t used = 0; used < size;) {
@@ -323,7 +324,7 @@ static int all_quiet(void) {
     return 1;
 }
 
-// Returns the measured seconds: from the end of settling to the deadline; then answers are awaited.
+// Returns the measured seconds, from the end of settling to the deadline. Then waits for the last responses.
 static double run(void) {
     struct epoll_event events[EVENTS];
     uint64_t begin = now_ns(), from = 0, until = 0;

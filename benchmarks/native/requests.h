@@ -1,4 +1,4 @@
-// The requests that the load generator sends, ready-made by the program that calls it.
+// The requests that the load generator sends. The calling program has made them.
 //
 // A file is a sequence of entries, integers big-endian:
 //   uint32  position of a producer id and its epoch outside of batches in the request, or 0
@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    TAPE_SIZE = 1 << 18,          // small requests are repeated on the tape: many leave in one write
+    TAPE_SIZE = 1 << 18,          // the tape repeats small requests, so that one write sends many
     CORRELATION_AT = 8,
     REQUEST_SIZE_FIELD = 4,
     BATCH_LENGTH_AT = 8,
@@ -29,13 +29,13 @@ enum {
     BATCH_IDENTITY_AT = 43,
     BATCH_SEQUENCE_AT = 53,
     IDENTITY_SIZE = 10,           // producer id and epoch
-    BATCH_OVERHEAD = 12,          // what the length of a batch does not count
+    BATCH_OVERHEAD = 12,          // bytes that the length field of a batch does not count
 };
 
 struct entry {
     uint32_t identity_at, renewed_at, error_count, batch_count, *error_at, *batch_at;
     size_t size;
-    unsigned char *bytes;         // with the size field before it
+    unsigned char *bytes;         // including the size field before the request
 };
 
 static struct entry *entries;
@@ -91,7 +91,7 @@ static void patch(struct entry *entry, int32_t correlation_id, int32_t sequence)
     }
 }
 
-// By so much a request advances the sequence of each partition that it writes to.
+// The number of sequence numbers that a request uses in each of its partitions.
 static int32_t records_in(struct entry *entry) {
     return entry->batch_count ? (int32_t)get32(batch_of(entry, 0) + BATCH_LAST_DELTA_AT) + 1 : 0;
 }

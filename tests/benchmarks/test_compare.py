@@ -1,4 +1,4 @@
-"""Several runs beside each other, by hand-made documents."""
+"""Several runs beside each other, as documents written by hand."""
 
 from __future__ import annotations
 

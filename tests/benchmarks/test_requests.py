@@ -1,4 +1,4 @@
-"""The broker understands the load generator's requests, and the generator finds the error codes."""
+"""The broker decodes the load generator's requests, and the generator finds the error codes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_only_the_batches_of_a_producer_with_an_id_are_patched() -> None:
 
 
 def test_the_next_epoch_stands_where_the_entry_says() -> None:
-    """So do the producer id and the epoch in EndTxn."""
+    """The positions of the producer id and of the epoch in EndTxn are right, too."""
     identity = struct.pack(">qh", PRODUCER.producer_id, PRODUCER.producer_epoch)
     _, ended = transaction_v2("t", batches(PRODUCER), PRODUCER)
     assert ended.request[ended.identity_at :][: len(identity)] == identity

@@ -1,4 +1,4 @@
-"""The rings of requests: no record bytes come twice, and each partition has its share."""
+"""The rings of requests. No record bytes occur twice, and each partition has its share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench itself runs: a short round against oncelog alone, so that it stays usable."""
+"""The bench itself works: a short round against oncelog alone."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def test_a_load_fails_at_an_error_of_a_later_partition(tmp_path: Path) -> None:
 
 
 def test_each_request_of_a_producer_with_an_id_is_appended(tmp_path: Path) -> None:
-    """A broker confirms a duplicate without an append: wrong sequences would look fast."""
+    """A broker confirms a duplicate without an append, so wrong sequence numbers would look
+    fast."""
     with Oncelog(tmp_path) as broker, Target("oncelog", broker).topic(4) as topic:
         with Wire(broker.address) as wire:
             identities = [new_identity(wire) for _ in range(2)]
@@ -97,7 +98,7 @@ def end_offset(wire: Wire, topic: str, partition: int) -> int:
 
 
 def test_the_cpu_time_of_a_process_includes_its_threads(tmp_path: Path) -> None:
-    """Also those that have ended: /proc/PID/task does not have them any more."""
+    """Ended threads count as well, although /proc/PID/task no longer has them."""
     code = (
         "import threading, time\n"
         "def work():\n"
@@ -119,7 +120,7 @@ def test_the_processor_time_of_commands_is_measured(tmp_path: Path) -> None:
     written = tmp_path / "result.json"
     command = [sys.executable, "-m", "benchmarks.commands", "--runs", "1", "--json", str(written)]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    # 1: a missed limit, as on a machine that runs other tests meanwhile.
+    # Exit code 1 means a missed limit, for example because other tests run at the same time.
     assert outcome.returncode in {0, 1}, outcome.stderr
     (rows,) = json.loads(written.read_text()).values()
     used_ms = {row["name"]: row["median_ms"] for row in rows}

@@ -1,4 +1,4 @@
-"""Medians, ratios and verdicts of the bench, by hand-made rounds."""
+"""Medians, ratios and verdicts of the bench, with rounds written by hand."""
 
 from __future__ import annotations
 

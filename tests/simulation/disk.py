@@ -27,8 +27,8 @@ _SECTORS: Final = (1, 512, 512, 4096)
 
 @dataclass(slots=True)
 class DiskWeather:
-    """The probability that an operation fails. Also the space: the disk may be full for all files,
-    or for paths that match `full_for`."""
+    """The probability that an operation fails, and the lack of space. The disk may be full for all
+    files, or for paths that match `full_for`."""
 
     append_error: float = 0.0
     read_error: float = 0.0

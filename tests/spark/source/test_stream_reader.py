@@ -105,7 +105,7 @@ def test_a_broker_that_comes_back_in_time_is_waited_for_and_one_that_does_not_is
     begun = time.monotonic()
     with pytest.raises(KafkaError):
         next_end(impatient, position)
-    # Other readers wait for a minute, this one does not.
+    # Other readers wait for a minute, but this reader does not.
     assert time.monotonic() - begun < 30
     back = threading.Thread(target=fresh_broker.start)
     back.start()
