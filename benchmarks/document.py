@@ -45,7 +45,7 @@ class Document:
 
     def results(self, place: str, baseline: str) -> list[Result]:
         """Return the rows of a placement beside one broker."""
-        return results(rows_of(place, baseline), self.rounds[place], baseline)
+        return results(rows_of(place, baseline, self.settings), self.rounds[place], baseline)
 
     @property
     def all_results(self) -> list[Result]:

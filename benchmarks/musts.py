@@ -57,6 +57,12 @@ MUSTS: Mapping[str, Must] = {
 }
 """Beside Apache Kafka: oncelog / Kafka, or oncelog's own figure where the row says so."""
 
+SPIN: Final = "oncelog.spin.us"
+"""The setting with which the broker polls before it sleeps. Kafka has none, and always sleeps."""
+
+MUSTS_SPINNING: Mapping[str, Must] = {"single.p50_us": Must(0.6, 0.6)}
+"""The limits that differ with that setting."""
+
 NO_WORSE: Final = 0.03
 """Beside another checkout: the most by which a row may be worse."""
 
@@ -64,19 +70,24 @@ AIMS_AGAINST: Mapping[str, float] = {"small8.cpu_us": 0.7}
 """Beside the checkout from before the general path was made shorter."""
 
 
-def rows_of(place: str, baseline: str) -> list[Row]:
-    """Return the rows with their limits in this placement, beside this broker."""
-    return [_LIMITS[baseline](row, place) for row in ROWS]
+def rows_of(place: str, baseline: str, settings: Mapping[str, str]) -> list[Row]:
+    """Return the rows with their limits in this placement, beside this broker. `settings`: those
+    that only oncelog has in this run."""
+    spinning = {} if settings.get(SPIN, "0") == "0" else MUSTS_SPINNING
+    musts = {**MUSTS, **spinning}
+    # Such a limit is beyond the row's aim.
+    rows = [replace(row, aim=None) if row.name in spinning else row for row in ROWS]
+    return [_LIMITS[baseline](row, place, musts) for row in rows]
 
 
-def _beside_kafka(row: Row, place: str) -> Row:
-    must = MUSTS.get(row.name, Must())
+def _beside_kafka(row: Row, place: str, musts: Mapping[str, Must]) -> Row:
+    must = musts.get(row.name, Must())
     return replace(row, must=must._asdict()[place])
 
 
-def _beside_checkout(row: Row, place: str) -> Row:
+def _beside_checkout(row: Row, place: str, musts: Mapping[str, Must]) -> Row:
     if row.judged is Judged.OWN:
-        return _beside_kafka(row, place)
+        return _beside_kafka(row, place, musts)
     no_worse = 1 - NO_WORSE if row.better is Better.HIGHER else 1 + NO_WORSE
     return replace(row, must=no_worse, aim=AIMS_AGAINST.get(row.name))
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.lifecycle import GROWTH
 from benchmarks.loads import LOADS
-from benchmarks.musts import MUSTS, PINNED, UNPINNED, rows_of
+from benchmarks.musts import MUSTS, PINNED, SPIN, UNPINNED, rows_of
 from benchmarks.rows import ROWS
 from benchmarks.run import MEMORY, START
 from benchmarks.table import (
@@ -125,7 +125,7 @@ def test_every_must_is_of_a_row() -> None:
 @pytest.mark.parametrize("place", [PINNED, UNPINNED])
 @pytest.mark.parametrize("baseline", [KAFKA, AGAINST])
 def test_an_aim_is_beyond_its_must(place: str, baseline: str) -> None:
-    for row in rows_of(place, baseline):
+    for row in rows_of(place, baseline, {}):
         if row.must is not None and row.aim is not None:
             ahead = row.aim >= row.must if row.better is Better.HIGHER else row.aim <= row.must
             assert ahead, row.name
@@ -146,4 +146,12 @@ def test_an_aim_is_beyond_its_must(place: str, baseline: str) -> None:
 def test_a_row_has_the_must_of_its_placement_and_baseline(
     name: str, place: str, baseline: str, must: float | None
 ) -> None:
-    assert {row.name: row.must for row in rows_of(place, baseline)}[name] == must
+    assert {row.name: row.must for row in rows_of(place, baseline, {})}[name] == must
+
+
+def test_a_broker_that_spins_has_a_smaller_limit_for_single_messages() -> None:
+    def must(value: str) -> float | None:
+        rows = rows_of(PINNED, KAFKA, {SPIN: value})
+        return {row.name: row.must for row in rows}["single.p50_us"]
+
+    assert (must("0"), must("50")) == (0.85, 0.6)
