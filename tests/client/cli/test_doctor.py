@@ -33,9 +33,9 @@ def nowhere(tmp_path: Path) -> Iterator[str]:
     assert owner.port == 0, "the broker holds the port and was not started"
 
 
-def examined(address: str) -> tuple[int, list[dict[str, Any]]]:
+def examined(address: str, *options: str) -> tuple[int, list[dict[str, Any]]]:
     environment = {"ONCELOG_BOOTSTRAP_SERVER": address, "PYSPARK_PYTHON": sys.executable}
-    result = CliRunner().invoke(oncelog, ["doctor", "--json"], env=environment)
+    result = CliRunner().invoke(oncelog, ["doctor", "--json", *options], env=environment)
     return result.exit_code, json.loads(result.stdout)
 
 
@@ -82,7 +82,7 @@ def test_an_advertised_address_that_clients_cannot_reach_is_a_problem(
 ) -> None:
     listeners = {"advertised.listeners": f"PLAINTEXT://{nowhere}"}
     with Oncelog(tmp_path, QUIET | listeners) as broker:
-        code, findings = examined(broker.address)
+        code, findings = examined(broker.address, "--give-up-after", "4")
     assert code == 1
     found = " ".join(
         finding["found"] + finding["to_do"] for finding in findings if finding["state"] == "problem"
