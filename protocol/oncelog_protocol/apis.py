@@ -1,9 +1,9 @@
 """The APIs, their versions, and the header of each version.
 
 `APIS` is the only place that names the versions of an API: its messages, the broker's dispatch and
-its ApiVersions response read them here. They are not in the messages' modules, because a broker
-advertises all versions at its start, and a module is imported at the first use of its API: all of
-them cost 20 ms.
+its ApiVersions response read them here. The versions are not in the messages' modules, because a
+broker advertises all versions at its start. A message's module is imported at the first use of its
+API; an import of all of them takes 20 ms.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def request_header_version(key: int, version: int) -> int:
 def response_header_version(key: int, version: int) -> int:
     """1 (with tagged fields) where the response is flexible, else 0. Raises KeyError.
 
-    Always 0 for ApiVersions: its reader does not know yet what the broker speaks (KIP-511).
+    Always 0 for ApiVersions: the client does not know the broker's versions yet (KIP-511).
     """
     if key == ApiKey.API_VERSIONS:
         return 0

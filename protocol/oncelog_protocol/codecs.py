@@ -1,6 +1,5 @@
-"""Bytes to messages and back: a decoder and an encoder per message and version, made lazily.
-
-Anything undecodable raises ProtocolError, and nothing else.
+"""Bytes to messages and back: a decoder and an encoder per message and version, made at their first
+use. Undecodable bytes raise ProtocolError, never another error.
 """
 
 from __future__ import annotations
@@ -54,9 +53,8 @@ def decoder(cls: type[T], version: int) -> Decoder[T]:
 
 
 def encoder(cls: type[T], version: int) -> Encoder[T]:
-    """The function (message, append) that hands the parts of the message to `append`, in order.
-
-    A part is bytes, or the very object that a `records` field holds.
+    """Return the function (message, append) that passes the parts of the message to `append`, in
+    order. A part is bytes, or the unchanged object of a `records` field.
     """
     found = _encoders.get((cls, version))
     if found is None:
@@ -82,8 +80,8 @@ def row_encoder(message: type, row: type, version: int) -> Callable[..., Any]:
 
 
 def sliced_decoder(cls: type[T], version: int) -> SlicedDecoder[T]:
-    """Return a decoder for large messages that yields between elements; it is a little slower. The
-    buffer must outlive the turn."""
+    """Return a slightly slower decoder for large messages, which yields between elements. The
+    buffer must stay unchanged until the decoder has ended."""
     found = _sliced_decoders.get((cls, version))
     if found is None:
         from oncelog_protocol.codegen_decode import generate_decoder
@@ -104,7 +102,8 @@ def sliced_encoder(cls: type[T], version: int) -> SlicedEncoder[T]:
 
 
 def decode(cls: type[T], version: int, buffer: Buffer) -> T:
-    """The message that is the whole buffer. Raises ProtocolError, also for bytes left over."""
+    """Return the message that fills the whole buffer. Raises ProtocolError, also for bytes after
+    the message."""
     decoded, position = decoder(cls, version)(buffer, 0)
     if position != len(buffer):
         raise ProtocolError(

@@ -1,4 +1,4 @@
-"""A message table and a version -> the source of a decoder or encoder for exactly that version.
+"""Generates the source of a decoder or encoder from a message table, for exactly one version.
 
 Consecutive fields of fixed size (and the length that follows them) become one struct call, nested
 structs are inlined, a varint of one byte costs one comparison. A property test compares the codecs

@@ -1,8 +1,8 @@
 """The decoder's half of the code generator. Its checks protect the broker:
 
-lengths before memory is taken, those of strings against Kafka's limit, array counts against the
-bytes that are left, an element budget per message, tags in ascending order. Each raises
-ProtocolError.
+lengths before memory is allocated, those of strings against Kafka's limit, array counts against
+the bytes that are left, an element budget per message, tags in ascending order. A failed check
+raises ProtocolError.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the one error for bytes that cannot be understood."""
+"""Kafka's error codes, and the exception for undecodable bytes."""
 
 from __future__ import annotations
 

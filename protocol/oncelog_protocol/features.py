@@ -24,36 +24,39 @@ FIRST_OWN_TAG: Final = 10_000
 """Tags, error codes and record types from here up are ours; Kafka numbers its own from 0."""
 
 OWN_TAGS: Final[dict[str, int]] = {
-    # TransactionLogValue v1: Kafka keeps it in memory only, and forgets it on a fail-over.
+    # TransactionLogValue v1. Kafka keeps this value in memory only, and loses it on a fail-over.
     "last_producer_epoch": 10_000,
-    # InitProducerId v2+, all three or none: as the early draft of KIP-447 names them.
+    # InitProducerId v2+, all three fields or none. The names are those of the early draft of
+    # KIP-447.
     "consumer_group_id": 10_001,
     "consumer_group_generation": 10_002,
     "assigned_partitions": 10_003,
     # Produce v9+, AddPartitionsToTxn v3+, AddOffsetsToTxn v3+, TxnOffsetCommit v3+, EndTxn v3+: the
-    # group; its coordinator has the transaction. Without the tag, the coordinator of the
-    # transactional id has it.
+    # group. With the tag, the group's coordinator keeps the transaction; without it, the
+    # coordinator of the transactional id.
     "transaction_group_id": 10_004,
-    # EndTxn v3+: the other transactions of a group commit, and the one because of which it was
-    # refused.
+    # EndTxn v3+: the other transactions of a group commit. In the response: the transaction that
+    # made the broker refuse the group commit.
     "members": 10_005,
     "refused_member": 10_006,
-    # TransactionLogValue v1, from the decision on: the members of that request.
+    # TransactionLogValue v1, once the outcome is decided: the other transactions of the group
+    # commit.
     "decided_members": 10_007,
-    # DescribeProducers: what an open transaction keeps from readers.
+    # DescribeProducers: the records that an open transaction holds back from readers.
     "held_records": 10_030,
     "held_bytes": 10_031,
-    # DescribeTransactions: the client that opened it, the time it has left, the producers that were
-    # fenced and why. TransactionLogValue v1 has the client too, while it is open.
+    # DescribeTransactions: the client that opened the transaction, the time until its timeout, the
+    # fenced producers with the reason. TransactionLogValue v1 has the client too, while the
+    # transaction is open.
     "client_id": 10_032,
     "client_address": 10_033,
     "time_left_ms": 10_034,
     "fences": 10_035,
-    # InitProducerId v2+: an operator ends the open transaction, and no producer begins. It is only
-    # information, and other brokers skip it, so it is sent to every broker.
+    # InitProducerId v2+: an operator ends the open transaction, and no producer begins. The tag is
+    # only information and other brokers skip it, so the client sends it to every broker.
     "by_operator": 10_036,
-    # ListOffsets v6+: the offset from which the broker counts records; the number that a
-    # read_committed reader gets from there, and the number held back from it.
+    # ListOffsets v6+: the offset from which the broker counts records. In the response: the number
+    # of records that a read_committed reader gets, and the number that is held back.
     "count_from": 10_037,
     "readable_records": 10_038,
     "held_back_records": 10_039,
@@ -63,7 +66,8 @@ OWN_TAGS: Final[dict[str, int]] = {
 # ── error codes, record types, key types ─────────────────────────────────────────────────────────
 
 CONCURRENT_PRODUCER_COMMIT_CODE: Final = 10_000
-"""The draft's: another producer has committed offsets of an input partition meanwhile."""
+"""From the draft of KIP-447: another producer has committed offsets of an input partition
+meanwhile."""
 
 TRANSACTION_GROUP_RECORD_TYPE: Final = 10_000
 """In `__transaction_state`: the generation and input partitions of a transactional id in a group.

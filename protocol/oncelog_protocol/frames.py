@@ -1,6 +1,6 @@
-"""Frames: a 4-byte size, then that many bytes. The frames of requests and responses.
-
-No IO here: bytes in, frames out. The broker's connections read into buffers of their own instead.
+"""The frames of requests and responses: a 4-byte size, then that many bytes. This module does no
+IO. The client and the broker's links use it; the broker's connections read into their own buffers
+instead.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ def frame(parts: Sequence[Any]) -> list[Any]:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames, however it arrives.
-
-    After ProtocolError the stream has no meaning any more: every further call raises it again.
+    """Cuts a stream of bytes into frames; the bytes may arrive in pieces of any size. The stream is
+    unreadable after a ProtocolError: every further call raises the error again.
     """
 
     __slots__ = ("_buffer", "_limit")
@@ -46,15 +45,16 @@ class FrameReader:
 
     @property
     def pending(self) -> int:
-        """Bytes of a frame that is not complete yet: not 0 at the end of a stream means cut off."""
+        """Number of bytes of an incomplete frame. If it is not 0 at the end of a stream, the last
+        frame was cut off."""
         return len(self._buffer)
 
     def receive_data(self, data: Buffer) -> Iterator[bytes]:
         """Yield the complete frames, without their sizes. A frame is removed from the buffer when
         it is yielded.
 
-        Raises ProtocolError at a negative size or one above the limit, after the frames before it,
-        and before memory is taken for it.
+        Raises ProtocolError at a negative size or a size above the limit. The frames before it are
+        yielded first, and no memory is allocated for the bad frame.
         """
         self._buffer += data
         return self._cut()

@@ -20,7 +20,7 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """The first fields of every request. `client_id` is None if the client gave none."""
+    """The first fields of every request. `client_id` is None if the client sent null."""
 
     api_key: int
     api_version: int
@@ -69,7 +69,7 @@ def read_client_id(
 def write_request_header(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """The header of a request in the version that its API demands. Raises KeyError."""
+    """Return the bytes of a request header, in the header version of its API. Raises KeyError."""
     text = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(text)
     start = REQUEST_START.pack(api_key, api_version, correlation_id, size)

@@ -1,7 +1,6 @@
-"""Regular expressions from users, matched in linear time, so that none can block a loop (H31).
-
-The syntax is that of RE2, which Kafka's broker uses, without its Unicode classes and word
-boundaries: no construct needs backtracking. A pattern must match the whole text.
+"""Regular expressions from users, matched in linear time, so that no pattern can block the event
+loop (scenario H31). The syntax is that of RE2, which Kafka's broker uses, without its Unicode
+classes and word boundaries. No construct needs backtracking. A pattern must match the whole text.
 """
 
 from __future__ import annotations
@@ -27,12 +26,13 @@ Ranges = tuple[tuple[str, str], ...]
 
 
 class PatternError(ValueError):
-    """A pattern that is not one, or costs too much."""
+    """A pattern with wrong syntax, or a pattern that costs too much."""
 
 
 class _Step(NamedTuple):
-    """A step of the machine. A character in `ranges` leads to the first of `to`. Without ranges,
-    all of `to` are reached at once; with `edge`, only at the start or end of the text."""
+    """A state of the automaton. A character in `ranges` leads to the first state of `to`. Without
+    ranges, all of `to` are reached without a character; with `edge`, only at the start or end of
+    the text."""
 
     to: list[int]
     ranges: Ranges | None = None
@@ -40,13 +40,13 @@ class _Step(NamedTuple):
 
 
 class Pattern:
-    """Made once, used on many texts. Raises PatternError."""
+    """A compiled pattern, for many texts. Raises PatternError."""
 
     def __init__(self, source: str) -> None:
         parser = _Parser(source)
         self._steps, first, self._last = parser.steps, *parser.parse()
         self._effort = 0
-        # (reached, character) -> reached: the same few lead from text to text.
+        # (reached steps, character) -> steps reached next. Few of them occur, over all texts.
         self._cache: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._ends: dict[frozenset[int], bool] = {}
         self._start = self._closure([first], "^")
@@ -89,8 +89,8 @@ class Pattern:
         )
 
     def _closure(self, at: Iterable[int], edges: str) -> frozenset[int]:
-        """Return the steps that are reached without a character. Steps that wait for another edge
-        stay: the end may come next."""
+        """Return the steps that are reached without a character. Steps with an edge that is not
+        here stay in the result: the end of the text may come next."""
         found: set[int] = set()
         left = list(at)
         while left:
@@ -111,7 +111,8 @@ class Pattern:
 
 
 class _Parser:
-    """Recursive descent, to steps (Thompson's construction): each part is (first, last) step."""
+    """A recursive descent parser that makes steps (Thompson's construction). Each part of a pattern
+    is a pair: its first and its last step."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -177,7 +178,7 @@ class _Parser:
         least, most = counts
         first = last = self._step()
         for turn in range(max(least, most or 0, 1)):
-            if turn:  # the same text once more
+            if turn:  # each turn parses the same text
                 self._at = start
                 part = self._atom()
                 assert self._at == end

@@ -1,8 +1,8 @@
 """Requests and their responses on one connection, without IO: for the client and the broker's
 links.
 
-A broker responds in the order of the requests, so a response belongs to the oldest request without
-one, and must have its correlation id.
+A broker responds in the order of the requests. So a response belongs to the oldest request in
+flight, and must have the same correlation id.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ class Requests:
     def answer(self, body: Buffer) -> Answer:
         """Decode the response in a frame without its size. Raises ProtocolError as above."""
         if not self._waiting:
-            raise ProtocolError("an answer without a request")
+            raise ProtocolError("a response without a request")
         waiting = self._waiting[0]
         api, version = waiting.api, waiting.version
         correlation_id, position = read_response_header(api.key, version, body)
         if correlation_id != waiting.correlation_id:
             raise ProtocolError(
-                f"answer {correlation_id} where {waiting.correlation_id} ({api.name}) is due"
+                f"response {correlation_id}, expected {waiting.correlation_id} ({api.name})"
             )
         content = memoryview(body)[position:]
         message = decode(api.response, _answered_version(api, version, content), content)
@@ -98,8 +98,8 @@ class Requests:
 
 
 def _answered_version(api: Api, version: int, content: memoryview) -> int:
-    """Return the version of a response: that of the request, with one exception. A broker refuses
-    an unknown version of ApiVersions in version 0 (KIP-511).
+    """Return the version of a response. It is the version of the request, with one exception: a
+    broker refuses an unknown version of ApiVersions with a response in version 0 (KIP-511).
     """
     if api.key != ApiKey.API_VERSIONS:
         return version

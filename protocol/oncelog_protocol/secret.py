@@ -1,7 +1,8 @@
 """Values that are never printed: passwords, keys, tokens, JAAS configurations.
 
 A `Secret` has the value of a setting that is known to be secret. `looks_secret` and `displayed` are
-for names that no table knows: a misspelled `ssl.keystore.pasword` still has a password as value.
+for names that are not in the table of settings: a misspelled `ssl.keystore.pasword` still has a
+password as value.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ HIDDEN: Final = "[hidden]"
 """The printed text in place of a secret, as in Kafka's `Password`."""
 
 _WORDS: Final = ("password", "secret", "jaas", "credential", "token", "passphrase", "passwd")
-# Largest edit distance at which a word of a name is taken for a misspelled one of `_WORDS`.
+# Largest edit distance between a word of a name and a word of `_WORDS` that counts as a
+# misspelling.
 _MISSPELLED: Final = {"password": 2, "credential": 2, "passphrase": 2, "secret": 1, "token": 1}
-# Patterns, not compiled: hardly any process uses them, and each pays for its imports.
+# The patterns are not compiled here, since few processes use them and every process pays for its
+# imports.
 _SEPARATORS: Final = r"[._\-\s]+"
-# A secret inside the value of a harmless name: `… password="x";`, `https://user:x@proxy`.
+# A secret inside the value of a name that is not secret: `… password="x";`, `https://user:x@proxy`.
 _SECRET_INSIDE: Final = rf"(?i)(?:{'|'.join(_WORDS)})[\w.\-]*[\"']?\s*[=:]|:[^/\s@]+@|-----BEGIN "
 
 
@@ -58,10 +61,10 @@ class Secret:
 
 
 def looks_secret(name: str) -> bool:
-    """Return whether the name of an unknown setting suggests that its value is secret.
+    """Return True if the name of an unknown setting suggests a secret value.
 
-    True for names that contain password, secret, jaas, credential or token, in any case, and for
-    names with a word that is one of them misspelled.
+    True for names that contain password, secret, jaas, credential or token, in any case, or a
+    misspelling of them.
     """
     lower = name.lower()
     if any(word in lower for word in _WORDS):

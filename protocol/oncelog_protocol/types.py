@@ -8,17 +8,17 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple, TypeAlias
 
 NEVER: Final = 1 << 15
-"""A version that no message reaches."""
+"""A version above those of all messages."""
 
 ZERO_UUID: Final = bytes(16)
 
 MAX_STRING: Final = 0x7FFF
-"""Bytes of a string in UTF-8. In a flexible version nothing about its length says so: Kafka's own
-readers refuse a longer one, and elsewhere (in the keys of internal topics) it has no place."""
+"""Maximum size of a string in UTF-8, in bytes. The length field of a flexible version allows more,
+but Kafka's own readers refuse it, and the keys of internal topics cannot hold it."""
 
 MESSAGE_FIELDS: Final = frozenset({"error_message", "batch_index_error_message"})
-"""Fields of responses that only explain: cut to MAX_STRING where they are written, since they may
-quote what a request said. Every other string is bounded where it enters."""
+"""Fields of responses that only explain. They may quote a request, so the encoder cuts them to
+MAX_STRING. The decoder bounds every other string."""
 
 INT32_MAX: Final = 0x7FFFFFFF
 INT64_MAX: Final = 0x7FFFFFFFFFFFFFFF
@@ -30,11 +30,11 @@ Records: TypeAlias = Any
 
 
 class Default:
-    """Stands for "the type's own zero value" where no default is given."""
+    """Stands for the zero value of the type, for a field without a default."""
 
 
 class FieldSpec(NamedTuple):
-    """One row of a message table, before it knows its name."""
+    """One row of a message table, before its name is known."""
 
     type: FieldType
     since: int
@@ -67,7 +67,8 @@ class Primitive(NamedTuple):
     ) -> Any:
         """Declare a field: present from version `since` to `until` inclusive.
 
-        It may be null always (`nullable`) or from a version on; its default need not be null.
+        The field may be null in all versions (`nullable`) or from `nullable_since` on, also if its
+        default is not null.
         """
         if default is Default:
             default = self.zero
@@ -75,8 +76,8 @@ class Primitive(NamedTuple):
 
 
 class Array(NamedTuple):
-    """A list of elements, all of one type: a primitive or a struct class. `takes_rows`: an encoder
-    also takes rows that are bytes already, made by a row encoder."""
+    """An array of elements of one type, a primitive or a struct class. `takes_rows`: an encoder also
+    accepts rows that a row encoder has already made bytes."""
 
     of: Primitive | type
     takes_rows: bool = False
@@ -141,20 +142,20 @@ def cut_utf8(text: str, size: int = MAX_STRING) -> bytes:
     raw = text.encode()
     if len(raw) <= size:
         return raw
-    while raw[size] & 0xC0 == 0x80:  # in the middle of a character
+    while raw[size] & 0xC0 == 0x80:  # the cut is in the middle of a character
         size -= 1
     return raw[:size]
 
 
 def uuid_to_string(value: bytes) -> str:
-    """Kafka's form of a uuid: 22 characters of URL-safe base64 without padding."""
+    """Return Kafka's form of a uuid: 22 characters of URL-safe base64 without padding."""
     import base64
 
     return base64.urlsafe_b64encode(value).decode("ascii").rstrip("=")
 
 
 def uuid_from_string(text: str) -> bytes:
-    """The 16 bytes of a uuid in Kafka's form. Raises ValueError for anything else."""
+    """Return the 16 bytes of a uuid in Kafka's form. Raises ValueError for any other text."""
     import base64
     import binascii
 

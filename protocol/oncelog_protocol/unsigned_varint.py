@@ -6,7 +6,7 @@ from oncelog_protocol.errors import ProtocolError
 from oncelog_protocol.types import Buffer
 
 MAX_TAGS = 64
-"""Tagged fields allowed in one section: Kafka itself has fewer than ten anywhere."""
+"""Maximum number of tagged fields in one section. No message of Kafka has ten."""
 
 
 def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:

@@ -64,7 +64,7 @@ def test_a_response_to_another_request_or_to_none_is_refused() -> None:
     with pytest.raises(ProtocolError, match="without a request"):
         list(requests.receive_data(raw))
     requests.send(EndTxnRequest(), 3)
-    with pytest.raises(ProtocolError, match="is due"):
+    with pytest.raises(ProtocolError, match="expected 0"):
         list(requests.receive_data(answer(ApiKey.END_TXN, 3, 1, EndTxnResponse())))
 
 

@@ -1,4 +1,5 @@
-"""The messages of a group's members to each other; the coordinator only stores them.
+"""The messages that a group's members send to each other through the coordinator, which only stores
+them.
 
 Source: Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment, versions 0 to 3.
 """
@@ -50,7 +51,7 @@ def encode_subscription(subscription: ConsumerProtocolSubscription, version: int
 
 
 def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
-    """Decode a member's subscription. Of a newer version, the known fields are read, as in Java.
+    """Decode a member's subscription. The known fields of a newer version are read, as in Java.
 
     Raises ProtocolError.
     """
@@ -64,9 +65,9 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = LAT
 
 
 def decode_assignment(data: Buffer) -> ConsumerProtocolAssignment:
-    """Decode a member's assignment. Of a newer version, the known fields are read, as in Java.
-
-    Raises ProtocolError, also for empty bytes, which a member gets if the leader has forgotten it.
+    """Decode a member's assignment. The known fields of a newer version are read, as in Java.
+    Raises ProtocolError, also for empty bytes: a member gets them if the leader's assignment omits
+    the member.
     """
     version = _known_version("ConsumerProtocolAssignment", data)
     return decode_body(ConsumerProtocolAssignment, version, data, exact=False)

@@ -36,7 +36,7 @@ class OffsetCommitKey:
 
 @message(OFFSET_COMMIT_VALUE_VERSIONS, flexible_since=4)
 class OffsetCommitValue:
-    """A committed offset. Timestamps in ms since 1970; `expire_timestamp` is -1 without one."""
+    """A committed offset. Timestamps in ms since 1970; an `expire_timestamp` of -1 means none."""
 
     offset: int = int64()
     leader_epoch: int = int32(since=3, default=-1)
@@ -69,7 +69,7 @@ class MemberMetadata:
 
 @message(GROUP_METADATA_VALUE_VERSIONS, flexible_since=4)
 class GroupMetadataValue:
-    """A group after a rebalance, or empty. Timeouts in ms."""
+    """A group after a rebalance, or without members. Timeouts in ms."""
 
     protocol_type: str = string()
     generation: int = int32()
@@ -90,7 +90,8 @@ def encode_group_metadata_key(key: GroupMetadataKey) -> bytes:
 
 
 def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey:
-    """Return the key of either kind of record; its type decides how to read the value.
+    """Return the decoded key, of an offset or of a group. The type of the key decides how to read
+    the value.
 
     Raises UnknownRecordVersion for a record of another type, ProtocolError for a damaged key.
     """

@@ -26,9 +26,8 @@ _CRC_START: Final = 6
 
 class ProducerEntry(NamedTuple):
     """The state of one producer id: its last batch, and the first offset of its open transaction
-    (-1 without one).
-
-    `offset_delta` is that batch's last offset delta, `timestamp` its greatest in ms since 1970.
+    (-1 if none is open). `offset_delta` is the last offset delta of the batch, `timestamp` its
+    greatest timestamp in ms since 1970.
     """
 
     producer_id: int
@@ -51,10 +50,8 @@ def encode_producer_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_producer_snapshot(data: Buffer) -> list[ProducerEntry]:
-    """The entries of a file.
-
-    Raises UnknownRecordVersion, and ProtocolError when CRC or length are wrong: such a snapshot is
-    to be rebuilt from the log.
+    """Return the entries of a file. Raises UnknownRecordVersion, and ProtocolError if CRC or length
+    are wrong; the caller then rebuilds the snapshot from the log.
     """
     version = read_version("producer snapshot", data)
     if version != VERSION:

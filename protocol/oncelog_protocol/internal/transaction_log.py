@@ -66,9 +66,10 @@ class DecidedMember:
 class TransactionLogValue:
     """The state after a transition. Kafka writes null for the partitions when it is EMPTY.
 
-    `last_producer_epoch` is ours: Kafka keeps it in memory only, and forgets it on a fail-over. So
-    are `decided_members`, as the request of a group commit named them, and `client_id` and
-    `client_address`, the client that opened it, empty unless it is ONGOING.
+    Four fields are oncelog's own. `last_producer_epoch`: Kafka keeps it in memory only, and loses
+    it on a fail-over. `decided_members`: the other transactions that a group commit named.
+    `client_id` and `client_address`: the client that opened the transaction, empty unless the state
+    is ONGOING.
     """
 
     producer_id: int = int64()

@@ -18,9 +18,8 @@ _PREFIX: Final = Struct(">h")
 
 
 class UnknownRecordVersion(ValueError):
-    """A record of a newer broker: skip it with a warning, as Kafka's loaders do.
-
-    `part` is "key" or "value" with the name of what was expected.
+    """A record of a newer broker. The caller skips it with a warning, as Kafka's loaders do. `part`
+    is the name of the expected key or value.
     """
 
     def __init__(self, part: str, version: int) -> None:
@@ -30,7 +29,7 @@ class UnknownRecordVersion(ValueError):
 
 
 def read_version(part: str, data: Buffer) -> int:
-    """The int16 at the beginning; raises ProtocolError without one."""
+    """Return the int16 at the beginning. Raises ProtocolError if fewer than 2 bytes are there."""
     if len(data) < _PREFIX.size:
         raise ProtocolError(f"a {part} of {len(data)} bytes")
     version: int = _PREFIX.unpack_from(data)[0]
@@ -38,14 +37,16 @@ def read_version(part: str, data: Buffer) -> int:
 
 
 def encode_versioned(message: object, version: int, prefix: int | None = None) -> bytes:
-    """`message` behind its version, or behind `prefix` where that is another number (a key)."""
+    """Return `message` after its version. A key has `prefix`, its record type, in place of the
+    version."""
     parts = [_PREFIX.pack(version if prefix is None else prefix)]
     encoder(type(message), version)(message, parts.append)
     return b"".join(parts)
 
 
 def decode_body(cls: type[T], version: int, data: Buffer, *, exact: bool = True) -> T:
-    """The message behind the int16. Raises ProtocolError, with `exact` also for bytes left over."""
+    """Return the message after the int16. Raises ProtocolError, with `exact` also for bytes after
+    the message."""
     message, position = decoder(cls, version)(data, _PREFIX.size)
     if exact and position != len(data):
         raise ProtocolError(f"{len(data) - position} bytes after a {cls.__name__} v{version}")

@@ -1,1 +1,1 @@
-"""One module per API: its request and response, each a table of all versions."""
+"""One module per API, with its request and response. Each is a table of all versions."""

@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (key 25, versions 0 to 4): adds the offsets of a group to a transaction.
 
-* v1: on throttling, the response comes first
+* v1: a throttled client gets the response before the delay
 * v2: PRODUCER_FENCED (KIP-588)
 * v3: flexible
 * v4: the client knows TRANSACTION_ABORTABLE (KIP-890)
@@ -15,7 +15,7 @@ from oncelog_protocol.types import int16, int32, int64, string
 
 @api_message(ApiKey.ADD_OFFSETS_TO_TXN)
 class AddOffsetsToTxnRequest:
-    """The group, which commits offsets with the transaction (KIP-98)."""
+    """The group to which the transaction commits offsets (KIP-98)."""
 
     transactional_id: str = string()
     producer_id: int = int64()

@@ -1,6 +1,6 @@
 """AddPartitionsToTxn (key 24, versions 0 to 5).
 
-Adds partitions to a transaction before they are written to.
+Adds partitions to a transaction before the first write to them.
 
 * v2: PRODUCER_FENCED (KIP-588)
 * v3: flexible

@@ -29,7 +29,7 @@ class AlterConfigsResource:
 
 @api_message(ApiKey.ALTER_CONFIGS)
 class AlterConfigsRequest:
-    """Settings that replace the ones before (KIP-133)."""
+    """Settings that replace all earlier settings of the resource (KIP-133)."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()

@@ -3,7 +3,7 @@
 * v1: throttle time (KIP-124)
 * v3: flexible; name of the client (KIP-511), features (KIP-584)
 * v4: features may start at version 0 (KIP-1022)
-* v5: which cluster and node the client means to speak to
+* v5: the cluster and node that the client wants to reach
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ class FinalizedFeatureKey:
 
 @api_message(ApiKey.API_VERSIONS)
 class ApiVersionsResponse:
-    """APIs and features. With UNSUPPORTED_VERSION it has version 0, whatever the version of the
-    request."""
+    """APIs and features. A response with UNSUPPORTED_VERSION always has version 0."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)

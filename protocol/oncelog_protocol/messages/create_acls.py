@@ -13,7 +13,7 @@ from oncelog_protocol.types import array, int8, int16, int32, string
 
 @struct
 class AclCreation:
-    """One right to be."""
+    """One right to add."""
 
     resource_type: int = int8()
     resource_name: str = string()

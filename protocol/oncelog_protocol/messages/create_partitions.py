@@ -1,6 +1,6 @@
 """CreatePartitions (key 37, versions 0 to 3): adds partitions to topics.
 
-* v1: on throttling, the response comes first
+* v1: a throttled client gets the response before the delay
 * v2: flexible
 * v3: THROTTLING_QUOTA_EXCEEDED (KIP-599)
 """
@@ -32,7 +32,7 @@ class CreatePartitionsTopic:
 
 @api_message(ApiKey.CREATE_PARTITIONS)
 class CreatePartitionsRequest:
-    """The topics that get more partitions; or only a check (KIP-195)."""
+    """The topics that get more partitions. `validate_only`: only check the request (KIP-195)."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()

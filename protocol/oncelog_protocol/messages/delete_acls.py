@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31, versions 1 to 3): takes rights away.
+"""DeleteAcls (key 31, versions 1 to 3): removes rights.
 
 * v2: flexible
 * v3: user resources (KIP-373)
@@ -13,7 +13,7 @@ from oncelog_protocol.types import array, int8, int16, int32, string
 
 @struct
 class DeleteAclsFilter:
-    """Rights to remove: null and ANY (1) let all through."""
+    """A filter for rights to remove: null and ANY (1) match all."""
 
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable=True, default=None)
@@ -26,7 +26,7 @@ class DeleteAclsFilter:
 
 @api_message(ApiKey.DELETE_ACLS)
 class DeleteAclsRequest:
-    """One filter or several."""
+    """The filters."""
 
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
 

@@ -1,6 +1,6 @@
 """DeleteGroups (key 42, versions 0 to 3): deletes groups without members.
 
-* v1: on throttling, the response comes first
+* v1: a throttled client gets the response before the delay
 * v2: flexible
 * v3: a message with the error
 """

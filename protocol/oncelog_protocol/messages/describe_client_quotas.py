@@ -21,7 +21,7 @@ class ComponentData:
 
 @api_message(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 class DescribeClientQuotasRequest:
-    """The filter of entities; strict excludes entities with other components."""
+    """The filter of entities. `strict` excludes entities that have other components too."""
 
     components: list[ComponentData] = array(ComponentData)
     strict: bool = boolean()

@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32, versions 1 to 4): tells the settings of topics and brokers.
+"""DescribeConfigs (key 32, versions 1 to 4): returns the settings of topics and brokers.
 
 * v1: synonyms and sources (KIP-226)
 * v3: types and documentation (KIP-569)
@@ -14,7 +14,7 @@ from oncelog_protocol.types import array, boolean, int8, int16, int32, string
 
 @struct
 class DescribeConfigsResource:
-    """A topic (2) or broker (4) and its settings asked for; null is all."""
+    """A topic (2) or broker (4) with the requested settings; null requests all."""
 
     resource_type: int = int8()
     resource_name: str = string()

@@ -1,8 +1,8 @@
 """DescribeLogDirs (key 35, versions 1 to 5).
 
-Tells which partitions lie in which directory and how large they are.
+Returns the directories of the broker, with their partitions and the size of each.
 
-* v1: on throttling, the response comes first
+* v1: a throttled client gets the response before the delay
 * v2: flexible
 * v3: an error for the whole response
 * v4: size of the volumes (KIP-827)

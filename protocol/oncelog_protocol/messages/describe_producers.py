@@ -1,4 +1,5 @@
-"""DescribeProducers (key 61, version 0): the producers a partition knows, and what each holds open.
+"""DescribeProducers (key 61, version 0): the producers of a partition, with their open
+transactions.
 
 Source: KIP-664. The tagged fields are ours.
 """
@@ -28,8 +29,9 @@ class DescribeProducersRequest:
 
 @struct
 class ProducerState:
-    """One producer id. `held_records` and `held_bytes` are ours: what is in the partition from the
-    first record of its open transaction to the high watermark, and so kept from readers."""
+    """One producer id. `held_records` and `held_bytes` are ours: the number and size of the records
+    from the start of its open transaction to the high watermark. read_committed readers do not get
+    them yet."""
 
     producer_id: int = int64()
     producer_epoch: int = int32()

@@ -28,9 +28,9 @@ class TopicData:
 
 @struct
 class FenceData:
-    """A fence: the producer with this id and epoch, and with all epochs before, is refused. The
+    """A fence: producers with this id, and this epoch or an earlier one, are refused. It has the
     reason, the time, the client that caused it (empty: the coordinator itself), and the number of
-    requests that were refused since."""
+    requests refused since."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -43,8 +43,9 @@ class FenceData:
 
 @struct
 class TransactionState:
-    """One transactional id. Ours: the client that opened it, how long until its transaction times
-    out (-1: never, or there is none), and the producers cut off lately, the oldest first."""
+    """One transactional id. Ours: the client that opened the transaction, the time until its
+    timeout (-1: no timeout, or no transaction), and the producers fenced lately, the oldest
+    first."""
 
     error_code: int = int16()
     transactional_id: str = string()
@@ -62,7 +63,7 @@ class TransactionState:
 
 @api_message(ApiKey.DESCRIBE_TRANSACTIONS)
 class DescribeTransactionsResponse:
-    """Each transactional id that was asked for."""
+    """The state of each requested transactional id."""
 
     throttle_time_ms: int = int32()
     transaction_states: list[TransactionState] = array(TransactionState)

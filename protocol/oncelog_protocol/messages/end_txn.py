@@ -1,6 +1,6 @@
 """EndTxn (key 26, versions 0 to 5): commits or aborts a transaction.
 
-* v1: on throttling, the response comes first
+* v1: a throttled client gets the response before the delay
 * v2: PRODUCER_FENCED (KIP-588)
 * v3: flexible
 * v4: the client knows TRANSACTION_ABORTABLE (KIP-890)
@@ -17,7 +17,7 @@ from oncelog_protocol.types import array, boolean, int16, int32, int64, string
 
 @struct
 class EndTxnMember:
-    """Ours: another transaction of the same group, to be decided by the same request."""
+    """Ours: another transaction of the same group, which the same request ends."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -40,9 +40,8 @@ class EndTxnRequest:
 
 @api_message(ApiKey.END_TXN)
 class EndTxnResponse:
-    """From version 5 on: the id and epoch to go on with.
-
-    `refused_member` is ours: the transactional id the error is about, if not the request's own.
+    """From version 5 on: the producer id and epoch of the next transaction. `refused_member` is
+    ours: the transactional id that caused the error, if it is not the request's own.
     """
 
     throttle_time_ms: int = int32()

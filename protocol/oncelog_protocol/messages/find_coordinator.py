@@ -2,7 +2,7 @@
 
 Names the broker that coordinates a group or a transactional id.
 
-* v1: key type: transactions too (KIP-98); throttle time
+* v1: key type, for groups or transactions (KIP-98); throttle time
 * v3: flexible
 * v4: several keys (KIP-699)
 * v5: the client knows TRANSACTION_ABORTABLE (KIP-890)
@@ -18,8 +18,8 @@ from oncelog_protocol.types import array, int8, int16, int32, string
 
 @api_message(ApiKey.FIND_COORDINATOR)
 class FindCoordinatorRequest:
-    """Keys of one type: 0 group, 1 transactional id, 2 share group (up to v5 ours: the group of
-    transactions)."""
+    """Keys of one type: 0 group, 1 transactional id, 2 share group. Up to v5, 2 is ours: the group
+    of a transactional id, for its transaction coordinator."""
 
     key: str = string(until=3)
     key_type: int = int8(since=1)

@@ -1,10 +1,10 @@
 """InitProducerId (key 22, versions 0 to 6).
 
-Gives a producer its id and epoch, and fences the one before it.
+Gives a producer its id and epoch, and fences the earlier producer.
 
-* v1: on throttling, the response comes first
+* v1: a throttled client gets the response before the delay
 * v2: flexible
-* v3: current id and epoch, to bump instead of to start (KIP-360)
+* v3: current id and epoch, to bump the epoch of a running producer (KIP-360)
 * v4: PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588)
 * v5: the client knows TRANSACTION_ABORTABLE (KIP-890)
 * v6: two-phase commit (KIP-939)
@@ -28,10 +28,9 @@ class AssignedTopic:
 
 @api_message(ApiKey.INIT_PRODUCER_ID)
 class InitProducerIdRequest:
-    """Null transactional id: idempotent only (KIP-98).
-
-    The tagged fields are ours. A producer in a consumer group sets the first three, all or none
-    (KIP-447, early draft). `by_operator`: the request only ends the open transaction.
+    """A null transactional id: the producer is only idempotent (KIP-98). The tagged fields are
+    ours. A producer in a consumer group sets the first three, all or none (KIP-447, early draft).
+    `by_operator`: the request only ends the open transaction.
     """
 
     transactional_id: str | None = string(nullable=True)

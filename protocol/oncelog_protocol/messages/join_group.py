@@ -4,7 +4,7 @@ Makes a member take part in the next generation of its group.
 
 * v1: rebalance timeout (KIP-62)
 * v2: throttle time (KIP-124)
-* v4: MEMBER_ID_REQUIRED before a new member is taken in (KIP-394)
+* v4: MEMBER_ID_REQUIRED before a new member joins (KIP-394)
 * v5: static members (KIP-345)
 * v6: flexible
 * v7: protocol type in the response (KIP-559)
@@ -43,7 +43,7 @@ class JoinGroupRequest:
 
 @struct
 class JoinGroupResponseMember:
-    """A member; only the leader's response has them."""
+    """A member. Only the leader's response lists the members."""
 
     member_id: str = string()
     group_instance_id: str | None = string(since=5, nullable=True, default=None)
@@ -52,7 +52,7 @@ class JoinGroupResponseMember:
 
 @api_message(ApiKey.JOIN_GROUP)
 class JoinGroupResponse:
-    """The new generation; sent when all members have joined or the time is up."""
+    """The new generation; sent when all members have joined or the rebalance timeout has passed."""
 
     throttle_time_ms: int = int32(since=2)
     error_code: int = int16()

@@ -23,7 +23,7 @@ class ListGroupsRequest:
 
 @struct
 class ListedGroup:
-    """One group in one line."""
+    """One group of the list."""
 
     group_id: str = string()
     protocol_type: str = string()

@@ -6,7 +6,7 @@ Finds the offset for a timestamp, or one end of a partition.
 * v2: isolation level (KIP-98)
 * v4: leader epochs (KIP-320)
 * v6: flexible
-* v7: timestamp -3: the record with the largest (KIP-734)
+* v7: timestamp -3: the record with the largest timestamp (KIP-734)
 * v8: timestamp -4: the earliest local offset (KIP-405)
 * v9: timestamp -5: the latest offset in tiers (KIP-1005)
 * v10: a timeout for remote look-ups (KIP-1075)
@@ -26,7 +26,7 @@ from oncelog_protocol.types import array, int8, int16, int32, int64, string
 @struct
 class ListOffsetsPartition:
     """The timestamp to look for: -1 is the end, -2 the start. `count_from` is ours: a group's
-    committed offset, to request its lag from there; -1 for none."""
+    committed offset, from which the broker counts the lag; -1 for no count."""
 
     partition_index: int = int32()
     current_leader_epoch: int = int32(since=4, default=-1)
@@ -54,9 +54,10 @@ class ListOffsetsRequest:
 
 @struct
 class ListOffsetsPartitionResponse:
-    """The offset, or -1 without one. The tagged fields are ours: records from `count_from` to the
-    last stable offset that a read_committed reader gets, and records from there to the high
-    watermark that open transactions hold back; -1 where they were not asked for."""
+    """The offset, or -1 for none. The tagged fields are ours: the number of records that a
+    read_committed reader gets between `count_from` and the last stable offset, and the number that
+    open transactions hold back between the last stable offset and the high watermark. Both are -1
+    if the request has no `count_from`."""
 
     partition_index: int = int32()
     error_code: int = int16()

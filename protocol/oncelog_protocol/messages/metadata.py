@@ -1,6 +1,6 @@
 """Metadata (key 3, versions 0 to 13): names brokers, topics, partitions and their leaders.
 
-* v1: controller, racks, internal topics; null asks for all topics
+* v1: controller, racks, internal topics; null requests all topics
 * v2: cluster id (KIP-78)
 * v3: throttle time (KIP-124)
 * v4: a client may forbid auto-creation
@@ -10,7 +10,7 @@
 * v9: flexible
 * v10: topic ids (KIP-516)
 * v11: no authorized operations of the cluster (KIP-700)
-* v12: topics may be asked for by id
+* v12: topics may be requested by id
 * v13: an error for the whole response (KIP-1102)
 """
 
@@ -41,7 +41,7 @@ class MetadataRequest:
 
 @struct
 class MetadataResponseBroker:
-    """A broker and its address on the listener that was asked."""
+    """A broker and its address on the listener that received the request."""
 
     node_id: int = int32()
     host: str = string()

@@ -19,7 +19,7 @@ from oncelog_protocol.types import array, int16, int32, int64, string, uuid
 
 @struct
 class OffsetCommitRequestPartition:
-    """The next offset to read of one partition."""
+    """The next offset to read in one partition."""
 
     partition_index: int = int32()
     committed_offset: int = int64()
@@ -38,7 +38,7 @@ class OffsetCommitRequestTopic:
 
 @api_message(ApiKey.OFFSET_COMMIT)
 class OffsetCommitRequest:
-    """Offsets of a member, or of no member: then the generation is -1."""
+    """The offsets of a member. The generation is -1 if the client is no member."""
 
     group_id: str = string()
     generation_id_or_member_epoch: int = int32(default=-1)

@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9, versions 1 to 10): tells how far a group has read.
+"""OffsetFetch (key 9, versions 1 to 10): returns the committed offsets of groups.
 
 * v1: offsets stored in Kafka
-* v2: null asks for all topics; an error for the group (KIP-88)
+* v2: null requests all topics; an error for the group (KIP-88)
 * v3: throttle time (KIP-124)
 * v5: leader epoch (KIP-320)
 * v6: flexible
@@ -49,7 +49,7 @@ class OffsetFetchRequestGroup:
 
 @api_message(ApiKey.OFFSET_FETCH)
 class OffsetFetchRequest:
-    """Groups and partitions; null topics ask for all that have an offset."""
+    """Groups and partitions; null topics request all that have an offset."""
 
     group_id: str = string(until=7)
     topics: list[OffsetFetchRequestTopic] | None = array(

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (key 23, versions 2 to 4): tells where the log of a leader epoch ends.
+"""OffsetForLeaderEpoch (key 23, versions 2 to 4): returns the end offset of a leader epoch.
 
 * v2: current leader epoch (KIP-320)
-* v3: which replica asks
+* v3: the id of the replica that sends the request
 * v4: flexible
 """
 

@@ -7,7 +7,7 @@
 * v9: flexible
 * v10: current leader and its address in the response (KIP-951)
 * v11: the client knows TRANSACTION_ABORTABLE (KIP-890)
-* v12: partitions join a transaction by being written to (KIP-890)
+* v12: the first write adds a partition to the transaction (KIP-890)
 * v13: topics by id (KIP-516)
 """
 
@@ -48,8 +48,8 @@ class TopicProduceData:
 
 @api_message(ApiKey.PRODUCE)
 class ProduceRequest:
-    """The batches to append; `acks`: the replicas that must have them, 0, 1 or -1 for all in
-    sync."""
+    """The batches to append. `acks` is the number of replicas that must have them: 0, 1, or -1 for
+    all in sync."""
 
     transactional_id: str | None = string(nullable=True, default=None)
     acks: int = int16()

@@ -1,10 +1,10 @@
 """TxnOffsetCommit (key 28, versions 0 to 6).
 
-Stores offsets that count when the transaction commits.
+Stores offsets that take effect when the transaction commits.
 
-* v1: on throttling, the response comes first
+* v1: a throttled client gets the response before the delay
 * v2: leader epoch (KIP-320)
-* v3: flexible; member and generation, to fence (KIP-447)
+* v3: flexible; member and generation, to fence stale members (KIP-447)
 * v4: the client knows TRANSACTION_ABORTABLE (KIP-890)
 * v5: the group joins the transaction by this request (KIP-890)
 * v6: topics by id
@@ -20,7 +20,7 @@ from oncelog_protocol.types import array, int16, int32, int64, string, uuid
 
 @struct
 class TxnOffsetCommitRequestPartition:
-    """The next offset to read of one partition."""
+    """The next offset to read in one partition."""
 
     partition_index: int = int32()
     committed_offset: int = int64()
@@ -39,7 +39,7 @@ class TxnOffsetCommitRequestTopic:
 
 @api_message(ApiKey.TXN_OFFSET_COMMIT)
 class TxnOffsetCommitRequest:
-    """Offsets, the transaction they belong to, and the member they come from."""
+    """Offsets, with their transaction and the member that read up to them."""
 
     transactional_id: str = string()
     group_id: str = string()

@@ -23,7 +23,7 @@ class WritableTxnMarkerTopic:
 
 @struct
 class WritableTxnMarker:
-    """The end of one transaction, signed by its coordinator."""
+    """The end of one transaction, with the epoch of its coordinator."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()

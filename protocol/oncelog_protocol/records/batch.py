@@ -1,6 +1,6 @@
 """Record batches of format v2: the header, and a batch as a whole (KIP-98, "RecordBatch").
 
-A broker reads headers and patches them in place; only clients and coordinators look at records.
+A broker reads headers and patches them in place. Only clients and coordinators decode records.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """Raises CorruptRecords for a number that no codec has."""
+        """The codec of the batch. Raises CorruptRecords for an unknown codec number."""
         number = self.attributes & COMPRESSION_MASK
         if number >= len(_COMPRESSIONS):
             raise CorruptRecords(f"unknown compression codec {number}")
@@ -134,14 +134,14 @@ class BatchHeader(NamedTuple):
 
 
 def add_to_sequence(sequence: int, count: int) -> int:
-    """`sequence` + `count`, going on at 0 after 2^31 - 1 (Kafka's DefaultRecordBatch)."""
+    """Return `sequence` + `count`; 0 follows 2^31 - 1 (Kafka's DefaultRecordBatch)."""
     return (sequence + count) & _MAX_INT32
 
 
 def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
-    """The header at `position`, unchecked but for its presence: ask `magic` before the rest.
-
-    Raises UnsupportedMagic or CorruptRecords if fewer than 61 bytes are there.
+    """Return the header at `position`. Only the presence of its 61 bytes is checked, so the caller
+    looks at `magic` before the other fields. Raises UnsupportedMagic or CorruptRecords if bytes are
+    missing.
     """
     try:
         return _new_tuple(BatchHeader, _unpack_header(buffer, position))
@@ -179,7 +179,8 @@ def split_batches(
 
 
 def compute_crc(buffer: Bytes, position: int, size: int) -> int:
-    """CRC32C of the batch of `size` bytes at `position`: from the attributes to its end."""
+    """Return the CRC32C of the batch of `size` bytes at `position`, from the attributes to its
+    end."""
     return crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size])
 
 
@@ -195,7 +196,8 @@ patch_place: Final = Struct(">qii").pack_into
 
 
 def patch_max_timestamp_and_log_append(buffer: Writable, position: int, timestamp_ms: int) -> None:
-    """Make LogAppendTime the batch's timestamps (KIP-32) and compute its CRC again."""
+    """Give the batch the timestamp type LogAppendTime and this maximum timestamp (KIP-32), and
+    compute its CRC again."""
     header = read_header(buffer, position)
     attributes = header.attributes | TIMESTAMP_TYPE_FLAG
     _INT16.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes)
@@ -205,7 +207,7 @@ def patch_max_timestamp_and_log_append(buffer: Writable, position: int, timestam
 
 
 def write_header(batch: Writable, header: BatchHeader) -> None:
-    """Put `header` before the records that are in `batch` already, with the CRC of both."""
+    """Write `header` before the records that are already in `batch`, with the CRC of both."""
     _HEADER.pack_into(batch, 0, *header)
     _UINT32.pack_into(batch, CRC_POSITION, compute_crc(batch, 0, len(batch)))
 
@@ -224,9 +226,8 @@ def build_batch(
     is_control: bool = False,
     timestamp_type: int = CREATE_TIME,
 ) -> bytearray:
-    """Return a batch of `records`, with consecutive offsets from `base_offset` on.
-
-    Raises ValueError for no records at all and for numbers that do not fit their field.
+    """Return a batch of `records`, with consecutive offsets from `base_offset` on. Raises
+    ValueError if there are no records, and for numbers that do not fit their field.
     """
     parts: list[Bytes] = [_ROOM_FOR_HEADER]
     count, base_timestamp, max_timestamp = encode_records(records, parts)
@@ -276,7 +277,7 @@ def _assemble(
     base_sequence: int,
     flags: int,
 ) -> bytearray:
-    """`parts` begin with room for the header."""
+    """Return the batch. The first of `parts` is the space for the header."""
     if compression != Compression.NONE:
         parts = [_ROOM_FOR_HEADER, compress(compression, b"".join(parts[1:]), level)]
     batch = bytearray().join(parts)
@@ -335,7 +336,7 @@ def read_records(
     """Return the records of the batch at `position`; bytes after the batch are ignored.
 
     `max_bytes`: maximum size of the decompressed records. With LogAppendTime every record has the
-    batch's timestamp. Raises UnsupportedMagic and CorruptRecords; nothing is returned half.
+    batch's timestamp. Raises UnsupportedMagic and CorruptRecords.
     """
     header = read_header(buffer, position)
     if header.magic != MAGIC:

@@ -1,7 +1,7 @@
 """The four codecs of record batches, compatible with Java's client, librdkafka and Python's
 clients.
 
-Reading takes memory only for the actual output, at most the caller's limit.
+Decompression allocates memory only for the actual output, up to the caller's limit.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
 XERIAL_BLOCK_SIZE: Final = 32 * 1024
 _BLOCK_LENGTH: Final = Struct(">i")
-# Snappy's best: three bytes that copy 64. A block that claims more is lying.
+# Snappy's maximum ratio: three bytes copy 64. A block that claims more is damaged.
 _SNAPPY_MOST: Final = 22
 
-# Factors of the output buffer: the first is of the input size, each later one of the previous
-# buffer. Generous, as zeroed memory that is not written to costs nothing.
+# Growth of the output buffer: the first factor multiplies the input's size, the second the size of
+# the previous buffer. Both are large, because untouched zeroed memory costs nothing.
 _FIRST_GUESS: Final = 16
 _GROWTH: Final = 8
 _SMALLEST_BUFFER: Final = 16 * 1024
-# The message of cramjam for a full buffer, for every codec but snappy.
+# The error message of cramjam for a full buffer, in all codecs except snappy.
 _FULL: Final = "failed to write whole buffer"
 
 
 def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes:
-    """`data` in `codec`'s form; `level` as in `compression.<codec>.level`, None for the default."""
+    """Return `data` compressed with `codec`. `level` is that of `compression.<codec>.level`, None
+    for the default."""
     if codec == Compression.NONE:
         return bytes(data)
     if codec == Compression.SNAPPY:
@@ -68,7 +69,7 @@ def compress(codec: Compression, data: Bytes, level: int | None = None) -> bytes
         return bytes(memoryview(cramjam.gzip.compress(data, level=level)))
     if codec == Compression.ZSTD:
         return bytes(memoryview(cramjam.zstd.compress(data, level=level)))
-    # Java's reader knows independent blocks only; cramjam links them by default.
+    # Java's reader supports independent blocks only; cramjam links blocks by default.
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(memoryview(compressor.finish()))
@@ -121,7 +122,7 @@ def _decompress_stream(decompress_into: DecompressInto, data: Bytes, limit: int)
 
 
 def _decompress_to(size: int, decompress_into: DecompressInto, data: Bytes) -> bytes:
-    # BytesIO returns its content without a copy, so there is never a second buffer of this size.
+    # BytesIO returns its content without a copy, so no second buffer of this size is allocated.
     output = io.BytesIO(bytes(size))
     with output.getbuffer() as room:
         written = decompress_into(data, room)

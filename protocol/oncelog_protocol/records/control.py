@@ -16,7 +16,7 @@ from .batch import (
 from .errors import CorruptRecords
 from .record import Record
 
-# Kafka's numbers; the text of KIP-98 has them the other way round.
+# These are the numbers in Kafka's code. The text of KIP-98 has them swapped.
 ABORT: Final = 0
 COMMIT: Final = 1
 

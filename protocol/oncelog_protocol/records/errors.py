@@ -1,4 +1,4 @@
-"""The error of invalid record data, with the reason in words."""
+"""The errors of invalid record data."""
 
 from __future__ import annotations
 

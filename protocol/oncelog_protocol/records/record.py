@@ -17,7 +17,8 @@ MIN_RECORD_SIZE: Final = 7
 MIN_HEADER_SIZE: Final = 2
 INT64: Final = 1 << 63
 
-# Kafka lets any bytes be a header's key; this keeps them through a read and a write.
+# Kafka allows any bytes as a header's key; this error handler preserves them over a read and a
+# write.
 HEADER_KEY_ERRORS: Final = "surrogateescape"
 
 
@@ -51,7 +52,8 @@ class EncodedRecords(NamedTuple):
 
     @classmethod
     def of(cls, records: Iterable[NewRecord]) -> EncodedRecords:
-        """Raises ValueError as `encode_records` does, and for no records at all."""
+        """Return these records, encoded. Raises ValueError as `encode_records` does, and if there
+        are no records."""
         parts: list[Bytes] = []
         count, base_timestamp, max_timestamp = encode_records(records, parts)
         if not count:
@@ -122,7 +124,7 @@ def encode_records(records: Iterable[NewRecord], parts: list[Bytes]) -> tuple[in
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """The header count and the headers, as they end a record."""
+    """Return the last part of a record: the header count and the headers."""
     parts: list[Bytes] = [encode_varint(len(headers))]
     for key, value in headers:
         name = key.encode("utf-8", HEADER_KEY_ERRORS)
@@ -137,12 +139,11 @@ def encode_headers(headers: Headers) -> bytes:
 def decode_records(
     data: bytes, count: int, *, base_offset: int, last_offset_delta: int, base_timestamp: int
 ) -> list[Record]:
-    """The `count` records that `data` consists of.
-
-    Raises CorruptRecords when a length, a count or an offset delta does not fit: nothing may be
-    left over, and offsets must rise within the batch's own range.
+    """Return the `count` records of `data`. Raises CorruptRecords if a length, a count or an offset
+    delta does not fit: no bytes may be left over, and offsets must rise within the batch's own
+    range.
     """
-    # Before the loop: a lying count must not cost anything.
+    # The check comes before the loop, so that a wrong count costs no time.
     if not 0 <= count <= len(data) // MIN_RECORD_SIZE:
         raise CorruptRecords(f"{len(data)} bytes cannot hold {count} records")
     try:
@@ -162,8 +163,9 @@ def decode_records(
 def _decode_loop(
     data: bytes, count: int, base_offset: int, base_timestamp: int
 ) -> tuple[list[Record], int]:
-    # One pass with the usual varints inlined: a call for each would double the time. A slice cannot
-    # overrun its bytes, and a length that claims too much does not meet `end`.
+    # Varints of the usual sizes are read inline, since calls would double the time. A slice never
+    # reads past the end of `data`; a length that claims too much is found by the comparison with
+    # `end`.
     records: list[Record] = []
     append, new, zigzag = records.append, tuple.__new__, read_zigzag
     position, previous = 0, base_offset - 1
@@ -231,7 +233,7 @@ def _checked_timestamp(timestamp: int) -> int:
 
 
 def _no_bytes(zigzag_length: int) -> bytes | None:
-    """Null, with length -1."""
+    """Return None, the value for length -1. Raises CorruptRecords for other negative lengths."""
     if zigzag_length != 1:
         raise CorruptRecords("a key or value has a negative length")
     return None
@@ -240,8 +242,8 @@ def _no_bytes(zigzag_length: int) -> bytes | None:
 def decode_headers(
     data: bytes, position: int, end: int
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    """The headers of a record that ends at `end`, and the position after them: another one if they
-    do not fit. Raises CorruptRecords, or IndexError at the end of `data`."""
+    """Return the headers of a record, and the position after them. The caller compares it with
+    `end`, where the record ends. Raises CorruptRecords, or IndexError at the end of `data`."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (end - position) // MIN_HEADER_SIZE:
         raise CorruptRecords(f"a record of this length cannot hold {count} headers")

@@ -30,10 +30,9 @@ _ROOM_FOR_HEADER: Final = bytes(HEADER_SIZE)
 def build_retained_batch(
     header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None
 ) -> bytearray:
-    """The batch of `header` with these of its records, at least one, in its codec.
-
-    With `delete_horizon_ms` it takes the place of the base timestamp, and a flag says so: the
-    records' own timestamps do not change.
+    """Return the batch of `header` with only these records, at least one, in the batch's codec. A
+    given `delete_horizon_ms` replaces the base timestamp, and a flag of the attributes marks the
+    replacement. The timestamps of the records do not change.
     """
     base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
     parts: list[Bytes] = []
@@ -80,7 +79,7 @@ def _body(record: Record, base_offset: int, base_timestamp: int) -> bytes:
 
 
 def build_empty_batch(header: BatchHeader) -> bytearray:
-    """The header alone, for the sake of the producer's last sequence number or of the last offset
+    """Return the header alone. It keeps the producer's last sequence number, or the last offset
     (DefaultRecordBatch.writeEmptyHeader)."""
     batch = bytearray(_ROOM_FOR_HEADER)
     write_header(

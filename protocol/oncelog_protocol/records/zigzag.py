@@ -1,6 +1,6 @@
 """Zigzag varints of the record format (KIP-98; the same as Protocol Buffers' sint32 and sint64).
 
-Readers of hot loops inline the one- and two-byte cases and come here for the rest.
+Hot loops read varints of one and two bytes inline and call this module for longer ones.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ NULL: Final = encode_varint(-1)
 
 
 def read_zigzag(data: bytes | bytearray | memoryview, position: int, bits: int) -> tuple[int, int]:
-    """The still zigzagged number at `position` and the position after it.
-
-    `bits` is 32 or 64. Raises CorruptRecords for a number longer than that, IndexError at the end
-    of `data`.
+    """Return the number at `position`, not yet converted from zigzag, and the position after it.
+    `bits` is 32 or 64. Raises CorruptRecords for a longer number, IndexError at the end of `data`.
     """
     if (low := data[position]) < 0x80:
         return low, position + 1
