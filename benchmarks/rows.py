@@ -9,7 +9,7 @@ OWN = Judged.OWN
 RATE, MESSAGES, MB, US, CPU = "requests/s", "messages/s", "MB/s", "µs", "s/GB"
 
 ROWS = (
-    Row("start", "first_answer_ms", "exec to first answer", "ms", LOWER, aim=1 / 25),
+    Row("start", "first_answer_ms", "start to first response", "ms", LOWER, aim=1 / 25),
     Row("start", "idle_mb", "resident memory, idle", "MB", LOWER, aim=1 / 12),
     Row("memory", "loaded_mb", "resident memory after all loads", "MB", LOWER, aim=0.04),
     Row("single", "p50_us", "one message at a time, acks=all, p50", US, LOWER, aim=0.7),
@@ -47,7 +47,7 @@ ROWS = (
     Row("javatxn", "per_s", "Java produces 1 KB, commit every 10 ms", MESSAGES, HIGHER),
     Row("txn1", "per_s", "transactions, 1 producer", "/s", HIGHER, aim=1.3),
     Row("txn1", "p99_us", "transactions, 1 producer, p99", US, LOWER),
-    Row("txn1", "retries", "CONCURRENT_TRANSACTIONS seen", "answers", LOWER, OWN, aim=0),
+    Row("txn1", "retries", "CONCURRENT_TRANSACTIONS seen", "responses", LOWER, OWN, aim=0),
     Row("txn16", "per_s", "transactions, 16 producers", "/s", HIGHER),
     Row("txn16", "p99_us", "transactions, 16 producers, p99", US, LOWER, aim=0.1),
     Row("txn16", "cpu_us", "broker CPU per transaction", US, LOWER, aim=0.25),

@@ -1,5 +1,5 @@
 """Modules that a start must not import, because listening does not need them (docs/architecture.md,
-"What a start pays for")."""
+"The time of a start")."""
 
 from __future__ import annotations
 
