@@ -1,1 +1,1 @@
-"""The broker: Kafka's protocol in, Kafka's files out, every record once."""
+"""The broker: serves Kafka's protocol and writes Kafka's files."""

@@ -37,10 +37,11 @@ log = structlog.get_logger("oncelog.upkeep")
 
 # As Kafka's log manager, which first applies retention after 30 s.
 FIRST_RETENTION_MS: Final = 30_000
-# One abort takes a third of a millisecond, so this many hold the loop for less than 20 ms (T9).
+# Maximum number of aborts in one turn of the loop. An abort takes a third of a millisecond, so they
+# take less than 20 ms (scenario T9).
 ABORTS_PER_TURN: Final = 50
 # How often flush.ms is checked. Kafka never checks it unless log.flush.scheduler.interval.ms is
-# set, so that a topic's flush.ms has no effect by default; here it always has one.
+# set, so a topic's flush.ms has no effect by default. Here it always has an effect.
 FLUSH_CHECK_MS: Final = 1_000
 _CHECKPOINTS: Final = "checkpoints"
 # Operations that fail for another reason than a full disk.
@@ -119,7 +120,7 @@ class BackgroundTasks:
             try:
                 duty()
             except Exception:
-                # A failed task must not stop the others, nor its own next turn.
+                # A failed task must not stop the other tasks, or prevent its own next run.
                 log.exception("upkeep failed", duty=duty.__name__)
             self._armed[duty] = self._timers.call_later(interval_ms, run)
 
@@ -129,11 +130,11 @@ class BackgroundTasks:
 
     def _abort_overdue(self) -> None:
         if len(self._transactions.abort_overdue(ABORTS_PER_TURN)) == ABORTS_PER_TURN:
-            # There may be more. Callbacks that already wait for the loop run first.
+            # More transactions may be overdue. Callbacks that already wait for the loop run first.
             self._timers.call_soon(self._abort_overdue)
 
     def _for_each_partition(self, duty: Callable[[Partition, int], None]) -> None:
-        """Run `duty` for every partition, in slices, unless it still runs."""
+        """Run `duty` for every partition, in slices. Do nothing if its last run has not ended."""
 
         def steps() -> Steps[None]:
             try:
@@ -236,10 +237,9 @@ class BackgroundTasks:
             self._deleted.pop(name, None)
 
     async def last_checkpoint(self, *, remembers_logs: bool = False) -> StorageError | None:
-        """Write the checkpoints as of now. Return the error, None without one.
-
-        With `remembers_logs` the logs are closed, so that their state is written too and the next
-        start need not read them.
+        """Write the checkpoints of the present state. Return the error, None if there is none. With
+        `remembers_logs` the logs are closed: their state is written too, so that the next start
+        need not read them.
         """
         self._remembers_logs = remembers_logs
         return await end_of(self.checkpoint(), otherwise=None)
@@ -251,7 +251,7 @@ class BackgroundTasks:
         """Write the recovery point, log start offset and high watermark of each log.
 
         The Deferred completes with None when they are durable, with the error if the disk refused
-        them. They are then retried.
+        them. Refused checkpoints are retried.
         """
         written = self._checkpoints.write()
         written.on_complete(self._written)
@@ -298,10 +298,9 @@ class BackgroundTasks:
     def _keep_those_of_offline(
         self, recovery_points: dict[tuple[str, int], int], start_offsets: dict[tuple[str, int], int]
     ) -> None:
-        """Keep the checkpointed offsets of partitions that could not be opened.
-
-        Without its recovery point, the next start would take corrupt bytes of a log for a torn end.
-        It would truncate the log there, and lose the records after them.
+        """Keep the checkpointed offsets of partitions that could not be opened. Without the
+        recovery point of a corrupt log, the next start would take the corrupt bytes for a torn end.
+        It would truncate the log there, and lose the records after these bytes.
         """
         unopened = [
             name for name in self._partitions.offline() if self._partitions.get(name) is None

@@ -62,14 +62,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("oncelog.broker")
 
-# How long requests in flight may take at a stop.
+# Time limit of the requests in flight at a stop.
 DRAIN_S: Final = 1.0
 
 
 def _log_defect(failure: Exception) -> None:
     if isinstance(failure, ProtocolError):
         return  # an invalid request of a client that has disconnected
-    log.error("a defect, which no request waits for", exc_info=failure)
+    log.error("a defect outside of any request", exc_info=failure)
 
 
 class Broker:
@@ -167,7 +167,7 @@ class Broker:
         log.info(
             "broker started",
             partitions=len(self.partitions),
-            # A new directory has no mark, and nothing to recover.
+            # A new directory has no mark of a clean stop, and nothing to recover.
             clean=was_clean or meta is None,
             ms=self._clock.monotonic_ms() - started_ms,
         )

@@ -214,7 +214,8 @@ def _judge_unknown(
 ) -> None:
     """Add an unknown name to `problems`.
 
-    A name from the environment is added to `warnings`, because other programs have variables there.
+    A name from the environment is added to `warnings` instead, because other programs have
+    variables there too.
     """
     name = assignment.name
     if GONE.fullmatch(name):
@@ -261,8 +262,8 @@ def _shown_text(assignment: SettingAssignment) -> str:
 def _without_stale_advertised(given: list[SettingAssignment]) -> list[SettingAssignment]:
     """Return the assignments without `advertised.listeners` of listeners that are not used.
 
-    They come from a source with `listeners` that a later source overrides. Kafka's container image
-    does the same with its defaults.
+    Such entries come from a source with `listeners` that a later source overrides. Kafka's
+    container image does the same with its defaults.
     """
     *earlier, last = [
         "",

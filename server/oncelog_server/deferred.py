@@ -1,6 +1,5 @@
-"""A response that is completed later, without a task or an event loop. It parks a request.
-
-The core that produces the response keeps the `Deferred` and completes it. The connection that sends
+"""A response that is completed later, without a task or an event loop; its request is parked. The
+package that produces the response keeps the `Deferred` and completes it. The connection that sends
 the response registers a callback. Both run on one thread, so nothing is locked.
 """
 
@@ -14,11 +13,9 @@ R = TypeVar("R")
 
 
 class Unheard:
-    """Takes failures that no callback handles.
-
-    They are the failures of callbacks, and those of responses that nothing waits for any more. The
-    broker sets `take`, which logs them, so that a defect fails only its own request. Without `take`
-    they are raised.
+    """Takes failures that no callback handles: those of callbacks, and those of responses without a
+    waiting request. The broker sets `take`, which logs the failures, so that a defect fails only
+    its own request. Without `take` they are raised.
     """
 
     take: Callable[[Exception], None] | None = None
@@ -39,7 +36,7 @@ class Unheard:
 class Deferred(Generic[T]):
     """A response that `complete` sets exactly once. `on_complete` may be called before or after it.
 
-    `cancel` is called when nothing waits any more, for example because the client hung up. The
+    `cancel` ends the wait, for example because the client has closed the connection. The
     `on_cancel` callbacks then release the resources of the wait, and a later `complete` is ignored.
     `ordered` says that the request has already taken effect and only its response is pending, so
     that the connection may serve the next request.
@@ -110,8 +107,8 @@ class Deferred(Generic[T]):
     def abandon(self, failure: Exception | None = None) -> None:
         """End the wait without a response, because of a defect.
 
-        The `on_abandon` callbacks run, so that nothing waits for ever. The last of them logs
-        `failure`; None means that it is logged already.
+        The `on_abandon` callbacks run, so that nothing waits for ever. The last callback logs
+        `failure`; None means that the failure is logged already.
         """
         if self.done or self.cancelled or self.abandoned:
             if failure is not None:
@@ -186,9 +183,8 @@ def then(response: T | Deferred[T], change: Callable[[T], R]) -> R | Deferred[R]
 
 
 def then_ask(response: T | Deferred[T], ask: Callable[[T], R | Deferred[R]]) -> R | Deferred[R]:
-    """Return `ask(response)`, which may itself be deferred.
-
-    `ask` is called even if nothing waits any more, because work that has begun must be finished.
+    """Return `ask(response)`, which may be deferred too. `ask` is called even after a `cancel`,
+    because work that has begun must be finished.
     """
     if not isinstance(response, Deferred):
         return ask(response)

@@ -88,7 +88,7 @@ echo 'from Java' | kafka-console-producer.sh --bootstrap-server {address} \
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting.")
 @click.option("--debug", is_flag=True, help="Log more.")
 def dev(port: int, topics: tuple[str, ...], assignments: tuple[str, ...], *, debug: bool) -> None:
-    """Run a broker to try things out, and throw it away.
+    """Run a temporary broker.
 
     It listens on this computer only and keeps its data in a temporary folder, which is deleted when
     it stops (Ctrl-C). Groups start at once. It prints lines for five clients to copy and paste.

@@ -93,8 +93,8 @@ class _Route:
 class Dispatch:
     """Serves the frames of requests.
 
-    A request that cannot be decoded closes its connection, and so does a version that was not
-    advertised. ApiVersions in an unknown version gets a response in version 0 (KIP-511).
+    A request that cannot be decoded, or with a version that was not advertised, closes its
+    connection. ApiVersions in an unknown version gets a response in version 0 (KIP-511).
     """
 
     def __init__(self, services: BrokerServices, handlers: Iterable[Handler]) -> None:
@@ -189,17 +189,18 @@ class Dispatch:
         self, route: _Route, context: RequestContext, request: Any
     ) -> Parts | Deferred[Parts]:
         answer = self._serve(route, context, request)
-        # An EndTxn of a client that has hung up gets no response, nor does acks=0.
+        # There is no response for acks=0, or for an EndTxn of a client that has closed its
+        # connection.
         return [] if answer is None else answer
 
     def _in_slices(
         self, route: _Route, context: RequestContext, steps: Steps[Any]
     ) -> Parts | Deferred[Parts]:
-        """Run a large request and encode its response, in slices that never block the loop long."""
+        """Run a large request and encode its response, in short slices."""
         slices = self._services.slices
 
         def worked(value: Any) -> Parts | Deferred[Parts]:
-            """Encode the result. It may itself be a generator, or deferred."""
+            """Encode the result, which may be a generator or deferred."""
             if type(value) is GeneratorType:
                 return then_ask(slices.run(value), worked)
             if isinstance(value, Deferred):
@@ -302,7 +303,8 @@ def _encode(route: _Route, correlation_id: int, response: Any) -> Parts:
 
 
 def _encode_in_slices(route: _Route, correlation_id: int, response: Any) -> Steps[Parts]:
-    """Return the same as several buffers: joining tens of megabytes would hold the loop."""
+    """Return the same as `_encode`, in several buffers: a join of tens of megabytes would block the
+    loop."""
     parts: Parts = []
     whole: Parts = [b""]
     encode = sliced_encoder(APIS[route.key].response, route.version)

@@ -19,9 +19,8 @@ T = TypeVar("T")
 
 
 async def sync_recovered(files: Files, partitions: Partitions) -> None:
-    """Sync the logs that recovery has read from the page cache. Raises StorageError.
-
-    Their records count as acknowledged from now on, so that a power failure must not lose them.
+    """Sync the logs that recovery has read from the page cache. Raises StorageError. Readers see
+    their records from now on, so a power failure must not lose them.
     """
     flushes = [(partition, partition.begin_flush()) for partition in partitions]
     failure = await _synced(files, [file for _, flush in flushes for file in flush.files])
@@ -51,7 +50,8 @@ def _closing(partitions: Partitions, open_files: list[File]) -> Steps[bool]:
     """Close every log; add the files to sync to `open_files`. Return whether all were closed."""
     clean = True
     all_partitions = list(partitions)
-    # No partition is led when the first log is closed, so nothing is appended to a closed log.
+    # When the first log is closed, this broker leads no partition any more. So no record is
+    # appended to a closed log.
     for partition in all_partitions:
         partition.resign()
         yield

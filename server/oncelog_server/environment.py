@@ -1,6 +1,6 @@
 """The broker's environment: clocks, disk, metadata store, randomness.
 
-The simulator runs the same broker in an environment of its own.
+The simulator runs the same broker in its own environment.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Environment(Protocol):
 
     @property
     def steps_per_slice(self) -> int:
-        """The most steps of long work in one turn of the loop."""
+        """Maximum number of steps of long work in one turn of the loop."""
         ...
 
     def new_uuid(self) -> bytes:
@@ -143,8 +143,8 @@ class OsEnvironment:
         name = socket.gethostname()
         try:
             async with asyncio.timeout(LOOK_UP_S):
-                # The name is bytes, because a str would load the codec of international names,
-                # which takes 2 ms of the start.
+                # The name is passed as bytes: a str would load the codec of international names,
+                # which takes 2 ms.
                 await asyncio.get_running_loop().getaddrinfo(name.encode(), None)
         except (OSError, TimeoutError):
             return "localhost"

@@ -53,6 +53,6 @@ class LateCleaner:
             self.start()
             return
         if self._failed:
-            log.info("the log cleaner is loaded after all")
+            log.info("the log cleaner is loaded now")
         self.cleaner = cleaner
         cleaner.start()

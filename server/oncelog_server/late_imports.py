@@ -1,7 +1,7 @@
 """Import the modules that the start leaves out, soon after the broker's start.
 
-So the first request of an API need not wait for its import, and a process without free descriptors
-needs no import.
+So the first request of an API does not wait for an import, and no import fails later for want of
+free descriptors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MODULES: Final = (
     "oncelog_protocol.codegen_encode",
     "oncelog_server.transaction.grouped.coordinator",
 )
-# Delay after the start, and between two modules: each import holds the loop for a few ms.
+# Delay after the start, and between two modules: each import blocks the loop for a few ms.
 BEGIN_MS: Final = 300
 PAUSE_MS: Final = 20
 RETRY_MS: Final = 1_000
@@ -58,7 +58,7 @@ class LateImports:
             self._timer = self._timers.call_later(RETRY_MS, self._next)
             return
         if self._failed:
-            log.info("imported after all", module=module)
+            log.info("imported now", module=module)
         self._failed = False
         self._left.pop()
         if self._left:

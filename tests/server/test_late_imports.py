@@ -14,7 +14,7 @@ from tests.harness.driving import events
 from tests.harness.waiting import wait_until
 
 FAILED = {"not imported yet", "the log cleaner is not loaded yet"}
-DONE = {"imported after all", "the log cleaner is loaded after all"}
+DONE = {"imported now", "the log cleaner is loaded now"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")

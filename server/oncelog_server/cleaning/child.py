@@ -1,7 +1,7 @@
 """The cleaner process: it reads one job, writes the job's events, and ends. It changes no file.
 
 `processes.py` starts it as `python -m oncelog_server.cleaning.child DATA_DIRECTORY`. It has the
-lowest priority, so that compaction takes only processor time that other processes leave. If the
+lowest priority, so that compaction uses only processor time that no other process needs. If the
 broker has ended, the next write to the pipe ends this process.
 """
 

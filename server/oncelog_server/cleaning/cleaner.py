@@ -67,7 +67,7 @@ class LogCleaner:
         self._refused_work = refused_work
         # By log: the storage error of its last pass, and the time of the next probe in ms.
         self._refused: dict[TopicPartition, tuple[StorageError, int]] = {}
-        # The value of `_looks` when the probe of a log succeeded.
+        # By log: the value of `_looks` when the log's probe of the disk succeeded.
         self._probed: dict[TopicPartition, int] = {}
         self._looks = 0
         self._settings = settings
@@ -81,7 +81,8 @@ class LogCleaner:
         # Logs that cannot be cleaned, until a time of the monotonic clock in ms; corrupt logs for
         # ever.
         self._uncleanable: dict[TopicPartition, float] = {}
-        # Logs that got no processor time in their last pass: the next pass does not give way.
+        # Logs with a last pass that got no processor time. Their next pass does not have the lowest
+        # priority.
         self._starved: set[TopicPartition] = set()
         self._timer: Timer | None = None
         self._pass: Pass | None = None
@@ -145,7 +146,8 @@ class LogCleaner:
             run_in_turns(self._timers, self._find(), self._found)
 
     def _find(self) -> Generator[None, None, tuple[Partition, Cleanable] | None]:
-        """Return the dirtiest log that is dirty enough, None without one. Runs in steps."""
+        """Return the dirtiest of the logs that are dirty enough, None if there is none. Runs in
+        steps."""
         dirtiest: tuple[Partition, Cleanable] | None = None
         now_ms = self._clock.now_ms()
         for index, partition in enumerate(list(self._partitions)):
@@ -182,7 +184,8 @@ class LogCleaner:
         if found is None:
             self._wait()
             if self._probed:
-                # Not in this turn: a retry of the refused work may have called this.
+                # The search starts in a later turn of the loop, because a retry of the refused work
+                # may have called this method.
                 self._timers.call_soon(self._end_refused)
             return
         gives_way = found[0].topic_partition not in self._starved
@@ -222,7 +225,7 @@ class LogCleaner:
         self._look()
 
     def starved(self, partition: Partition) -> None:
-        """Retry a pass that got no processor time, now without giving way to all processes."""
+        """Retry a pass that got no processor time, without the lowest priority."""
         self._pass = None
         self._starved.add(partition.topic_partition)
         log.info("log not compacted yet: busy", partition=str(partition.topic_partition))
@@ -259,8 +262,8 @@ class LogCleaner:
     def _retry(self, name: TopicPartition) -> None:
         """Probe the disk; if that succeeds, let the cleaner examine the log again.
 
-        Returns when the log was examined, and cleaned if necessary. Raises the StorageError until
-        then. The probe costs less than a whole pass for each attempt.
+        Returns if the log was examined since, and cleaned if necessary; otherwise raises the
+        StorageError. A probe costs less than a whole pass.
         """
         error, from_ms = self._refused[name]
         partition = self._partitions.get(name)
@@ -271,7 +274,7 @@ class LogCleaner:
             return
         is_idle = self._timer is not None
         if name in self._uncleanable:
-            # The retry nearest to that time, because a clock drifts.
+            # The retry that is nearest to the time of the probe, because a clock drifts.
             if self._clock.monotonic_ms() + RETRY_MS // 2 < from_ms:
                 raise error
             self._probe(partition_directory(*name), error)

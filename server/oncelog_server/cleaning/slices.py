@@ -1,6 +1,6 @@
 """A pass of the cleaner on the event loop, one step at a time.
 
-It is for simulation, which has a single process and in which the length of a step does not matter.
+The simulation uses it: there is a single process, and the duration of a step does not matter.
 """
 
 from __future__ import annotations

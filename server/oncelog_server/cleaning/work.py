@@ -22,9 +22,8 @@ class PassListener(Protocol):
     def on_failure(self, error: StorageError | CorruptLog) -> None: ...
 
     def on_starved(self) -> None:
-        """End the pass, because it got no processor time.
-
-        The next pass should not give way to all other processes (`CleaningLimits.gives_way`).
+        """End the pass, because it got no processor time. The next pass should not have the lowest
+        priority (`CleaningLimits.gives_way`).
         """
         ...
 

@@ -1,7 +1,7 @@
 """Elections of partition leaders, computed from an image as conditional writes.
 
 The rules are those of Kafka's PartitionChangeBuilder, without reassignment. Every write also
-compares the controller's own key, so that a deposed controller changes nothing.
+compares the controller's own key, so that a replaced controller cannot change anything.
 """
 
 from __future__ import annotations

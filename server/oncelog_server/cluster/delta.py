@@ -1,4 +1,5 @@
-"""The difference between two images: what a broker has to act on when its image advances."""
+"""The difference between two images: the changes that a broker carries out when its image
+advances."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class ImageDelta(msgspec.Struct, frozen=True):
 
     topics_created: tuple[TopicImage, ...] = ()
     topics_deleted: tuple[TopicImage, ...] = ()
-    # Topics with changed settings of their own, as the new image has them.
+    # Topics with changed own settings, from the new image.
     settings_changed: tuple[TopicImage, ...] = ()
     partitions: tuple[PartitionChange, ...] = ()
     brokers_changed: bool = False

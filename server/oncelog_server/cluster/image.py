@@ -94,7 +94,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
     topics: Mapping[str, TopicImage] = msgspec.field(default_factory=dict)
     features: Mapping[str, int] = msgspec.field(default_factory=dict)
     features_epoch: int = -1
-    # Deleted topics by id, each until none of its folders is left.
+    # Deleted topics by id. A topic is removed when its last folder is deleted.
     deletions: Mapping[bytes, DeletionRecord] = msgspec.field(default_factory=dict)
     _names: Mapping[bytes, str] = msgspec.field(default_factory=dict)
     # All partition records by topic id. Some may have no topic yet, or be beyond their topic's
@@ -123,7 +123,8 @@ class ClusterImage(msgspec.Struct, frozen=True):
     def orphans(self) -> list[tuple[bytes, int]]:
         """Return (topic id, partition) of the partition records that belong to no topic.
 
-        They are left when a creation or deletion takes several transactions and is interrupted.
+        An interrupted creation or deletion of a topic leaves them, if it takes several transactions
+        of the store.
         """
         return [
             (topic_id, partition)

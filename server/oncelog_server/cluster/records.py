@@ -70,7 +70,7 @@ class PartitionRecord(msgspec.Struct, frozen=True):
 class DeletionRecord(msgspec.Struct, frozen=True):
     """`deletions/<topic id>`: a deleted topic, kept until its folders are deleted.
 
-    A broker puts a folder without a topic aside only if it belongs to one of these.
+    A broker puts a folder without a topic aside only if its topic has such a record.
     """
 
     name: str

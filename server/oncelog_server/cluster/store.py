@@ -1,4 +1,5 @@
-"""The interface of the metadata store. The model is etcd's; an embedded sqlite store has it too.
+"""The interface of the metadata store. The model is etcd's; the embedded sqlite store has the same
+model.
 
 Keys are texts under the cluster's own prefix, values are small records. Every change has a
 revision. A transaction changes all of its keys at one revision, or none.

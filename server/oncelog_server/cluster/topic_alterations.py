@@ -38,7 +38,7 @@ class Alteration(msgspec.Struct, frozen=True):
 
 
 def replaced_settings(own: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a topic's own settings after AlterConfigs: those named, and no others.
+    """Return a topic's own settings after AlterConfigs: exactly those of the request.
 
     Raises Refused with INVALID_REQUEST if one has no value.
     """

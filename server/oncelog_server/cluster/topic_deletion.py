@@ -26,7 +26,8 @@ def delete_topics(
     """Return the writes that delete up to MAX_DELETED_AT_ONCE topics, and the refusals by name.
 
     The first write deletes the records of all topics; a partition without a topic does not exist.
-    It also writes a DeletionRecord for each topic, which is kept until its folders are deleted.
+    It also writes a DeletionRecord for each topic, which is kept until the topic's folders are
+    deleted.
     """
     refused: dict[str, Refused] = {}
     conditions: dict[str, Written] = {}
@@ -70,7 +71,8 @@ def _remembered(topic: TopicImage) -> Put:
 
 
 def deletions(keys: Sequence[str]) -> list[Write]:
-    """Return writes that delete `keys` without a condition: nothing writes these keys any more."""
+    """Return writes that delete `keys` without a condition, because no other request writes these
+    keys."""
     return [
         Write((), tuple(Delete(key) for key in keys[start : start + MAX_OPERATIONS]))
         for start in range(0, len(keys), MAX_OPERATIONS)

@@ -53,7 +53,7 @@ def by_unified_name(names: Iterable[str]) -> dict[str, str]:
 
 
 def unified(name: str) -> str:
-    """Return the name as Kafka's metrics show it, which do not distinguish `.` and `_`."""
+    """Return the name in the form of Kafka's metrics, which do not distinguish `.` and `_`."""
     return name.replace(".", "_")
 
 

@@ -133,8 +133,8 @@ class _Creation:
         self._image = image
         self._settings = settings
         self._topics: dict[str, tuple[Put, list[Put]]] = {}
-        # Existing names by unified form, and the partition count. Both are computed for the first
-        # topic that needs them; None and -1 until then.
+        # Existing names by unified form, and the partition count. Both are computed at their first
+        # use; until then they are None and -1.
         self._unified: dict[str, str] | None = None
         self._partitions = -1
 
@@ -195,9 +195,9 @@ class _Creation:
 def create_partitions(image: ClusterImage, settings: Settings, new: NewPartitions) -> list[Write]:
     """Return the writes that add partitions to a topic. Raises Refused if it cannot have them.
 
-    An internal topic is refused, unlike in Kafka: the number of its partitions decides which of
-    them holds a group or a transactional id. Kafka's coordinators keep the old number until a
-    restart, or load nothing any more.
+    Unlike in Kafka, an internal topic is refused, because the number of its partitions decides
+    which partition holds a group or a transactional id. Kafka's coordinators use the old number
+    until a restart, or fail to load.
     """
     topic = image.topics.get(new.topic)
     if topic is None:

@@ -1,4 +1,5 @@
-"""Rebuilding a shard from its partition's log: the same `replay` that live decisions go through."""
+"""Rebuilds a shard from its partition's log, with the `replay` method that live decisions use
+too."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
     """Replay everything from the log's start, in slices. Return the number of records.
 
     Records of an open transaction are replayed with their producer, and become state at its marker.
-    Raises ValueError for an invalid record: the shard must be refused and not served in part (S14).
+    Raises ValueError for an invalid record: the shard must be refused, never served in part
+    (scenario S14).
     """
     offset = partition.log_start_offset
     count = 0
@@ -35,7 +37,7 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
                 break
             data = found.read()
             _check_place(partition, found, before)
-            # A read may end inside of a batch, which the next read returns whole.
+            # A read may end inside of a batch. The next read returns this batch completely.
             read_from, least, end = offset, 0, partition.end_of_file(found.file)
             for position, header in split_batches(data, allow_partial=True):
                 _check_offsets(header, least, offset, end)
@@ -50,9 +52,8 @@ def replay_log(partition: Partition, shard: Replica) -> Steps[int]:
 
 
 def _check_place(partition: Partition, found: FileRange, before: tuple[File | None, int]) -> None:
-    """Raise ValueError if there are bytes of the log between `found` and the end of the last read:
-    a read skips batches with offsets below their segment, and a broker does not write such
-    batches."""
+    """Raise ValueError if the last read skipped bytes before `found`. A read skips batches with
+    offsets below their segment, and a broker never writes such batches."""
     file, end = before
     if file is None:
         goes_on = not found.position or partition.log_start_offset > partition.first_segment_offset
@@ -65,9 +66,9 @@ def _check_place(partition: Partition, found: FileRange, before: tuple[File | No
 
 
 def _check_offsets(header: BatchHeader, least: int, offset: int, end: int) -> None:
-    """Raise ValueError for a batch that does not follow the previous one, or does not belong to its
-    segment: its offset, which no checksum covers, was changed, or batches were moved. Without this
-    check the next read would skip its first batches."""
+    """Raise ValueError for a batch with an offset that does not follow the previous batch or does
+    not belong to the segment. No checksum covers the offset: it was changed, or batches were moved.
+    Without this check the next read would skip batches."""
     begin, last = header.base_offset, header.last_offset
     if not (least <= begin <= last < end and offset <= last):
         raise ValueError(f"offsets {begin}..{last}, where {max(least, offset)}..{end - 1} may be")

@@ -1,5 +1,5 @@
 """The partition of an internal topic that owns an id (Java's String.hashCode, as in every Kafka
-tool), and the internal topics that are in no transaction."""
+tool), and the internal topics that transactions never write to."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 committed, replay, carry out its effects.
 
 Inputs are leadership events of the topic's partitions (`lead`, `resign`) and decisions. Pure: the
-partition writes, and calls back when the high watermark has moved.
+partition writes the records, and calls back when the high watermark has moved.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ T = TypeVar("T")
 def carry_out(
     table: EffectTable[S], moment: int, shard: S, effects: Iterable[Effect], *code: int
 ) -> None:
-    """Run what the effects have in the column of `moment`, in order. `code`: the error of FAILED.
-    Raises KeyError if an effect has no row."""
+    """Run the functions of the effects for this `moment`, in order. `code` is the error of the
+    moment FAILED. Raises KeyError if an effect has no row."""
     for effect in effects:
         action: Callable[..., None] | None = table[type(effect)][moment]
         if action is not None:
@@ -51,7 +51,7 @@ def carry_out(
 
 
 class ReplayAt(Enum):
-    """The moment in which a decision becomes state: at the append for groups, at the commit for
+    """The moment of the replay of a decision: at the append for groups, at the commit for
     transactions."""
 
     APPEND = "append"
@@ -116,9 +116,9 @@ class ShardRuntime(Generic[S]):
     # --- leadership
 
     def lead(self, partition: Partition) -> Deferred[None] | None:
-        """Load the shard of a partition that this broker leads now. Until then requests get
-        COORDINATOR_LOAD_IN_PROGRESS. Raises ValueError, or abandon the returned Deferred with one,
-        if the log cannot be read. Requests then get COORDINATOR_NOT_AVAILABLE."""
+        """Load the shard of a partition that this broker leads now. Until the shard is loaded,
+        requests get COORDINATOR_LOAD_IN_PROGRESS. If the log cannot be read, raise ValueError or
+        abandon the returned Deferred with it; requests then get COORDINATOR_NOT_AVAILABLE."""
         index = partition.topic_partition.partition
         epoch = partition.leader_epoch
         loaded, loading = self._shards.get(index), self._loading.get(index)
@@ -161,7 +161,7 @@ class ShardRuntime(Generic[S]):
             self._on_unloaded(loaded.shard)
 
     def refuse(self, index: int, reason: str) -> None:
-        """This broker leads the partition and cannot use its log. Requests get
+        """Refuse the shard of a partition that this broker leads but cannot read. Requests get
         COORDINATOR_NOT_AVAILABLE, with `reason`, until the next leadership event."""
         self.resign(index)
         self._refused[index] = reason
@@ -238,7 +238,7 @@ class ShardRuntime(Generic[S]):
                     self._committed(loaded, decision, end_offset)
                     final = response
                 else:
-                    # It is not committed, and never will be while this broker leads.
+                    # The batch is not committed, and never will be while this broker leads.
                     final = self._failed(loaded, decision, response, code)
             except Exception as failure:
                 # An exception is a defect. It must not fail the request, because the append is
@@ -263,8 +263,8 @@ class ShardRuntime(Generic[S]):
     def _once_state_is_committed(
         self, loaded: LoadedShard[S], response: R | Deferred[R]
     ) -> R | Deferred[R]:
-        """A response from state that was replayed at the append must wait for the commit: a crash
-        might undo what it shows."""
+        """Wait for the commit before a response from state that was replayed at the append: a crash
+        might undo this state."""
         partition = loaded.partition
         if (
             self._replay_at is ReplayAt.COMMIT
@@ -278,7 +278,7 @@ class ShardRuntime(Generic[S]):
             if code is ErrorCode.NONE:
                 parked.complete(response)
             else:
-                # The state that it was based on will never be committed here.
+                # The response was based on state that will never be committed here.
                 parked.abandon()
 
         partition.when_committed(partition.log_end_offset, settled)
@@ -321,14 +321,15 @@ class ShardRuntime(Generic[S]):
         response: R | Deferred[R],
         code: ErrorCode,
     ) -> R | Deferred[R]:
-        """The records are not in the log, or this broker never commits them."""
+        """End a decision with an error: its records are not in the log, or this broker never
+        commits them."""
         carry_out(self._effects, FAILED, loaded.shard, decision.effects, code)
         if isinstance(decision.response, Park) and isinstance(response, Deferred):
             loaded.shard.unpark(decision.response, response)
         return response if decision.failed is None else decision.failed(code)
 
     def _committed(self, loaded: LoadedShard[S], decision: Decision[R], end_offset: int) -> None:
-        """The high watermark has passed the decision's records."""
+        """Finish a decision: the high watermark has passed its records."""
         if self._replay_at is ReplayAt.COMMIT:
             self._replay(loaded, decision, end_offset - len(decision.records))
         carry_out(self._effects, COMMITTED, loaded.shard, decision.effects)

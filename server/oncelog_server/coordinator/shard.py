@@ -1,4 +1,4 @@
-"""The parts that both coordinators share: decide -> append -> replay (Kafka's coordinator-common).
+"""The interface of a shard: decide -> append -> replay (Kafka's coordinator-common).
 
 A shard is the state of one partition of an internal topic. `decide`-style methods read the state
 and return a `Decision`; the runtime appends its records, calls `replay` for each (for transactions
@@ -35,7 +35,7 @@ class TransactionOfRecords(msgspec.Struct, frozen=True):
 
 
 class Park(msgspec.Struct, frozen=True):
-    """Stands for a response that comes later: the shard keeps it under `key`, and an effect of
+    """Stands for a later response. The shard keeps the response under `key`, and an effect of
     another decision releases it."""
 
     key: tuple[str | int, ...]
@@ -51,7 +51,7 @@ class EffectRow(NamedTuple, Generic[S]):
     before the response."""
 
     taken: Callable[[S, Any], None] | None = None
-    # Its function also gets the error code.
+    # The function for `failed` also gets the error code.
     failed: Callable[[S, Any, int], None] | None = None
     committed: Callable[[S, Any], None] | None = None
 
@@ -63,14 +63,14 @@ TAKEN, FAILED, COMMITTED = range(3)
 
 class Decision(msgspec.Struct, Generic[R], frozen=True):
     """The decision of a core: the response, or the key of a parked one; the records to append as
-    one batch (none: respond at once); effects. Deciding changes nothing."""
+    one batch (none: respond at once); effects. A decision changes no state by itself."""
 
     response: R | Deferred[R] | Park
     records: tuple[CoordinatorRecord, ...] = ()
     transaction: TransactionOfRecords | None = None
     effects: tuple[Effect, ...] = ()
-    # Returns the response to a failed append, from its error code, and changes nothing. None: the
-    # response is `response` then too.
+    # Returns the response after a failed append, from its error code, without a change of state.
+    # None: the response is `response` even then.
     failed: Callable[[int], R] | None = None
 
 

@@ -33,8 +33,8 @@ class CheckpointWriter:
         """Return a Deferred that completes with None when the present state is durable.
 
         It completes with the error if a write failed. The old checkpoints then stay, and the next
-        start only has more to scan (D4). The request has already taken effect, so the response is
-        `ordered`. Each caller has its own Deferred, and may cancel it.
+        start has more bytes to scan (scenario D4). The Deferred is `ordered`, because the caller's
+        request has already taken effect. Each caller has its own Deferred, and may cancel it.
         """
         deferred: Deferred[StorageError | None] = Deferred(ordered=True)
         self._waiting.append(deferred)

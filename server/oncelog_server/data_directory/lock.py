@@ -135,10 +135,9 @@ class DataDirectory:
         files.replace(CLEAN_SHUTDOWN, b'{"version":0}')
 
     def was_kept_by(self, boot: str) -> bool:
-        """Return whether the computer has run since all logs were opened. `boot` is its boot id.
-
-        If it has, a kill of the broker has lost no written byte, synced or not. Return False if it
-        is unknown.
+        """Return True if the computer has not rebooted since all logs were opened. `boot` is its
+        boot id. A kill of the broker has then lost no written byte, synced or not. Return False if
+        the boot id is unknown.
         """
         try:
             return bool(boot) and self._read(BOOT) == boot.encode()

@@ -1,6 +1,5 @@
-"""The program that a data directory belongs to, found out from its files.
-
-Nothing here changes a file, its name or its times, because the directory may be another program's.
+"""Finds out from the files which program a data directory belongs to. This module changes no file,
+name or time, because the directory may belong to another program.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from oncelog_server.storage.layout import (
     parse_segment_file,
 )
 
-# Names that every node of Apache Kafka (KRaft) has beside its partitions, and oncelog never has.
+# Names that exist in every data directory of Apache Kafka (KRaft), and never in oncelog's.
 KAFKA_METADATA_LOG: Final = "__cluster_metadata-"
 KAFKA_BOOTSTRAP: Final = "bootstrap.checkpoint"
 # Names that an error shows at most.
@@ -111,7 +110,8 @@ def _owner(path: Path, names: Collection[str]) -> Owner:
 
 
 def _has_segments(folder: Path) -> bool:
-    """Return whether the folder holds files of a log. Others are named like one: /etc/java-17."""
+    """Return True if the folder has files of a log. Other folders may be named like a partition:
+    /etc/java-17."""
     try:
         return any(parse_segment_file(name) is not None for name in os.listdir(folder))
     except OSError:
@@ -119,7 +119,7 @@ def _has_segments(folder: Path) -> bool:
 
 
 def _is_our_properties(path: Path) -> bool:
-    """Return whether oncelog wrote a meta.properties: Java begins it with a comment, the date."""
+    """Return True if oncelog wrote a meta.properties. Java's begins with a comment, the date."""
     data = b""
     with suppress(OSError):
         data = path.read_bytes()

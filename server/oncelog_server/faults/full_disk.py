@@ -1,4 +1,4 @@
-"""A disk that is full for some files.
+"""A simulated full disk, for some files.
 
 Each line of a control file is a regular expression for paths below the data directory. Without the
 control file, the disk has room for all files.

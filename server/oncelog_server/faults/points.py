@@ -1,8 +1,8 @@
 """The table of fail points, at which a test can make a broker die.
 
 A fail point is a moment of a step, such as `before-prepare`, `torn-prepare`, `after-prepare` or
-`synced-prepare`, or the end of a request, such as `answer-end-txn`. `cell` is its name in the crash
-matrix (docs/scenarios.md).
+`synced-prepare`, or the moment before a response, such as `answer-end-txn`. `cell` is its name in
+the crash matrix (docs/scenarios.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Fetch that waits for data: without a task, with one timer, woken by its partitions (KIP-227,
+"""A Fetch that waits for data, without a task. Its partitions or its timer wake it (KIP-227,
 min_bytes)."""
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from oncelog_server.timers import Timer, Timers
 
 
 class ParkedFetch:
-    """Reads again after a change of one of its partitions, until there is enough data or an error,
-    or the timer fires. `read` may take slices.
-
-    Several changes in one turn of the loop cause one read.
+    """Repeats the read after each change of one of its partitions, until there is enough data or an
+    error, or the timer fires. `read` may take slices. Several changes in one turn of the loop cause
+    a single read.
     """
 
     __slots__ = (
@@ -88,8 +87,8 @@ class ParkedFetch:
             self._wake()
 
     def _fail(self, failure: Exception | None) -> None:
-        """A read that fails because of a defect fails this request, which would otherwise wait for
-        ever."""
+        """Fail the request after a read that a defect has ended. Otherwise it would wait
+        forever."""
         self._release()
         self.answer.abandon(failure)
 

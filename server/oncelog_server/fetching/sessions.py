@@ -69,8 +69,8 @@ class FetchScope(msgspec.Struct, frozen=True):
 
 
 class FetchSessions:
-    """At most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader without a
-    session sends full requests. `new_id` returns random positive numbers."""
+    """Holds at most `slots` sessions (max.incremental.fetch.session.cache.slots); a reader without
+    a session sends full requests. `new_id` returns random positive numbers."""
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
         self._slots = slots

@@ -7,8 +7,8 @@ from typing import Final
 
 from oncelog_protocol.errors import ErrorCode
 
-# The error code on the wire for a failed append of a coordinator's record (other codes pass
-# unchanged).
+# From the error of a failed append of a coordinator's record to the code of the response. Other
+# codes are unchanged.
 APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -19,7 +19,7 @@ APPEND_ERRORS: Final[dict[int, ErrorCode]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    # A verification of a transaction can fail with it, and older clients do not retry it.
+    # The verification of a transaction can fail with this code, and older clients do not retry it.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 

@@ -159,7 +159,8 @@ class Commits:
         return frozenset(found - {request.producer_id})
 
     def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
-        """Return why the group has a generation without the caller; None if it has not."""
+        """Return the reason why the group has a generation without the caller; None if it has
+        none."""
         try:
             self._check_txn_commit(request)
         except Refused as refused:

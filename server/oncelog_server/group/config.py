@@ -6,7 +6,7 @@ import msgspec
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """It is frozen: after a change of settings the shard gets another one."""
+    """Immutable: after a change of settings the shard gets another GroupConfig."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -18,8 +18,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
     offsets_retention_check_interval_ms: int = 600_000
 
-    # A new member sends no heartbeats before its first response. It is removed after this time, as
-    # in Kafka.
+    # A new member sends no heartbeats before its first response. The member is removed after this
+    # time, as in Kafka.
     new_member_join_timeout_ms: int = 300_000
 
     # Our own: maximum memory of one group (Kafka has no such limits).

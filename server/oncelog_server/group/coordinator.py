@@ -69,7 +69,8 @@ class GroupCoordinator:
     def lead(self, partition: Partition) -> Deferred[None] | None:
         index = partition.topic_partition.partition
         if index not in self.runtime.loading:
-            # Those of a failed load: the topics may exist again, with offsets.
+            # Deletions that were noted for a failed load are void: the topics may exist again, with
+            # offsets.
             self._deleted_meanwhile.pop(index, None)
         return self.runtime.lead(partition)
 
@@ -141,7 +142,7 @@ class GroupCoordinator:
         return shard.live_generation(group_id)
 
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
-        """Return why that generation is refused. Raises Refused."""
+        """Return the reason for the refusal of that generation. Raises Refused."""
         count = self._partition_count()
         if count == 0:
             raise Refused(ErrorCode.NOT_COORDINATOR)
@@ -163,7 +164,7 @@ class GroupCoordinator:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def offsets_marker(self, index: int) -> Callable[[int, int, bool], None]:
-        """Call it once a marker was appended to that partition of `__consumer_offsets`. Raises
+        """Apply a marker after its append to that partition of `__consumer_offsets`. Raises
         Refused."""
         shard = self.runtime.shard(index)
 

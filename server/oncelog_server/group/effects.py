@@ -16,8 +16,8 @@ class MemberSeen(msgspec.Struct, frozen=True):
 
 
 class SliceSwept(msgspec.Struct, frozen=True):
-    """The sweep of expired offsets is done with its next `group_count` groups. If their tombstones
-    fail, the next sweep is soon enough."""
+    """The sweep of expired offsets has decided about `group_count` more groups. If the append of
+    their tombstones fails, the next sweep repeats it."""
 
     group_count: int
     at: Moment

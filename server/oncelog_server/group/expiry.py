@@ -1,7 +1,7 @@
 """Deletion of offsets that are expired, or of deleted topics. It runs in bounded slices.
 
 Source: Kafka's cleanupGroupMetadata (KIP-211). An offset in an undecided transaction never expires,
-and keeps its group.
+and its group stays.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Expiry:
                 limit = config.cleanup_records_max - len(records)
                 records += self._expired_records(group, at, limit)
                 if len(records) >= config.cleanup_records_max:
-                    # The sweep may have more slices.
+                    # More slices of the sweep may follow.
                     break
             group_count += 1
         return Decision(None, tuple(records), effects=(SliceSwept(group_count, at),))
@@ -64,7 +64,7 @@ class Expiry:
             self.schedule(effect.at)
 
     def postpone(self, effect: SliceSwept) -> None:
-        """The log accepts no records now: the next sweep repeats it."""
+        """Delay the work to the next sweep: the log accepts no records now."""
         self._groups_left.clear()
         self.schedule(effect.at)
 

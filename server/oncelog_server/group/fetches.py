@@ -1,4 +1,4 @@
-"""OffsetFetch: the committed offsets of a group, and those that are unstable (KIP-447).
+"""OffsetFetch: the committed offsets of a group, and its unstable offsets (KIP-447).
 
 Source: Kafka's OffsetMetadataManager.fetchOffsets. v8 requests several groups (KIP-709), which may
 be in several shards, so a shard responds for one group.

@@ -1,5 +1,5 @@
-"""The recent history of a group: the reason, time and request for which it refuses a member. It is
-for people: in memory only, and only the last event of each kind."""
+"""The recent history of a group: reason, time and request of each refusal of a member. The history
+is for operators only. It is in memory and has the last event of each kind."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ KEPT_NAME: Final = 256
 
 
 class Why(Enum):
-    """The reasons why a group continues without a member."""
+    """The reasons for which a group continues without a member."""
 
     NEWER_GENERATION = "it has not joined the generation after its own"
     LEFT = "it left, or an administrator removed it"
-    SESSION_TIMED_OUT = "it was not heard of for its session timeout"
+    SESSION_TIMED_OUT = "it sent no request within its session timeout"
     MISSED_REBALANCE = "it did not join, or not sync, while the others waited for it"
     GROUP_FULL = "group.max.size"
     REPLACED = "another member came with its group instance id"
-    UNKNOWN = "the group knows nothing of it, or does not any more"
+    UNKNOWN = "the group does not know the member, or not any more"
 
 
 class Requester(NamedTuple):
@@ -46,19 +46,19 @@ class Dismissal(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """`by` began the rebalance that led to it."""
+    """A generation. `by` is the client that began its rebalance."""
 
     generation_id: int
     at_ms: int
     by: Requester | None
 
 
-# The reason in a refusal if the group remembers none.
+# The reason of a refusal if the group does not remember it.
 _BY_CODE: Final = {ErrorCode.FENCED_INSTANCE_ID: Why.REPLACED}
 
 
 def requester(at: Moment) -> Requester | None:
-    """None if a timer caused it and not a request."""
+    """Return the client of the request; None if a timer was the cause."""
     if not isinstance(at, Caller):
         return None
     return Requester(at.client_id[:KEPT_NAME], at.client_host)
@@ -95,7 +95,7 @@ class History:
         self._departures.pop(member_id, None)
 
     def dismissal(self, member_id: str, generation_id: int, code: ErrorCode) -> Dismissal:
-        """Return why that member was refused with that code in that generation."""
+        """Return the reason for the refusal of that member with that code in that generation."""
         departure = self._departures.get(member_id)
         if departure is not None:
             return departure

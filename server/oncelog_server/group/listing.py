@@ -33,8 +33,8 @@ class GroupFilter:
 
 
 def views_of(table: GroupTable) -> Iterator[GroupView]:
-    """Return the groups of the moment of the call, each in its state of the moment of the yield. A
-    group that is deleted in between is left out."""
+    """Yield the groups that exist at the call, each in its state at the yield. A group that is
+    deleted in between is left out."""
     groups = list(table.groups.values())
     return (
         GroupView(group.group_id, group.protocol_type or "", group.state_name, group.type)
@@ -48,8 +48,8 @@ def delete_groups(
 ) -> Decision[list[DeletableGroupResult]]:
     """Return tombstones for every empty group and for its offsets.
 
-    A group with offsets in an undecided transaction does not count as empty. Kafka drops these
-    offsets, so that the commit of the transaction loses them silently.
+    A group with offsets in an undecided transaction does not count as empty. Kafka deletes such a
+    group: its pending offsets are lost silently when the transaction commits.
     """
     results: dict[str, DeletableGroupResult] = {}
     records: list[CoordinatorRecord] = []

@@ -1,4 +1,4 @@
-"""Committed offsets, and those that are pending in a transaction. Only `replay` changes them.
+"""Committed offsets, and offsets that are pending in a transaction. Only `replay` changes them.
 
 Source: Kafka's OffsetMetadataManager. In a conflict the higher record offset wins (KAFKA-5247), so
 that the order of plain commits and markers does not matter.
@@ -51,14 +51,14 @@ class Offsets:
     def stage(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset
     ) -> None:
-        """Apply the record of a transactional commit: it is invisible before the marker."""
+        """Apply the record of a transactional commit: the offset is invisible before the marker."""
         key = (topic, partition)
         self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[key] = value
         producers = self._pending_producers.setdefault(group_id, {}).setdefault(key, set())
         producers.add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Apply a tombstone: it deletes the committed offset and the pending ones of the
+        """Apply a tombstone, which deletes the committed and the pending offsets of the
         partition."""
         topics = self._committed.get(group_id, {})
         partitions = topics.get(topic, {})
@@ -137,8 +137,8 @@ class Offsets:
         dict[tuple[str, str, int], CommittedOffset],
         dict[tuple[int, str, str, int], CommittedOffset],
     ]:
-        """Return the committed offsets by (group, topic, partition), and the pending ones by
-        producer id too."""
+        """Return the committed offsets by (group, topic, partition), and the pending offsets by
+        producer id and the same key."""
         committed = {
             (group_id, topic, partition): value
             for group_id, topics in self._committed.items()

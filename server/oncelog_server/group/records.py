@@ -37,7 +37,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 def offset_record(
     group_id: str, topic: str, partition: int, committed: CommittedOffset
 ) -> CoordinatorRecord:
-    """Return the record of a committed offset; version 1 if it has an expiry of its own
+    """Return the record of a committed offset; version 1 if the request set its expiry
     (OffsetCommit v2 to v4)."""
     value = OffsetCommitValue(
         offset=committed.offset,
@@ -54,7 +54,7 @@ def offset_record(
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """Return the tombstone of an offset, which also deletes pending ones of the partition."""
+    """Return the tombstone of an offset, which also deletes pending offsets of the partition."""
     key = OffsetCommitKey(group_id, topic, partition)
     return CoordinatorRecord(encode_offset_commit_key(key), None)
 

@@ -2,7 +2,7 @@
 
 Source: Kafka's GroupCoordinatorShard. Only `replay` changes offsets. Membership is in memory, and
 is rebuilt at load from the last record of each group, as in Kafka. After the load only effects of
-decisions change it (`EFFECTS`): a function that decides for a request or a timer only reads.
+decisions change it (`EFFECTS`). The functions that decide for a request or a timer change no state.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ from oncelog_server.views.groups import GroupDetails
 class GroupShard:
     """`new_member_id` returns a unique member id from a client id or a group instance id.
 
-    The runtime replays the log, calls `on_loaded` once, then requests, and what `due` yields when
-    `next_timer` is due. Topics have names here: handlers translate the topic ids of newer versions.
+    The runtime replays the log and calls `on_loaded` once. Then it passes requests, and runs the
+    decisions that `due` yields at the time `next_timer`. Topics are given by name; handlers
+    translate the topic ids of newer versions.
     """
 
     __slots__ = (
@@ -136,12 +137,12 @@ class GroupShard:
         return self._commits.txn_offset_commit(request, self._seen(caller))
 
     def dismissal(self, request: TxnOffsetCommitRequest) -> Dismissal | None:
-        """Return why a TxnOffsetCommit is refused, if its group has a newer generation: see
-        `Commits`."""
+        """Return the reason for the refusal of a TxnOffsetCommit, if its group has a newer
+        generation: see `Commits`."""
         return self._commits.dismissal(request)
 
     def outdated(self, group_id: str, generation_id: int) -> Dismissal:
-        """Return why that generation of a group is refused."""
+        """Return the reason for the refusal of that generation of a group."""
         group = self.table.groups.get(group_id)
         if group is None:
             return Dismissal(Why.UNKNOWN)
@@ -188,7 +189,7 @@ class GroupShard:
         self._sync.park(place, answer)
 
     def unpark(self, place: Park, answer: Deferred[Any]) -> None:
-        """Do nothing: a failed assignment has removed it (`Sync.assignment_failed`)."""
+        """Do nothing: `Sync.assignment_failed` has removed the response."""
 
     # --- replay
 
@@ -240,7 +241,7 @@ class GroupShard:
         self.table.offsets.end_transaction(producer_id, committed=committed)
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> None:
-        """The log is replayed: from now on sessions and offsets expire."""
+        """Start the timers of sessions and offsets, after the replay of the log."""
         at = self._at(now_ms, wall_ms)
         self._is_loaded = True
         for group in self._rebalance.groups():
@@ -252,7 +253,8 @@ class GroupShard:
         self._expiry.schedule(at)
 
     def on_unloaded(self) -> None:
-        """Another broker leads the partition now: parked requests get NOT_COORDINATOR."""
+        """Complete the parked requests with NOT_COORDINATOR, because another broker leads the
+        partition now."""
         for group in self._rebalance.groups():
             members = list(group.members.values())
             self._rebalance.drop_group(group, group.current_state_timestamp_ms)
@@ -264,7 +266,7 @@ class GroupShard:
     # --- time
 
     def next_timer(self) -> int | None:
-        """Monotonic ms from which `due` has something to decide."""
+        """Return the monotonic time in ms of the next decision of `due`."""
         return self.table.timers.next_timer()
 
     def due(self, now_ms: int, wall_ms: int) -> Iterator[Callable[[], Decision[None] | None]]:

@@ -29,10 +29,10 @@ class GroupTable:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.timers: CoordinatorTimer[Fire] = CoordinatorTimer()
-        # The time of the last request or timer: effects at a commit use it too.
+        # The time of the last request or timer. Effects at a commit use this time too.
         self.latest = Moment(now_ms=0, wall_ms=0)
 
     def new_member_id(self, name: str) -> str:
         """Return a unique id from a client id or a group instance id. A long name is cut: each
-        response of the group has to contain the id, with a suffix that may be long too."""
+        response of the group must have room for the id with its suffix."""
         return self._new_member_id(cut_utf8(name, LONGEST_NAME_BYTES).decode())

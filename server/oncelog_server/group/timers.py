@@ -1,6 +1,5 @@
-"""The timers of a shard: one heap, with keys that are moved far more often than they fire.
-
-A heartbeat moves its member's deadline; it must not add a heap entry. A timer keeps one entry at
+"""The timers of a shard, in one heap. Deadlines move far more often than timers fire, because each
+heartbeat moves its member's deadline. So a move adds no heap entry: a timer keeps a single entry at
 its earliest queued time. If the deadline has moved when the entry is due, the entry is queued
 again.
 """

@@ -27,8 +27,7 @@ class GroupViews:
         return sum(len(shard.table.groups) for _, shard in self._runtime.shards())
 
     def all(self) -> Iterator[GroupView]:
-        """Return the groups of the moment of the call, each in its state of the moment of the
-        yield."""
+        """Yield the groups that exist at the call, each in its state at the yield."""
         return chain.from_iterable([views_of(shard.table) for _, shard in self._runtime.shards()])
 
     def offsets(self) -> Iterator[GroupOffset]:
@@ -36,7 +35,8 @@ class GroupViews:
         for _, shard in self._runtime.shards():
             offsets = shard.table.offsets
             for group_id in offsets.groups():
-                # Copies, because offsets are committed and expire between two steps.
+                # The offsets are copied, because commits and expiry may change them between two
+                # steps.
                 for topic, partitions in list(offsets.of_group(group_id).items()):
                     for index, value in list(partitions.items()):
                         yield GroupOffset(group_id, TopicPartition(topic, index), value.offset)

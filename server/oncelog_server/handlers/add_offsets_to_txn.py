@@ -41,8 +41,8 @@ def _add(
     context.require(Operation.WRITE, transactional_id=request.transactional_id)
     context.require(Operation.READ, group=request.group_id)
     if CONSUMER_OFFSETS not in services.metadata.image.topics:
-        # No client has asked for a group's coordinator yet. The response is
-        # COORDINATOR_NOT_AVAILABLE, which every client retries.
+        # `__consumer_offsets` does not exist yet, because no client has requested a group's
+        # coordinator. The response is COORDINATOR_NOT_AVAILABLE, which every client retries.
         services.spawn(services.metadata.create_missing_topic(CONSUMER_OFFSETS))
     return services.transactions.add_partitions(
         AddPartitions(

@@ -39,7 +39,7 @@ API = ApiKey.ADD_PARTITIONS_TO_TXN
 BROKERS_SINCE: Final = 4
 BUMPS_EPOCH_SINCE: Final = 5
 
-# The codes of the partitions of one transaction: one for all, or one for each.
+# The codes of the partitions of one transaction: a single code for all, or a code for each.
 Codes = ErrorCode | dict[TopicPartition, ErrorCode]
 
 
@@ -139,7 +139,7 @@ def _add(
     partitions = command.partitions
     refused = yield from _refused(services, context, partitions)
     if refused:
-        # All or none (KIP-98): a refused partition keeps the others out (R18).
+        # All or none (KIP-98): if a partition is refused, none is added (scenario R18).
         return {
             partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
             for partition in partitions

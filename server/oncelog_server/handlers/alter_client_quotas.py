@@ -1,5 +1,5 @@
 """AlterClientQuotas: set and remove quotas of clients (KIP-546). Quotas are not enforced yet, so
-setting one is refused: the user would take it for a limit.
+the broker refuses to set them: users would rely on them.
 
 v0: changes, or only a check
 v1: flexible
@@ -26,7 +26,7 @@ from oncelog_server.security.resources import CLUSTER, Operation
 
 API = ApiKey.ALTER_CLIENT_QUOTAS
 
-# Quotas in whole numbers, and those that may have a fraction.
+# Quotas with whole numbers, and quotas that may have a fraction.
 WHOLE: Final = frozenset({"producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"})
 KEYS: Final = WHOLE | {"request_percentage", "controller_mutation_rate"}
 

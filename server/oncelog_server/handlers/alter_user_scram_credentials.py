@@ -1,5 +1,5 @@
 """AlterUserScramCredentials: set and remove SCRAM credentials (KIP-554). No listener authenticates
-with them yet, so setting one is refused: the user would take it for protection.
+with them yet, so the broker refuses to set them: users would rely on them.
 
 v0: deletions and upsertions
 """

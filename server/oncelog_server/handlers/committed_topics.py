@@ -47,7 +47,7 @@ def created_first(
 
 async def _create_sinks(services: BrokerServices) -> None:
     with suppress(Refused):
-        # If that fails, the response to the commit is UNKNOWN_TOPIC_OR_PARTITION.
+        # If the creation fails, the response to the commit is UNKNOWN_TOPIC_OR_PARTITION.
         await services.metadata.create_missing_topic(SINKS)
 
 
@@ -91,7 +91,7 @@ def refuse_unknown(
 
 
 def answered(topics: Sequence[Answered]) -> Codes:
-    """Return the codes of a response of the core."""
+    """Return the codes of a response of the coordinator."""
     return {
         TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.error_code)
         for topic in topics

@@ -1,4 +1,5 @@
-"""CreateAcls: grants or denies rights. There is no authorizer, as in a Kafka without one.
+"""CreateAcls: grants or denies rights. The responses are those of a Kafka broker without an
+authorizer.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -25,7 +26,8 @@ API = ApiKey.CREATE_ACLS
 def handle(
     services: BrokerServices, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse:
-    """Raises ProtocolError for a right that is UNKNOWN, which closes the connection as Kafka."""
+    """Return the response. Raises ProtocolError for a right that is UNKNOWN; this closes the
+    connection, as in Kafka."""
     for creation in request.creations:
         check_known(
             creation.resource_type,

@@ -1,4 +1,4 @@
-"""DeleteAcls: delete ACLs. There is no authorizer, so the response is that of a Kafka without one.
+"""DeleteAcls: delete ACLs. The responses are those of a Kafka broker without an authorizer.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -25,7 +25,8 @@ API = ApiKey.DELETE_ACLS
 def handle(
     services: BrokerServices, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
-    """Raises ProtocolError for an UNKNOWN in a filter, which closes the connection as in Kafka."""
+    """Return the response. Raises ProtocolError for an UNKNOWN in a filter; this closes the
+    connection, as in Kafka."""
     for acl_filter in request.filters:
         check_known(
             acl_filter.resource_type_filter,

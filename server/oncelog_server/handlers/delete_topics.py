@@ -81,8 +81,8 @@ def _steps(
 def _resolve(
     services: BrokerServices, context: RequestContext, name: str | None, topic_id: bytes, times: int
 ) -> str:
-    """Return the name of the topic to delete. Raises Refused; a client that may not describe a
-    topic does not learn whether it exists."""
+    """Return the name of the topic to delete. Raises Refused, with the same error for an unknown
+    topic and for a topic that the client may not describe."""
     if not services.settings.delete_topic_enable:
         if context.api_version < DISABLED_SINCE:
             raise Refused(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")

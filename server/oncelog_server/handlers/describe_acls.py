@@ -1,4 +1,4 @@
-"""DescribeAcls: list ACLs. There is no authorizer, so the response is that of a Kafka without one.
+"""DescribeAcls: list ACLs. The responses are those of a Kafka broker without an authorizer.
 
 v1: patterns (KIP-290)
 v2: flexible
@@ -21,8 +21,8 @@ API = ApiKey.DESCRIBE_ACLS
 def handle(
     services: BrokerServices, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
-    """Raises ProtocolError for an UNKNOWN in the filter, which closes the connection as in
-    Kafka."""
+    """Return the response. Raises ProtocolError for an UNKNOWN in the filter; this closes the
+    connection, as in Kafka."""
     check_known(
         request.resource_type_filter,
         request.pattern_type_filter,

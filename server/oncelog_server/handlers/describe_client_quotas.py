@@ -28,7 +28,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 ENTITY_TYPES: Final = frozenset({USER, CLIENT_ID, IP})
 EXACT: Final = 0
-# Match types that take no name, as Kafka calls them.
+# Match types without a name, under Kafka's names.
 NAMELESS: Final = {1: "DEFAULT", 2: "SPECIFIED"}
 
 
@@ -49,7 +49,7 @@ def handle(
 
 
 def check_filter(components: Sequence[ComponentData]) -> None:
-    """Raise Refused for what Kafka's ClientQuotasImage refuses."""
+    """Raise Refused for a filter that Kafka's ClientQuotasImage refuses."""
     seen: set[str] = set()
     for component in components:
         if not component.entity_type:

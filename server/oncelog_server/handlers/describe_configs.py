@@ -96,7 +96,7 @@ class _Describing:
         services = self._services
         resource = resource_of(services, self._context, Operation.DESCRIBE_CONFIGS, kind, name)
         if resource is ConfigResource.BROKER:
-            # The empty name asks for the dynamic settings of all brokers: there are none.
+            # The empty name requests the dynamic settings of all brokers. There are none.
             if not name:
                 return self._none
             self._broker = self._broker or self._made(describe_broker(services.settings))

@@ -36,8 +36,8 @@ def handle(
 def _steps(
     services: BrokerServices, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Steps[DescribeLogDirsResponse]:
-    """Return the partitions on this broker. It leads them all, so their lag is 0. Others are left
-    out."""
+    """Return the requested partitions that are on this broker. The broker leads all of them, so
+    their lag is 0."""
     if not context.may(Operation.DESCRIBE, CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted: list[TopicPartition] | None = None

@@ -1,4 +1,4 @@
-"""DescribeProducers v0: the producers a partition knows, and the transactions they hold open in it
+"""DescribeProducers v0: the producers of a partition, with their open transactions in it
 (KIP-664)."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _topic(services: BrokerServices, context: RequestContext, topic: TopicReques
 
 def _partition(services: BrokerServices, topic: str, index: int) -> PartitionResponse:
     try:
-        # A follower may be asked too: an operator may want to see whether it knows the same.
+        # A follower accepts the request too, so that an operator can compare the replicas.
         producers = services.views.partitions.producers(topic, index)
     except Refused as refused:
         return _refused(index, refused)

@@ -76,11 +76,11 @@ class _Pages:
         self._only_visible = only_visible
 
     def topics_with_denied_last(self) -> list[Topic]:
-        """The page, in Kafka's order."""
+        """Return the topics of the page, in Kafka's order."""
         return self.topics + self._denied
 
     def add(self, name: str, first: int) -> bool:
-        """Put a topic on the page, from a partition on. False: the page is full."""
+        """Put a topic on the page, from a partition on. Return False if the page is full."""
         services = self._services
         resource = Resource(ResourceType.TOPIC, name)
         if not self._context.may(Operation.DESCRIBE, resource):

@@ -1,5 +1,5 @@
-"""ElectLeaders: elect the preferred replica, or any replica (KIP-183, KIP-460). A partition has one
-replica, which leads it if it can.
+"""ElectLeaders: elect the preferred replica, or any replica (KIP-183, KIP-460). A partition has a
+single replica, which leads it unless the replica is offline.
 
 v0: preferred leaders
 v1: unclean elections; an error for the whole response
@@ -55,7 +55,7 @@ def handle(
             replica_election_results=[
                 ReplicaElectionResult(
                     name,
-                    # Those that have their leader are left out.
+                    # Partitions that have the requested leader are left out.
                     [
                         result
                         for result in _elect(

@@ -1,8 +1,8 @@
 """EndTxn v0-5: commit or abort.
 
 v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588). v3 flexible. v4
-TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, which the response has
-(KIP-890). Tagged, from v3 on: members of a group that are decided by the same request (ours).
+TRANSACTION_ABORTABLE. v5 every transaction ends with a new epoch, in the response (KIP-890).
+Tagged, from v3 on: other transactions of the group that the request ends too (ours).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def handle(
     services: BrokerServices, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | Deferred[EndTxnResponse] | None:
     bumps_epoch = context.api_version >= BUMPS_EPOCH_SINCE
-    # Before v5 the epoch is the same for each transaction, so a request that its own retry has
-    # overtaken looks like the end of the next transaction (KAFKA-17754). A client that retries has
-    # closed its socket.
+    # Before v5 all transactions have the same epoch. So a delayed request that arrives after its
+    # own retry looks like the end of the next transaction (KAFKA-17754). A client closes its
+    # connection before it retries.
     if not bumps_epoch and context.session.has_hung_up():
         return None
     try:

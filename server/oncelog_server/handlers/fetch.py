@@ -1,4 +1,4 @@
-"""Fetch v4-18: records, with the aborted transactions among them for read_committed readers.
+"""Fetch v4-18: records, and for read_committed readers the aborted transactions among them.
 
 v4 isolation level, last stable offset, aborted transactions. v5 log start offset. v7 sessions
 (KIP-227). v9 leader epoch of the reader (KIP-320). v11 rack. v12 flexible; diverging epoch. v13
@@ -120,7 +120,7 @@ class _Finder:
         self._context = context
         self._replica_id = replica_id
         self._by_key: dict[PartitionKey, Partition] = {}
-        # Whether the client may read a topic, by its name.
+        # By the name of a topic: True if the client may read it.
         self._allowed: dict[str, bool] = {}
 
     @property

@@ -67,9 +67,10 @@ def handle(
 async def _create_and_find(
     services: BrokerServices, context: RequestContext, key_type: int, keys: list[str]
 ) -> FindCoordinatorResponse:
-    """Internal topics are created when the first client asks for their coordinator."""
+    """Create the internal topic when a client first requests its coordinator, and return the
+    coordinators."""
     with suppress(Refused):
-        # If that fails, the response for each key is COORDINATOR_NOT_AVAILABLE.
+        # If the creation fails, the response for each key is COORDINATOR_NOT_AVAILABLE.
         await services.metadata.create_missing_topic(KEY_TYPES[key_type][0])
     return _response(context, [_find(services, context, key_type, key) for key in keys])
 

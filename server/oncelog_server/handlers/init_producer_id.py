@@ -1,6 +1,6 @@
 """InitProducerId v0-6: a producer id and epoch, for a transactional id or for idempotence alone.
 
-v2 flexible. v3 a producer may ask for its own next epoch (KIP-360). v4 PRODUCER_FENCED instead of
+v2 flexible. v3 a producer may request its own next epoch (KIP-360). v4 PRODUCER_FENCED instead of
 INVALID_PRODUCER_EPOCH (KIP-588). v5 TRANSACTION_ABORTABLE (KIP-890). v6 two-phase commit (KIP-939).
 Tagged, from v2 on: a producer of a consumer group (KIP-447, early draft).
 """
@@ -95,8 +95,8 @@ def _membership(services: BrokerServices, request: InitProducerIdRequest) -> Gro
 
 
 def _may_write_idempotently(context: RequestContext) -> bool:
-    """Return True if the principal may write to any topic, also to one that does not exist yet:
-    that includes idempotent writes (KIP-679). It is one check, not one for each topic."""
+    """Return True if the principal may write to at least one possible topic. The right to write
+    includes idempotent writes (KIP-679). This is a single check, not a check for each topic."""
     return context.may(Operation.IDEMPOTENT_WRITE, CLUSTER) or context.may_any(
         Operation.WRITE, ResourceType.TOPIC
     )

@@ -1,6 +1,6 @@
 """JoinGroup v0-9: become a member, wait for the others.
 
-v1 rebalance timeout. v4 a member id must be asked for first (KIP-394). v5 static members
+v1 rebalance timeout. v4 a new member first requests a member id (KIP-394). v5 static members
 (KIP-345). v6 flexible. v7 protocol type (KIP-559). v8 reason (KIP-800). v9 the leader may skip the
 assignment (KIP-814).
 """

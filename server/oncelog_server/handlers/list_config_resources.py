@@ -1,7 +1,5 @@
-"""ListConfigResources: what has settings (KIP-714, KIP-1142).
-
-v0: client metrics, of which there are none
-v1: all types
+"""ListConfigResources: the resources with settings (KIP-714, KIP-1142). v0: client metrics, always
+an empty list v1: all types
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ API = ApiKey.LIST_CONFIG_RESOURCES
 
 TOPIC: Final = config_resources.ConfigResource.TOPIC
 BROKER: Final = config_resources.ConfigResource.BROKER
-# Types without any resource here may be requested, too.
+# Types that have no resource here may be requested too.
 TYPES: Final = {TOPIC, BROKER, *config_resources.NOT_SERVED}
 
 

@@ -1,4 +1,4 @@
-"""ListGroups v0-5: every group this broker coordinates.
+"""ListGroups v0-5: the groups that this broker coordinates.
 
 v3 flexible. v4 filter by state (KIP-518). v5 filter by type (KIP-848).
 """

@@ -3,7 +3,7 @@
 v2 isolation level: the end of a read_committed reader is the last stable offset. v4 leader epochs
 (KIP-320). v6 flexible. v7 timestamp -3: the record with the highest timestamp (KIP-734). v8
 timestamp -4: the beginning on local disk (KIP-405). v9 timestamp -5: the end in tiered storage. v10
-timeout. v11 timestamp -6: the beginning of what tiered storage does not have yet.
+timeout. v11 timestamp -6: the first offset that is not in tiered storage yet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from oncelog_server.storage.files import StorageError
 
 API = ApiKey.LIST_OFFSETS
 
-# The most steps in which one request may count lags, each some 0.5 ms (`log/readable.py`).
+# Maximum number of steps for the lags of one request, each about 0.5 ms (`log/readable.py`).
 MAX_COUNT_STEPS: Final = 4_000
 
 LATEST: Final = -1
@@ -57,7 +57,7 @@ def handle(
 ) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
     steps = _steps(services, context, request)
     if any(wanted.count_from >= 0 for topic in request.topics for wanted in topic.partitions):
-        return steps  # counting takes long, of few partitions too
+        return steps  # a count may take long even for few partitions
     return when_large(sum(1 + len(topic.partitions) for topic in request.topics), steps)
 
 
@@ -119,7 +119,7 @@ def _with_lags(
             except StopIteration as counted:
                 row.readable_records = counted.value.readable_records
                 row.held_back_records = counted.value.held_back_records
-            except Refused as refused:  # deleted while others were counted
+            except Refused as refused:  # the partition was deleted during the count of others
                 row.error_code = refused.code
             except (StorageError, CorruptLog):
                 row.error_code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -24,7 +24,7 @@ API = ApiKey.LIST_PARTITION_REASSIGNMENTS
 def handle(
     services: BrokerServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Return the partitions that are moving. Unknown ones are left out, as by Kafka."""
+    """Return the partitions that are moving. Unknown partitions are left out, as in Kafka."""
     if not context.may(Operation.DESCRIBE, CLUSTER):
         return ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     topics = services.metadata.image.topics

@@ -1,9 +1,9 @@
-"""ListTransactions v0-2: the transactional ids this broker coordinates (KIP-664).
+"""ListTransactions v0-2: the transactional ids that this broker coordinates (KIP-664).
 
 v1 filter by duration (KIP-994). v2 filter by a pattern of the id (KIP-1152).
 
-All ids or none: an operator would take the transactions of missing ids for hanging, and abort them
-without their coordinator."""
+The response has all ids or an error: an operator would take the transactions of a missing id for
+hanging, and abort them without their coordinator."""
 
 from __future__ import annotations
 

@@ -1,19 +1,9 @@
-"""Metadata: brokers, topics and the leaders of their partitions. Creates topics that clients ask
-for.
+"""Metadata: brokers, topics and the leaders of their partitions. Creates requested topics.
 
-v0: an empty list asks for all topics
-v1: null asks for all; controller, racks, internal topics
-v2: cluster id
-v3: throttle time
-v4: a client may forbid auto-creation
-v5: offline replicas
-v6: as v5
-v7: leader epochs (KIP-320)
-v8: authorized operations (KIP-430)
-v9: flexible
-v10: topic ids in the response (KIP-516)
-v11: no authorized operations of the cluster
-v12: topics may be asked for by id
+v0: an empty list requests all topics v1: null requests all; controller, racks, internal topics v2:
+cluster id v3: throttle time v4: a client may forbid auto-creation v5: offline replicas v6: as v5
+v7: leader epochs (KIP-320) v8: authorized operations (KIP-430) v9: flexible v10: topic ids in the
+response (KIP-516) v11: no authorized operations of the cluster v12: topics may be requested by id
 v13: an error for the whole response (KIP-1102)
 """
 
@@ -88,8 +78,8 @@ def _asked_and_answered(
 
 
 def _size(image: ClusterImage, names: Iterable[str]) -> int:
-    """Return about how many rows a response with these topics has. Counting stops once it is
-    large."""
+    """Return the approximate number of rows of a response with these topics. The count stops once
+    it is large."""
     size = 0
     for name in names:
         found = image.topics.get(name)
@@ -138,7 +128,7 @@ async def _create_and_answer(
     missing: Sequence[str],
     refused: dict[str, ErrorCode],
 ) -> Answered:
-    """Create the topics and return them. Kafka would have the client retry."""
+    """Create the topics and return them. In Kafka the client has to retry."""
     refused |= await services.metadata.create_missing_topics(missing)
     return _asked_and_answered(services, context, request, request.topics or (), refused)
 
@@ -226,7 +216,7 @@ def _response(
             operations = context.authorized_operations(CLUSTER)
     if request.include_topic_authorized_operations:
         for topic in topics:
-            # Of topics that are not there, too; not of those that the client may not see.
+            # Unknown topics have them too, but not topics that the client may not describe.
             denied = topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             if topic.name is not None and not denied:
                 resource = Resource(ResourceType.TOPIC, topic.name)

@@ -61,7 +61,8 @@ def _steps(
         return _response(request, all_with(request.topics, error.code))
     accepted, refused = yield from refuse_unknown(services, context, request.topics, by_id=by_id)
     if not accepted:
-        # As Kafka: the coordinator is not asked, so that it does not renew the member's session.
+        # As in Kafka, the coordinator does not get this request, so the member's session is not
+        # renewed.
         return _response(request, refused)
     answers: list[Codes | Deferred[Codes]] = []
     for part in _parts(accepted):

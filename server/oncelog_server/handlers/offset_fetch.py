@@ -1,8 +1,8 @@
 """OffsetFetch v1-10: the committed offsets of groups.
 
 v2 all topics of a group; an error for the group. v5 leader epochs. v6 flexible. v7 only stable
-offsets: those of an open transaction are UNSTABLE_OFFSET_COMMIT (KIP-447). v8 several groups
-(KIP-709). v9 members of the consumer protocol. v10 topic ids.
+offsets: UNSTABLE_OFFSET_COMMIT for an offset that an open transaction changes (KIP-447). v8 several
+groups (KIP-709). v9 members of the consumer protocol. v10 topic ids.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _steps(
 def _without_repetitions(
     groups: Sequence[OffsetFetchRequestGroup],
 ) -> list[OffsetFetchRequestGroup]:
-    """Return the groups, with each request for all topics of a group once. Named topics need no
-    such limit: their response is as long as the request."""
+    """Return the groups, without repeated requests for all topics of a group. Named topics need no
+    such limit, because their response is as long as the request."""
     listed: set[str] = set()
     kept = []
     for group in groups:

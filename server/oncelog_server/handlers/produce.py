@@ -3,7 +3,7 @@
 v3 transactional id (KIP-98). v5 log start offset in the response. v8 record errors. v9 flexible.
 v10 the new leader in the response. v11 TRANSACTION_ABORTABLE. v12 adds its partitions to the
 transaction (KIP-890). v13 topic ids (KIP-516). Versions 0-2 are advertised, because librdkafka
-looks for them, and close the connection.
+looks for them; a request with such a version closes the connection.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TOPIC_IDS_SINCE: Final = 13
 _WRITE: Final = Operation.WRITE
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
-# Errors of the log with which Kafka sends the log start offset.
+# Errors of the log. Their responses have the log start offset, as in Kafka.
 FROM_THE_LOG: Final = frozenset(
     {
         ErrorCode.INVALID_TIMESTAMP,
@@ -100,8 +100,8 @@ def handle(
 def _in_slices(
     services: BrokerServices, context: RequestContext, request: ProduceRequest
 ) -> Answered | Deferred[Answered]:
-    """Serve a request with very many partitions. It is finished also if the client disconnects:
-    with acks=0 the client may do so right after its last request."""
+    """Serve a request with very many partitions. The request is finished even if the client
+    disconnects: with acks=0, a client may disconnect right after its last request."""
     if not context.keeps_frame:
         for topic in request.topic_data:
             for data in topic.partition_data:
@@ -228,7 +228,7 @@ def _appends(
 def _topic_name(
     services: BrokerServices, context: RequestContext, topic: TopicProduceData
 ) -> str | Refused:
-    """Return the topic's name, or why the topic is refused: it is unknown, not authorized or
+    """Return the topic's name, or the error of a refused topic: unknown, not authorized or
     internal. Internal topics are closed to every client, whatever its client id (H51)."""
     name: str | None = topic.name
     if context.api_version >= TOPIC_IDS_SINCE:
@@ -244,8 +244,8 @@ def _topic_name(
 
 
 def _close_on_error(appends: list[PartitionAppend]) -> None:
-    """Raise ProtocolError for the first error. With acks=0 closing the connection is the only way
-    to report it, as in Kafka."""
+    """Raise ProtocolError for the first error. With acks=0 the broker can report an error only by
+    closing the connection, as Kafka does."""
     for append in appends:
         if append.code is not ErrorCode.NONE:
             raise ProtocolError(f"Produce with acks=0 failed: {append.code.name}")

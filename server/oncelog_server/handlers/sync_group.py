@@ -1,4 +1,4 @@
-"""SyncGroup v0-5: the leader's assignment to every member.
+"""SyncGroup v0-5: brings the leader's assignment to every member.
 
 v3 static members (KIP-345). v4 flexible. v5 protocol type and name (KIP-559).
 """

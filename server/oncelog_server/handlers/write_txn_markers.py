@@ -1,5 +1,4 @@
-"""WriteTxnMarkers v1-2: write the markers of transactions that ended, for their coordinator
-(KIP-98).
+"""WriteTxnMarkers v1-2: write the markers of decided transactions, for their coordinator (KIP-98).
 
 v1 flexible. v2 the transaction's version, so that markers of KIP-890 transactions are checked more
 strictly (KIP-1228).
@@ -68,9 +67,9 @@ def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
 
 
 def _is_another_broker(services: BrokerServices, context: RequestContext) -> bool:
-    """Return True if the client id is that of another broker of this cluster: its coordinator may
-    have sent the request. A broker never sends it to itself over a connection. Any other client id
-    is an operator's."""
+    """Return True if the client id is that of another broker of this cluster: the request may come
+    from the broker's coordinator. A broker never sends this request to itself over a connection. A
+    request with any other client id comes from an operator."""
     sender = broker_of(context.client_id)
     return sender != services.broker_id and sender in services.metadata.image.brokers
 

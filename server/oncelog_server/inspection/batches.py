@@ -21,7 +21,8 @@ from oncelog_protocol.records.batch import (
 from oncelog_server.storage.files import File
 
 CHUNK_BYTES: Final = 1 << 20
-# The bytes that Kafka needs to tell a batch's format, and the minimum size of any format.
+# The bytes from which Kafka recognizes a batch's format, and the minimum size of a batch in any
+# format.
 _PREFIX_BYTES: Final = MAGIC_POSITION + 1
 _LEAST_LENGTH: Final = 14
 
@@ -69,7 +70,7 @@ class RawBatches:
                 self.problem = f"the length of a batch is {size} bytes"
                 return
             if not HEADER_SIZE <= size <= left:
-                self.problem = f"a batch of {size} bytes where {left} are left"
+                self.problem = f"a batch of {size} bytes, but only {left} bytes are left"
                 return
             data = self._bytes(size)
             if len(data) < size:

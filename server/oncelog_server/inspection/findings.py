@@ -10,7 +10,7 @@ class Severity(StrEnum):
     """How severe a finding is.
 
     DAMAGE: records are lost or unreadable. DERIVED: a file that can be computed from the log is
-    wrong. NOTE: no problem, but worth knowing.
+    wrong. NOTE: information, no problem.
     """
 
     DAMAGE = "damage"
@@ -46,7 +46,7 @@ RUN_AGAIN: Final = "run the command again: the broker has changed the files mean
 
 
 class CheckTotals:
-    """How much was checked, and how many findings there are."""
+    """The numbers of checked items and of findings."""
 
     def __init__(self) -> None:
         self.partitions = 0

@@ -1,4 +1,5 @@
-"""The outcomes of a partition's batches, committed, aborted or open, by the markers after them."""
+"""Finds the outcome of each batch of a partition (committed, aborted or open) from the markers
+after it."""
 
 from __future__ import annotations
 

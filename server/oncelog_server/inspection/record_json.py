@@ -42,7 +42,7 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class Decoded(NamedTuple):
-    """A key and a value as text. None is not printed."""
+    """A key and a value as text. A part that is None is not printed."""
 
     key: str | None
     value: str | None
@@ -67,7 +67,7 @@ def offsets_decoder(record: Record) -> Decoded:
 def transactions_decoder(*, with_own: bool) -> Decoder:
     """Return the decoder of `__transaction_state` that `--transaction-log-decoder` uses.
 
-    `with_own` adds what Kafka's tool leaves out: oncelog's records of type 10,000, and its own
+    `with_own` adds parts that Kafka's tool omits: oncelog's records of type 10,000, and its own
     tagged fields.
     """
 
@@ -122,7 +122,8 @@ def _offsets(key: bytes, value: bytes | None) -> tuple[Any, Any | None]:
 
 
 def _open(row: dict[str, Any], name: str, data: bytes, decode: Callable[[bytes], object]) -> None:
-    """Replace the bytes of a subscription or assignment by JSON. Unreadable bytes stay."""
+    """Replace the bytes of a subscription or assignment by JSON. Undecodable bytes stay
+    unchanged."""
     try:
         row[name] = to_json(decode(data), min(read_version(name, data), 3))
     except (ProtocolError, ValueError):

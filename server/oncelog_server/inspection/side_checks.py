@@ -192,8 +192,8 @@ def check_snapshot(
     for transaction in producers.ongoing_transactions():
         if transaction.producer_id not in known:
             what = (
-                f"producer {transaction.producer_id} is missing, whose transaction is open from"
-                f" offset {transaction.first_offset}"
+                f"producer {transaction.producer_id} is missing; it has an open transaction"
+                f" from offset {transaction.first_offset}"
             )
             return Finding(Severity.DERIVED, path, what, REBUILT)
     return None

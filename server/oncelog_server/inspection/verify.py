@@ -78,7 +78,7 @@ class PartitionCheck:
         self._facts = facts
         self._totals = totals
         self._producers = Producers(_FOR_EVER_MS)
-        # Whether `_producers` is the state at the current batch: no earlier batch is missing.
+        # True if `_producers` is the state at the current batch: no earlier batch is missing.
         self._known = True
         self._epochs: LeaderEpochs | None = None
         self._wrong_epoch: int | None = None
@@ -245,10 +245,8 @@ class PartitionCheck:
         self._next_offset = base
 
     def _gap(self, gap: Gap, path: str, *, is_last: bool) -> Iterator[Finding]:
-        """Yield the finding about bytes that are no batch.
-
-        At the end of the log they may be the rest of a crash or a write of the running broker;
-        elsewhere they are damage.
+        """Yield the finding about bytes that are no batch. At the end of the log, a crash or a
+        running broker may have left half a batch; elsewhere such bytes are damage.
         """
         self._known = False
         size, next_offset = gap.end - gap.position, self._next_offset
@@ -256,7 +254,7 @@ class PartitionCheck:
         if gap.next_offset is not None:
             what = (
                 f"{gap.reason}; {size} bytes further on valid batches follow from offset"
-                f" {gap.next_offset}: a recovery truncates them as well"
+                f" {gap.next_offset}: a recovery truncates these batches too"
             )
             yield Finding(Severity.DAMAGE, path, what, RESTORE, gap.position, next_offset)
         elif is_last and self._facts.running:

@@ -80,7 +80,7 @@ class Walk:
         if header.magic != MAGIC:
             return header, f"message format v{header.magic} instead of v{MAGIC}"
         if not HEADER_SIZE <= header.size <= left:
-            return header, f"a batch of {header.size} bytes where {left} are left"
+            return header, f"a batch of {header.size} bytes, but only {left} bytes are left"
         crc = self._crc(position, header.size)
         if crc != header.crc:
             return header, f"the CRC is {crc}, the header says {header.crc}"

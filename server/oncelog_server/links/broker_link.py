@@ -17,8 +17,8 @@ log = structlog.get_logger("oncelog.links")
 # The timeout between Kafka's brokers (request.timeout.ms).
 TIMEOUT_S: Final = 30.0
 
-# Called once: with the response to a request, or with None if the link broke or timed out. Then the
-# request may or may not have taken effect.
+# Called once: with the response to a request, or with None if the link broke or timed out. After
+# None, it is unknown whether the request has taken effect.
 OnResponse = Callable[[Any | None], None]
 
 
@@ -65,7 +65,7 @@ class BrokerLink(asyncio.Protocol):
         self._requests = Requests(client_id)
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
-        # Requests with their versions, until there is a connection.
+        # Requests that wait for the connection, with their versions.
         self._unsent: list[tuple[object, int, OnResponse]] = []
         self._in_flight: dict[int, OnResponse] = {}
 
@@ -115,7 +115,7 @@ class BrokerLink(asyncio.Protocol):
             self._alarm = loop.call_later(self._timeout_s, self._too_late)
 
     def _too_late(self) -> None:
-        log.warning("no answer from broker", host=self.host, port=self.port)
+        log.warning("no response from broker", host=self.host, port=self.port)
         if self._transport is not None:
             self._transport.abort()
 

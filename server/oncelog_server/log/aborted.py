@@ -1,11 +1,11 @@
 """The `.txnindex` files of a log (KIP-98), with a checksum of ours beside them.
 
-Kafka's rows have no checksum, and without a lost row a reader would get aborted records.
+Kafka's rows have no checksum. If a row is lost, a reader gets aborted records.
 `txn-index-checkpoint` has the number and CRC32C of the rows for each segment, in the form of
 Kafka's checkpoints. If they disagree with a file, or there is no checkpoint, the segment's rows are
-computed again from the log. It also has the size of each segment, so that a start finds out if a
-segment was deleted or has lost its end (`log/damage.py`). It is written when a segment is closed.
-`log/closed.py` has the last segment of a clean stop.
+computed again from the log. The checkpoint also has the size of each segment, so that a start
+detects a deleted segment, or a segment without its end (`log/damage.py`). The checkpoint is written
+when a segment is closed. `log/closed.py` has the last segment of a clean stop.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class AbortedTransactions:
         self._growing: tuple[int, File] | None = None
         # Rows of the active segment that its file lacks.
         self._unwritten = bytearray()
-        # Base offset -> size of the segment in bytes when the checkpoint was written. It may have
-        # grown since.
+        # Base offset -> size of the segment in bytes when the checkpoint was written. The segment
+        # may have grown since.
         self.sizes: dict[int, int] = {}
         self._sums = self._load_sums() if TXN_INDEX_CHECKPOINT in names else {}
         # The contents of the checkpoint's file.
@@ -79,8 +79,8 @@ class AbortedTransactions:
         return {base: (count, crc) for base, count, crc, _ in rows if count >= 0}
 
     def after_clean_stop(self, last_base: int | None, closed: ClosedLog | None) -> None:
-        """Take the entry of the last segment from the clean stop: the segment grew after the
-        checkpoint was written."""
+        """Use the clean stop's entry for the last segment, which grew after the checkpoint was
+        written."""
         if last_base is not None:
             self._sums.pop(last_base, None)
         if closed is not None:
@@ -96,13 +96,13 @@ class AbortedTransactions:
             write_whole(self._files, self._path(base_offset), b"")
 
     def append(self, base_offset: int, row: AbortedTransaction) -> None:
-        """Add a row of the active segment and write it to the file. Raises StorageError: the row is
-        then in memory, and perhaps not in the file."""
+        """Add a row of the active segment and write it to the file. Raises StorageError; the row is
+        then in memory, but perhaps not in the file."""
         self.add(base_offset, row)
         self.write(base_offset)
 
     def add(self, base_offset: int, row: AbortedTransaction) -> None:
-        """Add a row of the active segment; `write` brings it into the file."""
+        """Add a row of the active segment in memory; `write` appends it to the file."""
         data = encode_row(row)
         self._index(base_offset).append(row, data)
         self._unwritten += data
@@ -134,7 +134,7 @@ class AbortedTransactions:
         if index is None:
             index = self._load(base_offset)
             if len(self._loaded) >= _SEGMENTS_KEPT:
-                del self._loaded[min(self._loaded)]  # never the one at the end: it still grows
+                del self._loaded[min(self._loaded)]  # never the active segment, which still grows
             self._loaded[base_offset] = index
         return index
 
@@ -155,7 +155,7 @@ class AbortedTransactions:
             index.append(row, encode_row(row))
         path = self._path(base_offset)
         if rows or self._files.exists(path):
-            with suppress(StorageError):  # then the next start computes them again
+            with suppress(StorageError):  # the next start can compute the rows again
                 write_whole(self._files, path, b"".join(map(encode_row, rows)))
         self._sums[base_offset] = (len(rows), index.crc)
         return index
@@ -173,7 +173,7 @@ class AbortedTransactions:
         self._written = known
 
     def is_checkpointed(self, base_offsets: Iterable[int]) -> bool:
-        """Return True if the checkpoint's file has everything that is known of these segments."""
+        """Return True if the checkpoint's file is up to date for these segments."""
         known = self._known(base_offsets)
         return all(self._written.get(base_offset) == known[base_offset] for base_offset in known)
 
@@ -214,8 +214,8 @@ class AbortedTransactions:
 
 
 def _decode(data: bytes) -> list[tuple[int, ...]]:
-    """Base offset, rows, CRC of the rows, bytes of the segment. Older releases wrote no sizes, and
-    no CRC of the line. Raises MalformedCheckpoint."""
+    """Base offset, rows, CRC of the rows, bytes of the segment. Older releases wrote neither sizes
+    nor a CRC of the line. Raises MalformedCheckpoint."""
     lines = decode_lines(data)
     if lines and lines[0].count(" ") == 2:
         return [(*row, -1) for row in decode_numbers(data, 3)]

@@ -13,7 +13,7 @@ _META_VERSION: Final = 1
 
 
 class MalformedCheckpoint(ValueError):
-    """The file is not a valid checkpoint. Its values are rebuilt, or start from safe ones."""
+    """The file is not a valid checkpoint. The caller rebuilds its values, or uses safe defaults."""
 
 
 class MetaProperties(NamedTuple):
@@ -32,8 +32,8 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 def decode_lines(data: bytes) -> list[str]:
     """Return the lines of a checkpoint; an empty file has none, as in Kafka. Raises
-    MalformedCheckpoint, also if the last line has no end: a power loss may have left `7 2` of `7
-    247`."""
+    MalformedCheckpoint, also if the last line has no line end: after a power loss, `7 247` may have
+    become `7 2`."""
     if data and data[-1:] != b"\n":
         raise MalformedCheckpoint("cut off")
     try:
@@ -47,12 +47,12 @@ def decode_lines(data: bytes) -> list[str]:
     if len(lines) == 1:
         return []
     if lines[1] != str(len(lines) - 2):
-        raise MalformedCheckpoint(f"{len(lines) - 2} entries where {lines[1]!r} are announced")
+        raise MalformedCheckpoint(f"{len(lines) - 2} entries, but the header says {lines[1]!r}")
     return lines[2:]
 
 
 def decode_numbers(data: bytes, columns: int) -> list[tuple[int, ...]]:
-    """A checkpoint of nothing but whole numbers. Raises MalformedCheckpoint."""
+    """Return the lines of a checkpoint of whole numbers. Raises MalformedCheckpoint."""
     rows = []
     for line in decode_lines(data):
         try:

@@ -19,7 +19,8 @@ class MembersLeft(msgspec.Struct, frozen=True):
 
 
 class SessionOver(msgspec.Struct, frozen=True):
-    """The member was not heard of for its session timeout, or did not use the id it was given."""
+    """The member sent no request within its session timeout, or did not use its assigned member
+    id."""
 
     group_id: str
     member_id: str
@@ -27,8 +28,8 @@ class SessionOver(msgspec.Struct, frozen=True):
 
 
 class InitialRebalanceProlonged(msgspec.Struct, frozen=True):
-    """A member joined while the first rebalance waited for more of them. It waits `delay_ms` again,
-    and after that `remaining_ms` at most (KIP-134)."""
+    """A member joined while the first rebalance waited for more members. The rebalance waits
+    `delay_ms` again, and after that at most `remaining_ms` (KIP-134)."""
 
     group_id: str
     delay_ms: int
@@ -74,7 +75,7 @@ class GroupCreated(msgspec.Struct, frozen=True):
 
 
 class MemberIdGiven(msgspec.Struct, frozen=True):
-    """A client got a member id. It has to join with the id within `timeout_ms` (KIP-394)."""
+    """A client got a member id, and has to join with it within `timeout_ms` (KIP-394)."""
 
     group_id: str
     member_id: str
@@ -95,8 +96,8 @@ class MemberRejoined(msgspec.Struct, frozen=True):
 
 
 class StaticMemberReturned(msgspec.Struct, frozen=True):
-    """A static member came back under a new member id, and has the place of the old one.
-    `rebalances`: False if it keeps the assignment of the old one."""
+    """A static member came back under a new member id, in place of its old one. `rebalances` is
+    False if the member keeps its assignment."""
 
     joining: Joining
     rebalances: bool
@@ -111,8 +112,9 @@ class MemberTurnedAway(msgspec.Struct, frozen=True):
 
 
 class StaticMemberReplaced(msgspec.Struct, frozen=True):
-    """A static member has rejoined a stable group under a new member id. After the commit it
-    continues with its assignment. After a failure the old member id is back, with its settings."""
+    """A static member has rejoined a stable group under a new member id. After the commit the
+    member continues with its assignment. After a failed append the group has the old member id
+    again, with its settings."""
 
     group_id: str
     instance_id: str

@@ -71,9 +71,9 @@ class ClassicGroup:
         self.supported_protocols: Counter[str] = Counter()
         self.awaiting_join_count = 0
         self.size_bytes = 0
-        # During an initial rebalance: a member has joined, so the delay may be extended.
+        # True if a member has joined during an initial rebalance, which may extend the delay.
         self.new_member_added = False
-        # None: unknown, because the group has no consumer protocol or an unreadable one.
+        # None if they are unknown: the members are no consumers, or their metadata cannot be read.
         self.subscribed_topics: frozenset[str] | None = None
         # The last generation with an appended assignment, committed or not.
         self.writing_generation_id: int | None = None
@@ -114,8 +114,8 @@ class ClassicGroup:
         )
 
     def becomes_empty_without(self, member_ids: Container[str]) -> bool:
-        """Return whether the join phase ends without a member if these leave: there are no others,
-        and no other ids to join with."""
+        """Return True if the join phase ends without members when these leave: there are no other
+        members, and no other assigned member ids."""
         return (
             self.state is not GroupState.EMPTY
             and all(member_id in member_ids for member_id in self.members)
@@ -188,7 +188,7 @@ class ClassicGroup:
         if self.protocol_type is None:
             return commit_timestamp_ms
         if self.state is GroupState.EMPTY:
-            # Counts from the moment in which the group became empty.
+            # The retention time counts from the moment in which the group became empty.
             if self.current_state_timestamp_ms != -1:
                 return self.current_state_timestamp_ms
         elif self.state is not GroupState.STABLE or self.subscribed_topics is None:
@@ -196,7 +196,7 @@ class ClassicGroup:
         return commit_timestamp_ms
 
     def describe(self) -> GroupDetails:
-        """Metadata and protocol have a meaning only while all members agree on them."""
+        """Metadata and protocol are shown only in states in which all members agree on them."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
         return GroupDetails(
             self.group_id,
@@ -219,8 +219,8 @@ class ClassicGroup:
     # --- protocols
 
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a member with these protocols can be in the group: all members must know
-        one of them."""
+        """Return True if a member with these protocols can be in the group: one of the protocols
+        must be known to all members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(
@@ -282,7 +282,7 @@ class ClassicGroup:
     def update(
         self, member: Member, protocols: Protocols, rebalance_ms: int, session_ms: int
     ) -> None:
-        """A member that rejoins may have changed all of these."""
+        """Update a member that rejoins, possibly with other settings."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_ms
@@ -290,7 +290,7 @@ class ClassicGroup:
         self._count_protocols(member, 1)
 
     def members_after(self, old: Member, new: Member) -> list[Member]:
-        """Return the members once `new` has the place of `old`, in the order too."""
+        """Return the members with `new` in the place of `old`, in the same order."""
         return [new if member is old else member for member in self.members.values()]
 
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> Member:
@@ -335,7 +335,7 @@ class ClassicGroup:
         if member_id not in self.members or member_id in leaving:
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    # --- answers that are owed
+    # --- parked responses
 
     def park_join(self, member: Member, parked: Parked[JoinGroupResponse]) -> None:
         """Keep the member's JoinGroup until the end of the join phase. An older one gets an error

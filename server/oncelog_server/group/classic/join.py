@@ -118,7 +118,7 @@ class Join:
         return Decision(response, effects=(effect,))
 
     def member_turned_away(self, effect: MemberTurnedAway) -> None:
-        """The member is out, and the join phase may have waited only for it."""
+        """Remove the member, and end the join phase if it waited only for this member."""
         group, member_id = self._rebalance.known(effect.group_id), effect.member_id
         if group.has_member(member_id):
             group.history.departed(member_id, Why.GROUP_FULL, effect.at.wall_ms)
@@ -147,7 +147,7 @@ class Join:
         )
 
     def creation_failed(self, effect: GroupCreated, code: int) -> None:
-        """The group never existed; its parked members get the code."""
+        """Remove the group after a failed creation; its parked members get the code."""
         group = self._rebalance.group(effect.group_id)
         if group is None:
             return
@@ -215,7 +215,7 @@ class Join:
         if self._has_to_rebalance(group, member, protocols_of(request)):
             joining = joining_of(request, member_id, caller)
             return Decision(joining.parked.answer, effects=(MemberRejoined(joining),))
-        # The response of this generation was lost, or a follower joined without need.
+        # The response of this generation was lost, or a follower rejoined without a need.
         return Decision(join_answer(group, member_id))
 
     def _has_to_rebalance(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
@@ -296,8 +296,8 @@ class Join:
         group = self._rebalance.group(effect.group_id)
         member = None if group is None else group.members.get(effect.member_id)
         parked = None if member is None else member.awaiting_join
-        # If a rebalance came in between, the member has joined it, and gets its response at its
-        # end.
+        # If a rebalance has begun meanwhile, the member has joined it, and gets its response when
+        # the rebalance ends.
         if group is None or member is None or parked is None:
             return
         if group.state is GroupState.STABLE:
@@ -315,7 +315,7 @@ class Join:
         member = None if group is None else group.members.get(effect.member_id)
         if group is None or member is None:
             return
-        group.take_join(member)  # It gets the response of the failed decision.
+        group.take_join(member)  # The member gets the response of the failed decision.
         group.update(
             member,
             effect.old_protocols,

@@ -41,12 +41,12 @@ def joining_of(request: JoinGroupRequest, member_id: str, caller: Caller) -> Joi
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """Return its protocols, in the member's order of preference."""
+    """Return the protocols of the request, in the member's order of preference."""
     return tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest, caller: Caller) -> int:
-    """Version 0 has none: the session timeout is used instead."""
+    """Version 0 has no rebalance timeout: the session timeout is used instead."""
     if caller.api_version == 0:
         return request.session_timeout_ms
     return max(request.rebalance_timeout_ms, 0)

@@ -32,7 +32,8 @@ class Parked(msgspec.Struct, Generic[R], frozen=True):
 
 
 class Member(msgspec.Struct, kw_only=True):
-    """Only the group's methods set `awaiting_join`, because they keep the count."""
+    """A member. Only the group's methods set `awaiting_join`, because they also count the waiting
+    members."""
 
     member_id: str
     group_instance_id: str | None
@@ -50,7 +51,7 @@ class Member(msgspec.Struct, kw_only=True):
 
     @property
     def is_static(self) -> bool:
-        """Return True if it keeps its place by a group instance id (KIP-345)."""
+        """Return True if the member is static: it has a group instance id (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
@@ -63,8 +64,8 @@ class Member(msgspec.Struct, kw_only=True):
 
     @property
     def misses_join(self) -> bool:
-        """Return whether the end of a join phase removes the member. A static one keeps its place
-        without joining."""
+        """Return True if the end of a join phase removes the member. A static member stays even if
+        it has not joined."""
         return self.awaiting_join is None and not self.is_static
 
     @property
@@ -78,15 +79,16 @@ class Member(msgspec.Struct, kw_only=True):
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Return its metadata for the chosen protocol; empty if it does not know that protocol."""
+        """Return the member's metadata for the chosen protocol; empty if the member does not know
+        that protocol."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         return b""
 
     def successor(self, member_id: str) -> Member:
-        """Return a member with the same settings and assignment under another member id. It waits
-        for no response."""
+        """Return a member with the same settings and assignment under another member id, without
+        parked responses."""
         return Member(
             member_id=member_id,
             group_instance_id=self.group_instance_id,
@@ -100,7 +102,7 @@ class Member(msgspec.Struct, kw_only=True):
         )
 
     def vote(self, candidates: Container[str]) -> str | None:
-        """Return the first of its protocols that all members know."""
+        """Return the first of the member's protocols that all members know."""
         return next((name for name, _ in self.protocols if name in candidates), None)
 
 

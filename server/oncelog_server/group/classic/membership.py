@@ -84,8 +84,8 @@ class Membership:
         records: Records = ()
         if group.becomes_empty_without(leaving) and not group.waits_for_first_members:
             records = (emptied_group_record(group, caller.wall_ms),)
-        # They have left, even if the empty group could not be written: after a restart the members
-        # of the previous generation would only time out.
+        # The members have left, even if the record of the empty group could not be written. After a
+        # restart, the members of the last written generation would just time out.
         return Decision(
             response,
             records,
@@ -94,7 +94,7 @@ class Membership:
         )
 
     def members_left(self, effect: MembersLeft) -> None:
-        """The members are out of the group, and the others share their work."""
+        """Remove the members from the group; the others rebalance."""
         group, at = self._rebalance.known(effect.group_id), effect.at
         for member_id in effect.member_ids:
             group.history.departed(member_id, Why.LEFT, at.wall_ms, requester(at))

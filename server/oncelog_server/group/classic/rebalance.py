@@ -1,4 +1,4 @@
-"""The way of a group from one generation to the next: the members that it waits for, and how long.
+"""A group's rebalance from one generation to the next: the members to wait for, and the timeouts.
 
 Source: Kafka's GroupMetadataManager (prepareRebalance, completeClassicGroupJoin,
 expirePendingSync); KIP-134 for the initial delay.
@@ -32,7 +32,8 @@ from oncelog_server.group.moment import Moment
 from oncelog_server.group.table import GroupTable, Records
 from oncelog_server.group.timers import TimerKey
 
-# A rebalance timeout may be 0; an empty join phase must not be checked continuously.
+# A rebalance timeout may be 0. The minimum prevents continuous checks of a join phase without
+# members.
 _NONE_JOINED_RETRY_MS: Final = 1_000
 
 
@@ -52,8 +53,8 @@ def sync_key(group_id: str) -> TimerKey:
 
 
 class Rebalance:
-    """Timers, which decide, and the steps of a rebalance, which effects carry out. A decision that
-    takes the last member of a group has its record (`emptied_group_record`)."""
+    """The timers of a group, which decide, and the steps of a rebalance, which effects carry out. A
+    decision that removes the last member of a group contains a record (`emptied_group_record`)."""
 
     __slots__ = ("_table",)
 
@@ -72,13 +73,13 @@ class Rebalance:
         return [group for group in self._table.groups.values() if isinstance(group, ClassicGroup)]
 
     def known(self, group_id: str) -> ClassicGroup:
-        """Return a group that the decision has just read."""
+        """Return a group that exists, because the decision has just read it."""
         group = self.group(group_id)
         assert group is not None
         return group
 
     def drop_group(self, group: ClassicGroup, wall_ms: int) -> None:
-        """Forget the group and its timers. Its offsets have tombstones of their own."""
+        """Remove the group and its timers. Its offsets have their own tombstones."""
         for member_id in (*group.members, *group.pending_join_members):
             self._table.timers.cancel(session_key(group.group_id, member_id))
         self._table.timers.cancel(join_key(group.group_id))
@@ -133,7 +134,8 @@ class Rebalance:
         return _decision(group, at, effect, is_emptied=is_emptied)
 
     def session_over(self, effect: SessionOver) -> None:
-        """The member is out: the others share its work, or the join phase waited only for it."""
+        """Remove the member. The others rebalance, or the join phase ends if it waited only for
+        this member."""
         group, member_id, at = self.known(effect.group_id), effect.member_id, effect.at
         had_work = group.has_member(member_id) and group.state in (
             GroupState.STABLE,
@@ -149,8 +151,8 @@ class Rebalance:
     # --- the join phase
 
     def prepare_or_complete(self, group: ClassicGroup, at: Moment) -> None:
-        """A member has joined or changed: start a rebalance, or end the join phase if it was the
-        last one."""
+        """Start a rebalance for a member that has joined or changed. In a join phase, end the phase
+        if all members have joined."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self.complete_if_all_joined(group, at)
         else:
@@ -236,7 +238,8 @@ class Rebalance:
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
             self.remove_member(group, member_id)
         if group.members and not group.elect_joined_leader():
-            # Only static members are left, and none has rejoined: wait until their sessions expire.
+            # Only static members are left, and none of them has rejoined: wait until their sessions
+            # expire.
             self._wait_for_joins(group, at, at_least_ms=_NONE_JOINED_RETRY_MS)
             return
         group.start_next_generation(at.wall_ms)
@@ -280,7 +283,7 @@ class Rebalance:
         return _decision(group, at, SyncPhaseOver(group.group_id, at), is_emptied=is_emptied)
 
     def syncs_over(self, effect: SyncPhaseOver) -> None:
-        """The members that have not synced are out, and the others share their work."""
+        """Remove the members that have not synced; the others rebalance."""
         group, at = self.known(effect.group_id), effect.at
         for member_id in list(group.pending_sync_members):
             group.history.departed(member_id, Why.MISSED_REBALANCE, at.wall_ms)
@@ -288,13 +291,14 @@ class Rebalance:
         self.prepare(group, at)
 
     def refuse_syncs(self, group: ClassicGroup, code: int, at: Moment) -> None:
-        """This generation gets no assignment: parked SyncGroups get `code`."""
+        """Complete the parked SyncGroups with `code`, because this generation gets no
+        assignment."""
         for member in group.members.values():
             member.assignment = b""
         self._answer_syncs(group, at, lambda member: SyncGroupResponse(error_code=code))
 
     def assign(self, group: ClassicGroup, assignments: dict[str, bytes], at: Moment) -> None:
-        """The leader's assignment is committed: every parked SyncGroup gets its part."""
+        """Complete the parked SyncGroups with their parts of the committed assignment."""
         group.transition(GroupEvent.ASSIGNED, at.wall_ms)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")

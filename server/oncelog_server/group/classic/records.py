@@ -25,8 +25,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
 
 
 def replaced_member_record(group: ClassicGroup, old: Member, new: Member) -> CoordinatorRecord:
-    """Return the group's record once `new` has the place of `old`, each member with its
-    assignment."""
+    """Return the group's record with `new` in place of `old`, each member with its assignment."""
     leader_id = new.member_id if group.leader_id == old.member_id else group.leader_id
     members = group.members_after(old, new)
     assignments = {member.member_id: member.assignment for member in members}
@@ -63,7 +62,7 @@ def _record(
 
 
 def emptied_group_record(group: ClassicGroup, wall_ms: int) -> CoordinatorRecord:
-    """Return the record of the group after it has lost its last member: the next generation has no
+    """Return the record of a group that has lost its last member: the next generation, without
     members."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",

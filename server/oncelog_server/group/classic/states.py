@@ -48,7 +48,7 @@ TRANSITIONS: Final[dict[tuple[GroupState, GroupEvent], GroupState]] = {
     (GroupState.STABLE, GroupEvent.REMOVED): GroupState.DEAD,
 }
 
-# A Heartbeat of a known member in the current generation; it may come before the assignment.
+# A Heartbeat of a known member in the current generation, possibly before the assignment.
 HEARTBEAT_CODES: Final[dict[GroupState, ErrorCode]] = {
     GroupState.EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
     GroupState.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,

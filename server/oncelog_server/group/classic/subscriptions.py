@@ -1,6 +1,7 @@
 """The topics that a consumer subscribes to, read from its group metadata.
 
-Source: ConsumerProtocolSubscription, read as version 0, the prefix of all others, as Kafka does.
+Source: ConsumerProtocolSubscription. It is read as version 0, a prefix of all later versions, as in
+Kafka.
 """
 
 from __future__ import annotations

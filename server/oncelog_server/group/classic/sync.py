@@ -68,22 +68,22 @@ class Sync:
             older.answer.complete(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def assignment_taken(self, effect: AssignmentWritten) -> None:
-        """A second SyncGroup of the leader only waits."""
+        """Note the append of an assignment: a second SyncGroup of the leader just waits."""
         self._rebalance.known(effect.group_id).writing_generation_id = effect.generation_id
 
     def assignment_committed(self, effect: AssignmentWritten) -> None:
-        """Every parked member gets its part, unless members joined or left since the append."""
+        """Send every parked member its part, unless members joined or left since the append."""
         group = self._current(effect)
         if group is not None:
             self._rebalance.assign(group, effect.assignments, self._table.latest)
 
     def assignment_failed(self, effect: AssignmentWritten, code: int) -> None:
-        """Every parked member gets the code, and all members have to rejoin."""
+        """Send every parked member the code; all members have to rejoin."""
         group = self._current(effect)
         if group is not None:
             latest = self._table.latest
             self._rebalance.refuse_syncs(group, append_error(code), latest)
-            # No request has caused it, so an earlier cause does not apply.
+            # No request has caused this rebalance, so the cause of an earlier one does not apply.
             self._rebalance.prepare(group, latest.without_caller())
 
     def _current(self, effect: AssignmentWritten) -> ClassicGroup | None:

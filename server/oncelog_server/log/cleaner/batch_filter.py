@@ -35,10 +35,10 @@ class BatchFilter:
         return self._control(header, batch) if header.is_control else self._data(header, batch)
 
     def _control(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        """A marker is kept while a batch of its transaction is in the log, and
-        `delete.retention.ms` longer. It is kept for ever if only it has the epoch of a live
-        producer. (Kafka would empty that marker, and forget the epoch when the state is rebuilt
-        from the log.)"""
+        """Filter a marker. It is kept while a batch of its transaction is in the log, and
+        `delete.retention.ms` longer. It is kept forever if no other batch has the epoch of a live
+        producer. (Kafka would empty that marker, and lose the epoch when it rebuilds the state from
+        the log.)"""
         records = read_records(batch, max_bytes=self._max_bytes, check_crc=False)
         ends_nothing = self._transactions.ends_nothing(header, records)
         horizon_ms = header.delete_horizon_ms
@@ -80,8 +80,8 @@ class BatchFilter:
         return record.offset >= offsets.get(record.key)
 
     def _emptied(self, header: BatchHeader, batch: bytes) -> bytes | bytearray | None:
-        """No record is left. The header is kept for its producer's last sequence number, or, in the
-        last batch, for the end offset of the log."""
+        """Return the header of a batch without records, or None. The header is kept if it has the
+        producer's last sequence number, or, in the last batch, for the end offset of the log."""
         if header.next_offset != self._end_offset and not self._is_last_of_producer(header):
             return None
         return build_empty_batch(header) if header.records_count else batch

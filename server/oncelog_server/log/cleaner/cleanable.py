@@ -1,4 +1,4 @@
-"""The part of a log that may be cleaned, the gain, and the job for it (Kafka's
+"""The part of a log that may be cleaned, its dirty ratio, and the job of the pass (Kafka's
 LogCleanerManager)."""
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Cleanable(NamedTuple):
 
     @property
     def is_worth_it(self) -> bool:
-        """Return True if the log is dirty enough (`min.cleanable.dirty.ratio`), or has been dirty
-        for too long."""
+        """Return True if the log is dirty enough (`min.cleanable.dirty.ratio`), or dirty for too
+        long."""
         return self.is_due or self.ratio > self.log.config.min_cleanable_dirty_ratio
 
 
@@ -72,7 +72,8 @@ def cleanable(
 
 
 def _first_dirty_offset(log: PartitionLog, last_cleaned_offset: int | None) -> int:
-    """A checkpoint outside of the log is ignored: then the whole log is dirty."""
+    """Return the first dirty offset. A checkpoint outside of the log is ignored; the whole log is
+    then dirty."""
     start = log.log_start_offset
     if last_cleaned_offset is None or not start <= last_cleaned_offset <= log.log_end_offset:
         return start

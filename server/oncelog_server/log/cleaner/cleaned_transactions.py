@@ -15,8 +15,8 @@ class CleanedTransactions:
     """Takes every batch in the order of offsets. `aborted`: the txnindex rows of all segments that
     the pass reads.
 
-    All transactions in the range are decided, because nothing undecided is cleaned. `rows` are
-    those of the cleaned segment.
+    All transactions in the range are decided, because the cleaner stops below the last stable
+    offset. `rows` are those of the cleaned segment.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:

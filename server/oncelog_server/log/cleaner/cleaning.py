@@ -62,7 +62,7 @@ def clean(job: CleaningJob, files: Files) -> Generator[CleaningEvent, None, None
 
 
 def _new_map(job: CleaningJob) -> OffsetMap:
-    """The map is no larger than the dirty part can need."""
+    """Return an empty map, no larger than the dirty part can need."""
     limits = job.limits
     dirty = job.end_offset - job.first_dirty_offset
     needed = int(dirty / limits.load_factor) + 2
@@ -160,7 +160,8 @@ def _rewrite(
 
 
 def _scan(files: Files, source: Source, job: CleaningJob) -> Scan:
-    """The CRC of each batch is checked: a damaged batch must not be rewritten with a valid CRC."""
+    """Yield the batches, after a check of each CRC: a damaged batch must not be rewritten with a
+    valid CRC."""
     return Scan(
         files.open(source.path),
         next_offset=source.base_offset,
